@@ -243,7 +243,6 @@ func (m *Importer) waitForLanding(ctx context.Context, _ Epoch, i Import) (Impor
 	if now.Before(w.next) {
 		return i, errImportWaits
 	}
-	began := time.Now() //nolint:forbidigo // measures only how long this takes
 	var lost []string
 	for cursor := uint64(0); ; {
 		page, _, next, err := m.svc.gate.StoredEntries(ctx, refOf(i.ActivityID), cursor)
@@ -268,8 +267,8 @@ func (m *Importer) waitForLanding(ctx context.Context, _ Epoch, i Import) (Impor
 	if len(lost) == 0 {
 		return i.to(ImportGate), nil
 	}
-	w.next = now.Add(max(importPause, 10*time.Since(began))) //nolint:forbidigo // as above
-	if w.journaled.IsZero() {                                // entriesOfGate has journaled them
+	w.next = now.Add(max(importPause, 10*m.svc.clock().Sub(now)))
+	if w.journaled.IsZero() { // entriesOfGate has journaled them
 		w.journaled = now
 	}
 	defer func() { m.waits[i.ActivityID] = w }()

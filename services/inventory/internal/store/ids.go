@@ -40,7 +40,9 @@ func (d *drawnIDs) next(now time.Time) int64 {
 }
 
 // drawID returns an id for a new row.
-func drawID() int64 { return idSource.next(time.Now()) } //nolint:forbidigo // ids decide nothing by time
+func drawID() int64 {
+	return idSource.next(time.Now()) //nolint:forbidigo // ids need no particular clock, only one that goes on
+}
 
 // create inserts a row with a drawn id. If another row has it, the transaction runs again and draws another.
 func create(tx *gorm.DB, row any) error {
