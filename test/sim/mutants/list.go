@@ -188,12 +188,6 @@ var mutants = []mutant{
 		name: "a lost worker id is renewed", file: leaseDir + "renew.lua",
 		old: "if owner ~= ARGV[1] then", now: "if not owner then",
 	},
-	{
-		name: "a worker id is free at its high-water mark", file: leaseDir + "acquire.lua",
-		old: "if not high or high + lease < now then", now: "if not high or high < now then",
-		hidden: "no simulated failover loses renewals of one whole lease",
-		test:   unit{"pkg/ordersn", "^TestAFailoverAtAnyStepSharesNoMillisecond$"},
-	},
 	// A 202 that waits for a replica.
 	{
 		name: "a 202 does not wait for the replica", file: gateDir + "reserve.go",
@@ -262,9 +256,5 @@ var mutants = []mutant{
 	{
 		name: "a payment gets no event", file: orderDir + "core/callback.go",
 		old: "return tx.AddEvents([]contract.OrderEvent{o.event(contract.OrderPaid, now)})", now: "return nil",
-	},
-	{
-		name: "a late reservation takes units again", file: coreDir + "landing.go",
-		old: "if !known {\n\t\t\trow = l.place(a, it, held)", now: "if !known || row.State == StateReleased {\n\t\t\trow = l.place(a, it, held)",
 	},
 }
