@@ -198,12 +198,6 @@ var mutants = []mutant{
 		name: "a repeated purchase does not wait for the replica", file: gateDir + "reserve.go",
 		old: "err := g.Confirm(ctx, ref)", now: "err := error(nil)",
 	},
-	// Clocks.
-	{
-		name: "order closes by its own clock", file: orderDir + "core/closing.go",
-		old: "now, err := tx.Now()\n\t\tif err != nil {\n\t\t\treturn err\n\t\t}\n\t\tclosedAt = now",
-		now: "now, err := s.now(), error(nil)\n\t\tif err != nil {\n\t\t\treturn err\n\t\t}\n\t\tclosedAt = now",
-	},
 	// Confirmations of Redis masters, unreadable rows, fair sweeps.
 	{
 		name: "a replaced master counts as confirmed", file: coreDir + "gatecontroller.go",
@@ -236,10 +230,6 @@ var mutants = []mutant{
 	{
 		name: "journaling again takes the units again", file: luaDir + "rejournal.lua",
 		old: "change(sn, old, new)", now: "change(sn, nil, new)",
-	},
-	{
-		name: "a late correction is added again", file: luaDir + "correct.lua",
-		old: "if (gate[1] or '') ~= ARGV[1] or (gate[2] or '0') ~= ARGV[2] then", now: "if (gate[1] or '') ~= ARGV[1] then",
 	},
 	{
 		name: "ended entries are trimmed at once", file: luaDir + "prelude.lua",
