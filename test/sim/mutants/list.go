@@ -188,12 +188,6 @@ var mutants = []mutant{
 		name: "a lost worker id is renewed", file: leaseDir + "renew.lua",
 		old: "if owner ~= ARGV[1] then", now: "if not owner then",
 	},
-	{
-		name: "a worker id is free at its high-water mark", file: leaseDir + "acquire.lua",
-		old: "if not high or high + lease < now then", now: "if not high or high < now then",
-		hidden: "no simulated failover loses renewals of one whole lease",
-		test:   unit{"pkg/ordersn", "^TestAFailoverAtAnyStepSharesNoMillisecond$"},
-	},
 	// A 202 that waits for a replica.
 	{
 		name: "a 202 does not wait for the replica", file: gateDir + "reserve.go",
@@ -203,12 +197,6 @@ var mutants = []mutant{
 	{
 		name: "a repeated purchase does not wait for the replica", file: gateDir + "reserve.go",
 		old: "if !v.mayBeLost() || wrote && confirmed {", now: "if !v.mayBeLost() || wrote && confirmed || v.Outcome == Known {",
-	},
-	// Clocks.
-	{
-		name: "order closes by its own clock", file: orderDir + "core/closing.go",
-		old: "now, err := tx.Now()\n\t\tif err != nil {\n\t\t\treturn err\n\t\t}\n\t\tclosedAt = now",
-		now: "now, err := s.now(), error(nil)\n\t\tif err != nil {\n\t\t\treturn err\n\t\t}\n\t\tclosedAt = now",
 	},
 	// Confirmations of Redis masters, unreadable rows, fair sweeps.
 	{
@@ -244,10 +232,6 @@ var mutants = []mutant{
 		old: "change(sn, old, new)", now: "change(sn, nil, new)",
 	},
 	{
-		name: "a late correction is added again", file: luaDir + "correct.lua",
-		old: "if (gate[1] or '') ~= ARGV[1] or (gate[2] or '0') ~= ARGV[2] then", now: "if (gate[1] or '') ~= ARGV[1] then",
-	},
-	{
 		name: "ended entries are trimmed at once", file: luaDir + "prelude.lua",
 		old: "local DAY = 86400000", now: "local DAY = 2000",
 	},
@@ -262,9 +246,5 @@ var mutants = []mutant{
 	{
 		name: "a payment gets no event", file: orderDir + "core/callback.go",
 		old: "return tx.AddEvents([]contract.OrderEvent{o.event(contract.OrderPaid, now)})", now: "return nil",
-	},
-	{
-		name: "a late reservation takes units again", file: coreDir + "landing.go",
-		old: "if !known {\n\t\t\trow = l.place(a, it, held)", now: "if !known || row.State == StateReleased {\n\t\t\trow = l.place(a, it, held)",
 	},
 }
