@@ -187,7 +187,7 @@ func TestRedisUnreachable(t *testing.T) {
 	})
 }
 
-// At maxmemory Redis stores no lock. Work that asked for it runs without one, and in one goroutine of the process.
+// At maxmemory Redis stores no lock. Work with that option runs without one, and in one goroutine of the process.
 func TestAtFullMemory(t *testing.T) {
 	bubble(t, func(t *testing.T, m *miniredis.Miniredis) {
 		m.SetError("OOM command not allowed when used memory > 'maxmemory'.")

@@ -147,7 +147,7 @@ func TestAPurchaseWaitsForAReplicaOfItsMaster(t *testing.T) {
 	require.Equal(t, SoldOut, e.reserve("2", "bob", lines(1)).Outcome)
 }
 
-// The client of a Cluster knows a master that is lost. It learns of the new one from the failed call itself, before its
+// The topology of a Cluster client has a master that is lost. It learns of the new one from the failed call itself, before its
 // own interval of a minute ends, although no other command is made.
 func TestALostMasterReloadsTheTopology(t *testing.T) {
 	lost, _, process := startServer(t)

@@ -162,7 +162,7 @@ func (g *Gate) confirmVerdicts(
 	return nil
 }
 
-// mayBeLost reports whether the verdict tells of a purchase that only the gate has.
+// mayBeLost reports whether the verdict is on a purchase that only the gate has.
 func (v Verdict) mayBeLost() bool {
 	return (v.Outcome == Accepted || v.Outcome == Known) && v.Entry.Status == StatusQueued && !v.Entry.Landed
 }
