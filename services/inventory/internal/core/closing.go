@@ -83,8 +83,8 @@ func (s *Service) PublishClosing(ctx context.Context, c contract.OrderClose) err
 
 // publishClosing makes up to three attempts, each with what is left of the delay then.
 func (s *Service) publishClosing(ctx context.Context, c contract.OrderClose, delay time.Duration) error {
-	began := time.Now() // measures only how long this takes, also if the clock is set meanwhile
-	return s.retry(ctx, func() error { return s.pub.Closing(ctx, c, delay-time.Since(began)) })
+	began := s.clock()
+	return s.retry(ctx, func() error { return s.pub.Closing(ctx, c, delay-s.clock().Sub(began)) })
 }
 
 // requestClose calls the order service, with at most contract.MaxItems orders a call.
