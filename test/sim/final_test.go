@@ -3,7 +3,9 @@ package sim
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // finalEntry is what is remembered of an entry of the gate that is terminal or paid, for the rest of the sale. It is
@@ -11,6 +13,17 @@ import (
 type finalEntry struct {
 	stage  string // x, f or p
 	stored string // the entry as it is stored; "" after Redis lost it: then only its stage must be the same again
+}
+
+// trimmed reports whether the gate may have trimmed the entry: it ended 24 h ago or earlier. A message that comes later
+// ends it once more.
+func (e finalEntry) trimmed() bool {
+	parts := strings.Split(e.stored, "|")
+	if len(parts) < 6 || e.stage == "p" {
+		return false
+	}
+	ended, err := strconv.ParseInt(parts[5], 10, 64)
+	return err == nil && time.Since(time.UnixMilli(ended)) >= 24*time.Hour
 }
 
 // changing holds the scripts whose arguments name the entries that they change.
@@ -47,7 +60,7 @@ func (w *world) watchEntry(script, held, sn, stored string) {
 	wrong := false
 	switch {
 	case !known:
-	case before.stored == "":
+	case before.stored == "", before.trimmed():
 		wrong = isFinal && stage != before.stage
 	case before.stage == "p":
 		wrong = stage != "p"
@@ -70,6 +83,9 @@ func (w *world) checkFinal(f *findings) {
 		for key, e := range w.final {
 			held, sn, _ := strings.Cut(key, " ")
 			stored := mini.HGet(held, sn)
+			if stored == "" && e.trimmed() {
+				continue
+			}
 			if stage, _, _ := strings.Cut(stored, "|"); stage != e.stage {
 				f.add(sn, "order_sn %s was %q in the gate and is %q", sn, e.stage, stored)
 			}

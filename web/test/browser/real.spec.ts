@@ -102,9 +102,11 @@ test('the console: a product, a sale, its history; the operator sees health and 
   await signIn(page, 'bert', 'operator')
   await page.getByRole('link', {name: 'Products'}).click({timeout: 30_000})
   await expect(page.getByText('Aurora phone').first()).toBeVisible()
-  await page.goto('/console/sales/2/history')
+  const {items} = (await (await page.request.get('/v1/merchant/activities')).json()) as {items: {activity_id: string}[]}
+  const id = items[0]?.activity_id
+  await page.goto(`/console/sales/${id}/history`)
   await expect(page.getByText('Published').first()).toBeVisible()
-  await page.goto('/console/sales/2/orders')
+  await page.goto(`/console/sales/${id}/orders`)
   await expect(page.getByRole('link', {name: 'Download CSV'})).toBeVisible()
   await page.goto('/console/operator/health')
   await expect(page.getByRole('row', {name: /inventory/})).toContainText(/ready/i)
