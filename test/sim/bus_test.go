@@ -63,6 +63,9 @@ func (b *busFaults) Publish(ctx context.Context, m bus.Message) (err error) {
 			"early "+string(m.Body)).Int64N(int64(time.Until(m.DeliverAt)))))
 	}
 	if w.sale.garbles && w.plan.chance("broker: garbles "+m.Topic, w.noise(m.Topic)) {
+		if m.Topic == contract.TopicReservations {
+			w.noteGarbled(m.Body)
+		}
 		m.Body = garble(m.Body, rng(w.seed, string(m.Body)))
 		w.history.note(b.p.name(), "! garbled "+m.Topic, m.Body)
 	}

@@ -504,7 +504,12 @@ func (w *world) checkAccepted(f *findings, activity string, b books) {
 		}
 	}
 	totals, err := w.gate.Totals(context.Background(), activity)
-	if err != nil || totals.Accepted != rows {
+	// The gate has accepted the twin of another activity's order_sn too, and the ledger never has it.
+	twins := int64(0)
+	if w.sale.twin && err == nil && totals.Accepted == rows+1 {
+		twins = 1
+	}
+	if err != nil || totals.Accepted != rows+twins {
 		f.add("", "the gate has counted %d accepted purchases (error: %v), the ledger has %d", totals.Accepted, err, rows)
 	}
 }

@@ -36,8 +36,9 @@ func (w *world) watchReserve(cmd redis.Cmder, tight time.Duration) {
 	}
 }
 
-// measured is the time within which every process has measured the memory of Redis.
-const measured = 1100 * time.Millisecond
+// measured is the time within which every process has measured the memory of Redis and no call is under way that began
+// before: a measurement each second, and a call with its repeats lasts up to 1.5 s (GATE_TIMEOUT).
+const measured = 2600 * time.Millisecond
 
 // noteConfirmed records the purchases that a 202 may name: the replica has them, or the ledger has. It is called with
 // the result of a script that was followed by WAIT.

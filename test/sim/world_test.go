@@ -61,6 +61,7 @@ type world struct {
 	failures     []string
 	concerned    map[string]bool
 	carried      map[string]time.Time // order_sns in readable messages that the broker has, and since when
+	garbled      map[string]bool      // order_sns whose first message became unreadable
 	lost         map[string]entryLoss // order_sns whose entries in the gate were lost or damaged
 	happened     map[string]bool      // losses and damage in this sale
 	spoiled      map[string]time.Time // order_sns of spoiled entries, and when they were repaired; zero for not yet
@@ -280,7 +281,7 @@ func newWorld(seed uint64, dir string, scripts map[string]string) (*world, error
 	w := &world{
 		seed: seed, sale: drawSale(seed), dir: dir, scripts: scripts, downs: rng(seed, "downs"),
 		history: &history{began: time.Now()},
-		lives:   map[string]*process{}, concerned: map[string]bool{}, carried: map[string]time.Time{}, purchases: map[string]*purchase{},
+		lives:   map[string]*process{}, concerned: map[string]bool{}, carried: map[string]time.Time{}, garbled: map[string]bool{}, purchases: map[string]*purchase{},
 		played: map[string]int64{}, lostClosings: map[string]bool{}, forged: map[string]bool{}, lost: map[string]entryLoss{}, issued: map[int][]issue{}, confirmed: map[string]bool{}, early: map[string]int{}, happened: map[string]bool{}, spoiled: map[string]time.Time{}, events: map[string]bool{}, began: time.Now().Add(warmUp), books: map[string]*gorm.DB{}, writers: map[string]chan struct{}{},
 		redisTurn: make(chan struct{}, 1), final: map[string]finalEntry{}, unbalanced: map[string]int64{},
 	}
@@ -330,8 +331,21 @@ func (w *world) noteCarried(body []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, it := range good {
-		if w.carried[it.OrderSN].IsZero() {
+		if w.carried[it.OrderSN].IsZero() && !w.garbled[it.OrderSN] {
 			w.carried[it.OrderSN] = time.Now()
+		}
+	}
+}
+
+// noteGarbled records reservations whose message became unreadable. An operator may reject its dead letter, and a
+// later copy is refused then. So the message does not bring back a purchase that Redis loses.
+func (w *world) noteGarbled(body []byte) {
+	good, _ := contract.Decode[contract.Reservation](body)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, it := range good {
+		if w.carried[it.OrderSN].IsZero() {
+			w.garbled[it.OrderSN] = true
 		}
 	}
 }
