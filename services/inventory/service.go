@@ -45,8 +45,11 @@ type Deps struct {
 	// DatabaseNow replaces the clock of the database, by which claims, sweeps and ages of rows are decided. For tests; nil
 	// for the database's own, which is that of the process with SQLite.
 	DatabaseNow func() time.Time
-	Limits      *admission.Limits // of the routes; nil for none. Their owner runs their components
-	Transport   http.RoundTripper // of the calls to the order service; nil for the default
+	// Random replaces the source of random numbers for ids, for simulations that repeat: Random(n) is at least 0 and less
+	// than n. It is called by one goroutine at a time. nil for math/rand.
+	Random    func(n int64) int64
+	Limits    *admission.Limits // of the routes; nil for none. Their owner runs their components
+	Transport http.RoundTripper // of the calls to the order service; nil for the default
 }
 
 // Service is the inventory service.
@@ -112,7 +115,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	s.locker = newLocker(deps.Redis, tel.Log)
-	s.store = store.New(deps.DB, store.WithClock(s.deps.DatabaseNow))
+	s.store = store.New(deps.DB, store.WithClock(s.deps.DatabaseNow), store.WithRandom(deps.Random))
 	s.gate = gate.New(gates)
 	s.core = core.New(core.Deps{
 		Store: s.store, Gate: s.gate, Pub: publisher.New(deps.Bus, tel), Orders: orderService,

@@ -74,6 +74,13 @@ func (w *world) checkAfter() time.Duration {
 	return 90 * time.Second
 }
 
+// randomOfID returns the random part of an id, so that a seed gives the same ids each time.
+func (w *world) randomOfID(n int64) int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.ids.Int64N(n)
+}
+
 // start starts a process of the instance.
 func (w *world) start(service string, slot int) error {
 	p := &process{w: w, service: service, slot: slot, done: make(chan struct{})}
@@ -134,7 +141,8 @@ func (w *world) start(service string, slot int) error {
 		if err = settings.Load(&cfg, env); err == nil {
 			var s *inventory.Service
 			if s, err = inventory.New(cfg.Config,
-				inventory.Deps{DB: db, Redis: rdb, Bus: b, Telemetry: tel, Transport: transport, Now: p.now, DatabaseNow: time.Now}); err == nil {
+				inventory.Deps{DB: db, Redis: rdb, Bus: b, Telemetry: tel, Transport: transport, Now: p.now, DatabaseNow: time.Now,
+					Random: w.randomOfID}); err == nil {
 				p.public, comps = s.Handler(), s.Components()
 			}
 		}

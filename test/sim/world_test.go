@@ -57,6 +57,7 @@ type world struct {
 	ended        bool
 	turn         int
 	downs        *rand.Rand
+	ids          *rand.Rand
 	lives        map[string]*process
 	failures     []string
 	concerned    map[string]bool
@@ -279,7 +280,7 @@ func templates(ctx context.Context, dir string) error {
 // newWorld prepares a sale. It is called inside the synctest bubble, with the databases in dir.
 func newWorld(seed uint64, dir string, scripts map[string]string) (*world, error) {
 	w := &world{
-		seed: seed, sale: drawSale(seed), dir: dir, scripts: scripts, downs: rng(seed, "downs"),
+		seed: seed, sale: drawSale(seed), dir: dir, scripts: scripts, downs: rng(seed, "downs"), ids: rng(seed, "ids"),
 		history: &history{began: time.Now()},
 		lives:   map[string]*process{}, concerned: map[string]bool{}, carried: map[string]time.Time{}, garbled: map[string]bool{}, purchases: map[string]*purchase{},
 		played: map[string]int64{}, lostClosings: map[string]bool{}, forged: map[string]bool{}, lost: map[string]entryLoss{}, issued: map[int][]issue{}, confirmed: map[string]bool{}, early: map[string]int{}, happened: map[string]bool{}, spoiled: map[string]time.Time{}, events: map[string]bool{}, began: time.Now().Add(warmUp), books: map[string]*gorm.DB{}, writers: map[string]chan struct{}{},

@@ -300,7 +300,7 @@ func (s *Store) CreateActivity(
 			return err
 		}
 		row := fromActivity(a)
-		row.ID = drawID()
+		row.ID = s.drawID()
 		if err := create(tx, &row); err != nil {
 			return err
 		}

@@ -98,7 +98,7 @@ func (s *Store) BeginAdjustment(
 			return err
 		}
 		row := adjustmentRow{
-			ID: drawID(), ActivityID: number(a.ActivityID), SKUID: number(a.SKUID), Delta: a.Delta, Reason: a.Reason, State: a.State,
+			ID: s.drawID(), ActivityID: number(a.ActivityID), SKUID: number(a.SKUID), Delta: a.Delta, Reason: a.Reason, State: a.State,
 			CreatedBy: a.CreatedBy, CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
 		}
 		if err := create(tx, &row); err != nil {

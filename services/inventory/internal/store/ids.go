@@ -1,7 +1,6 @@
 package store
 
 import (
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -21,17 +20,16 @@ var idsSince = time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // drawnIDs draws ids. It is safe for concurrent use.
 type drawnIDs struct {
-	mu   sync.Mutex
-	last int64
+	random func(n int64) int64 // at least 0 and less than n
+	mu     sync.Mutex
+	last   int64
 }
-
-var idSource drawnIDs
 
 func (d *drawnIDs) next(now time.Time) int64 {
 	ms := max(1, now.Sub(idsSince).Milliseconds())
-	id := ms<<idBits | rand.Int64N(1<<idBits) //nolint:gosec // no secret depends on it
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	id := ms<<idBits | d.random(1<<idBits)
 	if id <= d.last {
 		id = d.last + 1
 	}
@@ -40,8 +38,8 @@ func (d *drawnIDs) next(now time.Time) int64 {
 }
 
 // drawID returns an id for a new row.
-func drawID() int64 {
-	return idSource.next(time.Now()) //nolint:forbidigo // ids need no particular clock, only one that goes on
+func (s *Store) drawID() int64 {
+	return s.ids.next(time.Now()) //nolint:forbidigo // ids need no particular clock, only one that goes on
 }
 
 // create inserts a row with a drawn id. If another row has it, the transaction runs again and draws another.

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -10,7 +11,7 @@ import (
 )
 
 func TestDrawnIDsRise(t *testing.T) {
-	var d drawnIDs
+	d := drawnIDs{random: rand.Int64N}
 	now := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	seen := map[int64]bool{}
 	var last int64
@@ -32,7 +33,7 @@ func TestProcessesDrawDifferentIDs(t *testing.T) {
 	now := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	first := map[int64]bool{}
 	for range 100 {
-		first[(&drawnIDs{}).next(now)] = true
+		first[(&drawnIDs{random: rand.Int64N}).next(now)] = true
 	}
 	require.Greater(t, len(first), 50)
 }

@@ -96,13 +96,13 @@ func (s *Store) CreateProduct(
 			return err
 		}
 		row := productRow{
-			ID: drawID(), MerchantID: p.MerchantID, Name: p.Name, Description: p.Description, ImageURL: p.ImageURL, Version: p.Version,
+			ID: s.drawID(), MerchantID: p.MerchantID, Name: p.Name, Description: p.Description, ImageURL: p.ImageURL, Version: p.Version,
 			CreatedAt: p.CreatedAt, UpdatedAt: p.UpdatedAt,
 		}
 		if err := create(tx, &row); err != nil {
 			return err
 		}
-		skus, err := addSKUs(tx, row.ID, p.SKUs, p.UpdatedAt)
+		skus, err := s.addSKUs(tx, row.ID, p.SKUs, p.UpdatedAt)
 		if err != nil {
 			return err
 		}
@@ -116,10 +116,10 @@ func (s *Store) CreateProduct(
 	return out, err
 }
 
-func addSKUs(tx *gorm.DB, productID int64, skus []core.SKU, now time.Time) ([]core.SKU, error) {
+func (s *Store) addSKUs(tx *gorm.DB, productID int64, skus []core.SKU, now time.Time) ([]core.SKU, error) {
 	out := make([]core.SKU, len(skus))
 	for i, k := range skus {
-		row := skuRow{ID: drawID(), ProductID: productID, Name: k.Name, ListPrice: k.ListPrice, Currency: k.Currency, CreatedAt: now}
+		row := skuRow{ID: s.drawID(), ProductID: productID, Name: k.Name, ListPrice: k.ListPrice, Currency: k.Currency, CreatedAt: now}
 		if err := create(tx, &row); err != nil {
 			return nil, err
 		}
@@ -221,7 +221,7 @@ func (s *Store) ChangeProduct(
 				}
 				continue
 			}
-			added, err := addSKUs(tx, number(id), []core.SKU{*k}, p.UpdatedAt)
+			added, err := s.addSKUs(tx, number(id), []core.SKU{*k}, p.UpdatedAt)
 			if err != nil {
 				return err
 			}

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"time"
 
@@ -31,6 +32,7 @@ const chunkSize = 500
 type Store struct {
 	db    *gorm.DB
 	clock func() time.Time // nil: the database's
+	ids   drawnIDs
 }
 
 var (
@@ -46,9 +48,19 @@ type Option func(*Store)
 // the clock of the database.
 func WithClock(now func() time.Time) Option { return func(s *Store) { s.clock = now } }
 
+// WithRandom replaces the source of random numbers for ids: random(n) is at least 0 and less than n, and is called by one
+// goroutine at a time. nil stands for math/rand.
+func WithRandom(random func(n int64) int64) Option {
+	return func(s *Store) {
+		if random != nil {
+			s.ids.random = random
+		}
+	}
+}
+
 // New returns a Store on an open database.
 func New(db *gorm.DB, opts ...Option) *Store {
-	s := &Store{db: db}
+	s := &Store{db: db, ids: drawnIDs{random: rand.Int64N}}
 	for _, o := range opts {
 		o(s)
 	}
