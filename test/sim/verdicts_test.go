@@ -43,12 +43,15 @@ const measured = 2600 * time.Millisecond
 // noteConfirmed records the purchases that a 202 may name: the replica has them, or the ledger has. It is called with
 // the result of a script that was followed by WAIT.
 func (w *world) noteConfirmed(script string, cmd redis.Cmder, confirmed bool) {
-	var sns []string
+	var sns, landed []string
 	switch script {
 	case "script reserve":
 		for sn, verdict := range verdictsOf(cmd) {
-			known, landed := strings.CutPrefix(verdict, "known;")
-			if confirmed || landed && known[:1] != "q" {
+			stage, known := strings.CutPrefix(verdict, "known;")
+			if known && stage[:1] != "q" {
+				landed = append(landed, sn)
+			}
+			if confirmed {
 				sns = append(sns, sn)
 			}
 		}
@@ -61,8 +64,13 @@ func (w *world) noteConfirmed(script string, cmd redis.Cmder, confirmed bool) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, sn := range sns {
+	for _, sn := range append(sns, landed...) {
 		w.confirmed[sn] = true
+	}
+	for _, sn := range landed {
+		if w.carried[sn].IsZero() {
+			w.carried[sn] = time.Now()
+		}
 	}
 }
 

@@ -61,7 +61,7 @@ type world struct {
 	lives        map[string]*process
 	failures     []string
 	concerned    map[string]bool
-	carried      map[string]time.Time // order_sns in readable messages that the broker has, and since when
+	carried      map[string]time.Time // order_sns in readable messages that the broker has, or in the ledger, and since when
 	garbled      map[string]bool      // order_sns whose first message became unreadable
 	lost         map[string]entryLoss // order_sns whose entries in the gate were lost or damaged
 	happened     map[string]bool      // losses and damage in this sale
