@@ -141,8 +141,10 @@ func (w *world) start(service string, slot int) error {
 		if err = settings.Load(&cfg, env); err == nil {
 			var s *inventory.Service
 			if s, err = inventory.New(cfg.Config,
-				inventory.Deps{DB: db, Redis: rdb, Bus: b, Telemetry: tel, Transport: transport, Now: p.now, DatabaseNow: time.Now,
-					Random: w.randomOfID}); err == nil {
+				inventory.Deps{
+					DB: db, Redis: rdb, Bus: b, Telemetry: tel, Transport: transport, Now: p.now, DatabaseNow: time.Now,
+					Random: w.randomOfID,
+				}); err == nil {
 				p.public, comps = s.Handler(), s.Components()
 			}
 		}
