@@ -73,6 +73,7 @@ type Tx interface {
 	HoldForPayment(orderSN string, until time.Time) (held int, err error)
 
 	AddEvents(events []contract.OrderEvent) error // to the outbox
+	AddClosing(c contract.OrderClose) error       // to the outbox, to be delivered immediately
 
 	// StoredResponse returns the response stored for an earlier call with the same key. It refuses with
 	// idempotency_conflict when that call had another body.

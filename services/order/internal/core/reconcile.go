@@ -319,7 +319,8 @@ func (s *Service) reconcileUnpaidRefund(
 	return result, c.OrderSN, err
 }
 
-// recordRefund records that the provider has refunded payment p in full. The order that it paid becomes refunded.
+// recordRefund records that the provider has refunded payment p in full. The order that it paid becomes refunded. The
+// ledger may hold its units as sold. It releases them at a closing to which the response is that the order is refunded.
 func (s *Service) recordRefund(ctx context.Context, p Payment) error {
 	err := s.store.InTx(ctx, "reconcile transaction", func(tx Tx) error {
 		locked, err := tx.LockOrders([]string{p.OrderSN})
@@ -336,6 +337,10 @@ func (s *Service) recordRefund(ctx context.Context, p Payment) error {
 			}
 			o.State, o.RefundedAt = Refunded, now
 			if err := tx.AddEvents([]contract.OrderEvent{o.event(contract.OrderRefunded, now)}); err != nil {
+				return err
+			}
+			closing := contract.OrderClose{OrderSNs: []string{o.OrderSN}, ActivityID: o.ActivityID, DueAt: now}
+			if err := tx.AddClosing(closing); err != nil {
 				return err
 			}
 		}

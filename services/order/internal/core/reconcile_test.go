@@ -211,6 +211,9 @@ func TestRefundsOfTheProviderAreRecorded(t *testing.T) {
 		events := w.outbox(t)[before:]
 		require.Len(t, events, 1)
 		require.Equal(t, []any{contract.OrderRefunded, paid.OrderSN}, []any{events[0].Type, events[0].OrderSN})
+		closings := inOutbox[contract.OrderClose](t, w, contract.TopicOrderClose)
+		require.Len(t, closings, 1, "at which the ledger releases the units of the order")
+		require.Equal(t, []any{[]string{paid.OrderSN}, paid.ActivityID}, []any{closings[0].OrderSNs, closings[0].ActivityID})
 
 		_, refunds = w.reconcile(t, since, false)
 		for id, result := range want {

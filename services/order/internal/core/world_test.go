@@ -174,13 +174,18 @@ func (w *world) close(t testing.TB, reason string, sns ...string) []core.CloseRe
 }
 
 // outbox returns the order events that are not yet published.
+// outbox returns the events in the outbox.
 func (w *world) outbox(t helper) []contract.OrderEvent {
 	t.Helper()
+	return inOutbox[contract.OrderEvent](t, w, contract.TopicOrderEvents)
+}
+
+func inOutbox[T contract.Item](t helper, w *world, topic string) (all []T) {
+	t.Helper()
 	var items []string
-	require.NoError(t, w.db.Table("outbox").Order("id").Pluck("item", &items).Error)
-	var all []contract.OrderEvent
+	require.NoError(t, w.db.Table("outbox").Where("topic = ?", topic).Order("id").Pluck("item", &items).Error)
 	for _, it := range items {
-		good, bad := contract.Decode[contract.OrderEvent]([]byte(`{"v":1,"items":[` + it + `]}`))
+		good, bad := contract.Decode[T]([]byte(`{"v":1,"items":[` + it + `]}`))
 		require.Empty(t, bad)
 		all = append(all, good...)
 	}

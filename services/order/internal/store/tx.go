@@ -166,6 +166,11 @@ func (t *tx) AddEvents(events []contract.OrderEvent) error {
 	return outbox.Append(t.db, contract.TopicOrderEvents, events...)
 }
 
+func (t *tx) AddClosing(c contract.OrderClose) error {
+	t.wroteOutbox = true
+	return outbox.Append(t.db, contract.TopicOrderClose, c)
+}
+
 func (t *tx) StoredResponse(call core.Call) ([]byte, bool, error) {
 	stored, err := idempotency.Begin(t.db, key(call))
 	if err != nil || stored == nil {
