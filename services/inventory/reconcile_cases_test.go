@@ -599,3 +599,62 @@ func (g *faultyRepairs) RebuildBuyer(ctx context.Context, r contract.GateRef, us
 func (g *faultyRepairs) Correct(ctx context.Context, r contract.GateRef, seen core.GateRevision, held int64, list []reconcile.Correction) error {
 	return g.f.step(func() error { return g.Gate.Correct(ctx, r, seen, held, list) })
 }
+
+// loseAdjustment adjusts the stock of a SKU. Then the gate loses the adjustment.
+func (w *world) loseAdjustment(m *mixed) error {
+	sku := m.a.Items[0].SKUID
+	adj, err := w.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{
+		ActivityID: m.a.ID, SKUID: sku, Delta: 5, Reason: "r",
+		Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: newSN()},
+	})
+	if err != nil {
+		return err
+	}
+	w.rdb.HIncrBy(w.ctx, gateKey(m.a, "gate"), "s:"+sku, -5)
+	w.rdb.HIncrBy(w.ctx, gateKey(m.a, "gate"), "t:"+sku, -5)
+	return w.rdb.HDel(w.ctx, gateKey(m.a, "adjusted"), adj.ID).Err()
+}
+
+// A new Redis master lacks an adjustment, and receives it from the gate controller after the reconciler has compared and
+// before it corrects. The counters are right then.
+func TestAnAdjustmentThatArrivesAfterTheComparisonIsNotAddedTwice(t *testing.T) {
+	w := newWorld(t, dbtest.SQLite(t, Migrations))
+	late := &lateAdjustments{Gate: w.parts.Gate}
+	w.parts.Gate = late
+	w.restart()
+	m := w.mixed(false)
+	require.NoError(t, w.loseAdjustment(m))
+	late.arrive = func() {
+		decided, err := w.parts.Store.DecidedAdjustments(w.ctx, m.a.ID)
+		require.NoError(t, err)
+		for _, a := range decided {
+			require.NoError(t, w.core.Gates.SendAdjustment(w.ctx, ref(m.a), a))
+		}
+	}
+	require.Empty(t, w.reconcile(m.a).Repairs)
+	require.True(t, late.arrived)
+	w.whole(t, m.a)
+	w.agree(m.a)
+}
+
+// lateAdjustments makes adjustments arrive before the first audit that follows a comparison.
+type lateAdjustments struct {
+	Gate
+	arrive            func()
+	compared, arrived bool
+}
+
+func (g *lateAdjustments) CollectChanges(
+	ctx context.Context, r contract.GateRef, token string,
+) (core.GateAudit, []reconcile.Entry, bool, error) {
+	g.compared = true
+	return g.Gate.CollectChanges(ctx, r, token)
+}
+
+func (g *lateAdjustments) Audit(ctx context.Context, r contract.GateRef) (core.GateAudit, error) {
+	if g.compared && !g.arrived {
+		g.arrived = true
+		g.arrive()
+	}
+	return g.Gate.Audit(ctx, r)
+}

@@ -273,17 +273,7 @@ func TestDamageIsRepaired(t *testing.T) {
 			w.rdb.Del(w.ctx, gateKey(m.a, "buyers"))
 			return w.rdb.HDel(w.ctx, gateKey(m.a, "held"), m.paid.OrderSN, m.closed.OrderSN).Err()
 		}, "adopted buyers counters forgotten overruled"},
-		{"an adjustment lost", false, func(w *world, m *mixed) error {
-			adj, err := w.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{
-				ActivityID: m.a.ID, SKUID: m.a.Items[0].SKUID, Delta: 5, Reason: "r", Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: newSN()},
-			})
-			if err != nil {
-				return err
-			}
-			w.rdb.HIncrBy(w.ctx, gateKey(m.a, "gate"), "s:"+m.a.Items[0].SKUID, -5)
-			w.rdb.HIncrBy(w.ctx, gateKey(m.a, "gate"), "t:"+m.a.Items[0].SKUID, -5)
-			return w.rdb.HDel(w.ctx, gateKey(m.a, "adjusted"), adj.ID).Err()
-		}, "adjustment"},
+		{"an adjustment lost", false, func(w *world, m *mixed) error { return w.loseAdjustment(m) }, "adjustment"},
 		{"allowances", true, func(w *world, m *mixed) error {
 			for _, text := range []string{
 				"UPDATE allowances SET held = 9 WHERE activity_id = ? AND user_id = 'landed'", "UPDATE allowances SET held = 0 WHERE activity_id = ? AND user_id = 'paid'",

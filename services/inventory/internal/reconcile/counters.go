@@ -11,7 +11,8 @@ import (
 
 // counterErrors are what the counters of the gate lack, by SKU, as one exact comparison found it. The error of a
 // counter is constant, because every script changes entries and counters equally. So a correction is safe while
-// purchases and releases go on: it adds the error to the counter and never overwrites the counter.
+// purchases and releases go on: it adds the error to the counter and never overwrites the counter. Only an adjustment
+// that the gate had lost changes the error, when it arrives again (see resendAdjustments).
 type counterErrors struct {
 	lacks map[string]Correction
 	held  int64 // of the counter of all units held
@@ -156,7 +157,7 @@ func (p *pass) correct(ctx context.Context, c *comparison, f counterErrors) (don
 	if f.gateOK() {
 		return true, nil
 	}
-	if changed, err := p.resendAdjustments(ctx, f); err != nil || changed {
+	if changed, err := p.resendAdjustments(ctx, c, f); err != nil || changed {
 		return false, err
 	}
 	list := make([]Correction, 0, len(f.lacks))
@@ -198,8 +199,9 @@ func (p *pass) addMissingCounters(ctx context.Context, c *comparison) error {
 }
 
 // resendAdjustments sends the gate every decided adjustment again, if a total is wrong. The gate ignores those that
-// it has.
-func (p *pass) resendAdjustments(ctx context.Context, f counterErrors) (changed bool, err error) {
+// it has. changed reports that totals are not those of the comparison any more: an adjustment that the gate lacked has
+// arrived, in this way or another.
+func (p *pass) resendAdjustments(ctx context.Context, c *comparison, f counterErrors) (changed bool, err error) {
 	if !slices.ContainsFunc(slices.Collect(maps.Values(f.lacks)), func(c Correction) bool { return c.Total != 0 }) {
 		return false, nil
 	}
@@ -221,11 +223,10 @@ func (p *pass) resendAdjustments(ctx context.Context, f counterErrors) (changed 
 	if err != nil {
 		return false, err
 	}
-	deltas := totalDeltas(before, after)
-	if len(deltas) > 0 {
+	if deltas := totalDeltas(before, after); len(deltas) > 0 {
 		p.repaired(ctx, Repair{Kind: RepairAdjustment, Deltas: deltas})
 	}
-	return len(deltas) > 0, nil
+	return len(totalDeltas(c.audit, after)) > 0, nil
 }
 
 // totalDeltas returns by how much the totals changed. The units left changed by the same.
