@@ -36,7 +36,7 @@ func (w *world) watchReserve(cmd redis.Cmder, tight time.Duration) {
 	}
 }
 
-// measured is the time within which every process has measured the memory of Redis and no call is under way that began
+// measured is the time within which every process has measured the memory of Redis and no call is in flight that began
 // before: a measurement each second, and a call with its repeats lasts up to 1.5 s (GATE_TIMEOUT).
 const measured = 2600 * time.Millisecond
 
