@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -211,6 +212,25 @@ func TestRowsOfAKilledRelayAreClaimedAgain(t *testing.T) {
 		run(t, outbox.NewRelay(db, b, quiet(), outbox.Poll(10*time.Millisecond)))
 		empty(t, db)
 		require.GreaterOrEqual(t, time.Since(start), 600*time.Millisecond, "not before the end of the claim")
+		require.Len(t, b.seen(t), 10)
+	})
+}
+
+// A relay that cannot read the rows that it has claimed does not leave them until the end of the claim.
+func TestRowsThatCouldNotBeReadAreClaimedAgain(t *testing.T) {
+	dbtest.Each(t, migrations(t), func(t *testing.T, db *gorm.DB) {
+		add(t, db, "t", 0, 10)
+		var failed atomic.Bool
+		require.NoError(t, db.Callback().Query().After("gorm:query").Register("test", func(tx *gorm.DB) {
+			if strings.Contains(tx.Statement.SQL.String(), "claimed_by = ") && failed.CompareAndSwap(false, true) {
+				_ = tx.AddError(errors.New("connection lost"))
+			}
+		}))
+		b := &broker{}
+		stop := run(t, outbox.NewRelay(db, b, quiet(), outbox.Poll(10*time.Millisecond), outbox.ClaimFor(time.Hour)))
+		empty(t, db)
+		stop()
+		require.True(t, failed.Load())
 		require.Len(t, b.seen(t), 10)
 	})
 }

@@ -51,6 +51,7 @@ type Relay struct {
 	checkClocks func(ctx context.Context) error
 	down        map[string]int // failed publishes in a row, by topic
 	refused     map[int64]int  // failed publishes of a row by itself, by id
+	unread      string         // the claim whose rows could not be read; "" for none
 }
 
 // RelayOption changes a default of a Relay.
@@ -149,6 +150,9 @@ func pause(failures int) time.Duration {
 func (r *Relay) pass(ctx context.Context) (published, more bool, err error) {
 	if r.checkClocks(ctx) != nil {
 		return false, false, nil // the check raises the alarm
+	}
+	if err := r.releaseUnread(ctx); err != nil {
+		return false, false, err
 	}
 	token, rows, full, err := r.takeClaim(ctx)
 	if err != nil || len(rows) == 0 {
@@ -299,16 +303,39 @@ func (r *Relay) takeClaim(ctx context.Context) (token string, rows []record, ful
 	random := make([]byte, 16)
 	_, _ = rand.Read(random)
 	token = hex.EncodeToString(random)
+	r.unread = token // until it is known that it claimed nothing, or its rows are read
 	claim := db.Model(&record{}).Where("id IN ? AND claimed_until <= ?", free, now).
 		Updates(map[string]any{"claimed_until": now.Add(r.claim), "claimed_by": token})
 	if claim.Error != nil {
 		return "", nil, false, claim.Error
 	}
-	if claim.RowsAffected == 0 { // another relay has claimed them
-		return token, nil, len(free) == passRows, nil
+	if claim.RowsAffected > 0 { // else another relay has claimed them
+		err = db.Where("id IN ? AND claimed_by = ?", free, token).Order("id").Find(&rows).Error
 	}
-	err = db.Where("id IN ? AND claimed_by = ?", free, token).Order("id").Find(&rows).Error
+	if err == nil {
+		r.unread = ""
+	}
 	return token, rows, len(free) == passRows, err
+}
+
+// releaseUnread ends the last claim if its rows could not be read. They would wait for its end otherwise.
+func (r *Relay) releaseUnread(ctx context.Context) error {
+	if r.unread == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	db := r.db.WithContext(ctx)
+	now, err := sqldb.Now(db, r.clock)
+	if err != nil {
+		return err
+	}
+	err = db.Model(&record{}).Where("claimed_until > ? AND claimed_by = ?", now, r.unread).
+		Updates(map[string]any{"claimed_until": unclaimed, "claimed_by": ""}).Error
+	if err == nil {
+		r.unread = ""
+	}
+	return err
 }
 
 // postpone ends the claim of rows. No relay claims them before the pause has passed by the time of the database.
