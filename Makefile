@@ -98,8 +98,9 @@ sim: ## Simulates SEEDS (5000) sales with random faults, from seed FIRST (1); CO
 sim-mutants: ## Breaks the services in some fifty ways, one at a time; the simulation must detect each
 	@go run ./test/sim/mutants
 
-trouble: deps ## Tests sales while dependencies and links fail, Redis fails over or is full, or the gate is damaged, some 30 min
+trouble: deps ## Tests sales while dependencies and links fail, Redis fails over or is full, or databases are restored, some 20 min
 	@scripts/dev/with-dependencies go test ./test/proof/trouble -count=1 -timeout 60m -v
+	@scripts/restore-drill
 
 storm: deps ## Sells 10,000 units while every process is killed twice, RUNS (1) times, 8 min each; STORM_SEED repeats one
 	@go test ./test/proof/storm -count=$(RUNS) -run '^TestStorm$$' -timeout $$(($(RUNS) * 25))m -v
