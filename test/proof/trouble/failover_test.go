@@ -46,10 +46,10 @@ func number(t *testing.T, variable string, otherwise int) int {
 // exactly what the master had written and the replica had not received. Everything else becomes an order or a reported
 // failure, and gate, ledger and orders agree. With GATE_WAIT_REPLICAS=1 no answered purchase is lost.
 //
-// FAILOVER_SEED (1) is the first of FAILOVER_SEEDS (2) seeds, FAILOVER_RATE (1000) the number of purchases a second.
+// FAILOVER_SEED (1) is the first of FAILOVER_SEEDS (5) seeds, FAILOVER_RATE (1000) the number of purchases a second.
 func TestFailover(t *testing.T) {
 	rate := number(t, "FAILOVER_RATE", 1000)
-	first, seeds := number(t, "FAILOVER_SEED", 1), number(t, "FAILOVER_SEEDS", 2)
+	first, seeds := number(t, "FAILOVER_SEED", 1), number(t, "FAILOVER_SEEDS", 5)
 	var rows []string
 	for _, wait := range []int{0, 1} {
 		for seed := first; seed < first+seeds; seed++ {

@@ -174,7 +174,6 @@ func (w *world) close(t testing.TB, reason string, sns ...string) []core.CloseRe
 }
 
 // outbox returns the order events that are not yet published.
-// outbox returns the events in the outbox.
 func (w *world) outbox(t helper) []contract.OrderEvent {
 	t.Helper()
 	return inOutbox[contract.OrderEvent](t, w, contract.TopicOrderEvents)
