@@ -123,6 +123,7 @@ func (h *restoreHistory) restoreOrders(c ordersCopy) {
 // finish imports, lets every message and event arrive, and closes what is not paid.
 func (h *restoreHistory) finish(r *rapid.T) {
 	read := map[string]stockgate.Status{}
+	h.noteLostOrders()
 	for n := 0; ; n++ {
 		if err := h.importRound(); !errors.Is(err, core.ErrImporting) { // an event before its row: it is redelivered
 			require.NoError(r, err)
@@ -175,6 +176,20 @@ func (h *restoreHistory) finish(r *rapid.T) {
 			require.False(r, row.Holds(), "%s: %+v", state, row)
 		default:
 			r.Fatalf("order_sn %s is %s: %+v", it.OrderSN, state, row)
+		}
+	}
+}
+
+// noteLostOrders notes whose buyers have read of an order that the order service has lost. Their entries end as closed,
+// although a row that never had its order ends as failed.
+func (h *restoreHistory) noteLostOrders() {
+	for _, it := range h.made {
+		if h.orders.of(it.OrderSN) != "" {
+			continue
+		}
+		switch h.entry(h.a, it.OrderSN).Status {
+		case stockgate.StatusCreated, stockgate.StatusPaid, stockgate.StatusClosed:
+			h.shown[it.OrderSN] = "x"
 		}
 	}
 }

@@ -65,7 +65,7 @@ type world struct {
 	shift    time.Duration     // how far the clocks of the database and of the service are ahead
 	fixed    func() time.Time  // instead of the clock of the database, if not nil
 	skew     time.Duration     // how far the service's clock is ahead of the database's
-	shown    map[string]string // order_sn -> the stage codes that a damaged entry showed to its buyer
+	shown    map[string]string // order_sn -> the stage codes that its buyer read of a damaged entry, or of a lost order
 	parts    parts
 	tel      *telemetry.Telemetry
 }
