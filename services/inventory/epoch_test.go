@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"flashsale.internal/pkg/bus"
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/sqldb"
 	"flashsale.internal/pkg/stockgate"
@@ -385,6 +386,64 @@ func TestAnEndedPurchaseStaysEnded(t *testing.T) {
 		require.Equal(w.t, stockgate.StatusFailed, w.entry(a, r.OrderSN).Status)
 		require.Equal(w.t, core.StateSold, w.row(again.OrderSN).State)
 		w.agree(a)
+	})
+}
+
+// A purchase that had ended, and whose row and order a restore of both databases has lost, does not land again when its
+// message is delivered once more: neither during the import nor afterwards.
+func TestALostPurchaseThatHadEndedStaysEnded(t *testing.T) {
+	eachDB(t, func(w *world) {
+		a := w.sale(1, 2)
+		b := w.backup()
+		closed, refused := w.buy(a, "u1"), w.buy(a, "u2")
+		w.land(closed)
+		w.order(closed, "closed")
+		w.follow(event(closed, contract.OrderCreated), event(closed, contract.OrderClosed))
+		w.orders.set("tombstone", refused.OrderSN)
+		w.land(refused)
+		due := contract.OrderClose{OrderSNs: []string{refused.OrderSN}, ActivityID: a.ID, DueAt: time.Now()}
+		require.NoError(w.t, w.consumer.OrderClose(w.ctx, message(w.t, contract.TopicOrderClose, due)))
+		was := []stockgate.Entry{w.entry(a, closed.OrderSN), w.entry(a, refused.OrderSN)}
+		require.Equal(w.t, stockgate.StatusClosed, was[0].Status)
+		require.Equal(w.t, stockgate.StatusFailed, was[1].Status)
+
+		w.restore(b)
+		w.orders.set("", closed.OrderSN, refused.OrderSN)
+		w.newEpoch()
+		again := message(w.t, contract.TopicReservations, closed, refused)
+		require.ErrorIs(w.t, w.consumer.Reservations(w.ctx, again), core.ErrImporting)
+		w.imports()
+		require.NoError(w.t, w.consumer.Reservations(w.ctx, again))
+		require.Equal(w.t, core.StateReleased, w.row(closed.OrderSN).State)
+		require.Equal(w.t, core.StateRejected, w.row(refused.OrderSN).State)
+		require.Equal(w.t, was, []stockgate.Entry{w.entry(a, closed.OrderSN), w.entry(a, refused.OrderSN)})
+		require.Equal(w.t, "tombstone", w.orders.of(closed.OrderSN))
+		require.EqualValues(w.t, 2, w.counts().Ended)
+		w.agree(a)
+		w.land(w.buy(a, "u1"))
+		w.agree(a)
+	})
+}
+
+// A bus that delivers closings at once, whatever their delay is, causes few calls during an import.
+func TestABusThatIsAheadDuringAnImport(t *testing.T) {
+	eachDB(t, func(w *world) {
+		a := w.sale(1, 1)
+		r := w.buy(a, "u1")
+		w.land(r)
+		w.newEpoch()
+		due := contract.OrderClose{OrderSNs: []string{r.OrderSN}, ActivityID: a.ID, DueAt: time.Now()}
+		next := []bus.Delivery{message(w.t, contract.TopicOrderClose, due)}
+		n := 0
+		for ; len(next) > 0 && n <= 12; n++ {
+			require.NoError(w.t, w.consumer.OrderClose(w.ctx, next[0]))
+			next = next[1:]
+			for _, m := range w.broker.take(contract.TopicOrderClose) {
+				next = append(next, bus.Delivery{Message: m, Attempt: 1})
+			}
+		}
+		require.LessOrEqual(w.t, n, 12)
+		require.Empty(w.t, w.orders.of(r.OrderSN), "no tombstone during an import")
 	})
 }
 

@@ -10,9 +10,6 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// closeAfterImport is the pause after which a closing is tried again that has met an import.
-const closeAfterImport = 30 * time.Second
-
 // CloseDue makes the order service close orders whose pay window has ended, and makes the ledger follow its response.
 // deadLetters are items of the message that could not be read.
 func (s *Service) CloseDue(ctx context.Context, due []contract.OrderClose, deadLetters []contract.DeadLetter) error {
@@ -26,7 +23,7 @@ func (s *Service) CloseDue(ctx context.Context, due []contract.OrderClose, deadL
 			return err
 		}
 		if importing { // an order that was lost must not get a tombstone before it is created again
-			errs = append(errs, s.publishClosing(ctx, c, closeAfterImport))
+			errs = append(errs, s.closeAgain(ctx, closing{request: c, later: map[time.Time][]string{c.DueAt: c.OrderSNs}}))
 			continue
 		}
 		_, err = s.closeOrders(ctx, c, ReasonExpired, ReasonExpired)

@@ -31,7 +31,7 @@ type ImportStep string
 // The steps. All but the first four, which concern the orders of all activities, belong to one activity.
 const (
 	ImportEnded   ImportStep = "ended"   // closed and refunded orders release their rows
-	ImportEnds    ImportStep = "ends"    // purchases that ended in a gate release their rows
+	ImportEnds    ImportStep = "ends"    // purchases that ended in a gate end in the ledger
 	ImportPaid    ImportStep = "paid"    // paid orders get their rows
 	ImportPending ImportStep = "pending" // unpaid orders get their rows
 
@@ -61,7 +61,7 @@ type Import struct {
 // ImportCounts is the report of an import. A step that is killed and repeated may count some items twice.
 type ImportCounts struct {
 	Released    int64 `json:"released,omitempty"`     // rows that closed and refunded orders released
-	Ended       int64 `json:"ended,omitempty"`        // rows of purchases that had ended in their gate
+	Ended       int64 `json:"ended,omitempty"`        // purchases that had ended in their gate: their rows end
 	Paid        int64 `json:"paid,omitempty"`         // rows of paid orders, written or raised
 	Pending     int64 `json:"pending,omitempty"`      // rows of unpaid orders, written or raised
 	Closed      int64 `json:"closed,omitempty"`       // orders that were closed: no unit is left for them

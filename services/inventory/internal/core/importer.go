@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"flashsale.internal/pkg/contract"
@@ -205,78 +203,6 @@ func (m *Importer) rowsOf(ctx context.Context, sns []string) (rows map[string]Re
 		broken[r.OrderSN] = true
 	}
 	return rows, broken, nil
-}
-
-// endsOfGates closes the orders of purchases that ended in their gate although the restored ledger holds units for them:
-// their buyers have read the end, and the units were on sale again. It precedes the orders that may have these units.
-// Position: activity and cursor of its gate.
-func (m *Importer) endsOfGates(ctx context.Context, e Epoch, i Import) (Import, error) {
-	refs, err := m.svc.gate.Refs(ctx)
-	if err != nil {
-		return i, err
-	}
-	slices.SortFunc(refs, func(a, b contract.GateRef) int { return CompareIDs(a.ActivityID, b.ActivityID) })
-	activity, position, _ := strings.Cut(i.Position, "|")
-	for _, ref := range refs {
-		if ref.Bucket != 0 || CompareIDs(ref.ActivityID, activity) < 0 {
-			continue
-		}
-		cursor := uint64(0)
-		if ref.ActivityID == activity {
-			if position == "end" {
-				continue
-			}
-			cursor, _ = strconv.ParseUint(position, 10, 64)
-		}
-		ended, next, err := m.endsOfGate(ctx, e, ref, cursor)
-		if err != nil {
-			return i, fmt.Errorf("gate of activity %s: %w", ref.ActivityID, err)
-		}
-		i.Counts.Ended += ended
-		i.Position = ref.ActivityID + "|" + strconv.FormatUint(next, 10)
-		if next == 0 {
-			i.Position = ref.ActivityID + "|end"
-		}
-		return i, nil
-	}
-	return i.to(ImportPaid), m.addForeign(ctx, e, refs)
-}
-
-func (m *Importer) endsOfGate(
-	ctx context.Context, e Epoch, ref contract.GateRef, cursor uint64,
-) (n int64, next uint64, err error) {
-	audit, err := m.svc.gate.Audit(ctx, ref)
-	if errors.Is(err, ErrNoGate) || errors.Is(err, ErrGateBroken) || err == nil && audit.Epoch == e.Value {
-		return 0, 0, nil
-	}
-	if err != nil {
-		return 0, 0, err
-	}
-	page, _, next, err := m.svc.gate.StoredEntries(ctx, ref, cursor)
-	if err != nil {
-		return 0, 0, err
-	}
-	var sns []string
-	for _, it := range page {
-		if it.Stage.Ended() {
-			sns = append(sns, it.OrderSN)
-		}
-	}
-	rows, _, err := m.rowsOf(ctx, sns)
-	if err != nil {
-		return 0, 0, err
-	}
-	held := sns[:0]
-	for _, sn := range sns {
-		if r, ok := rows[sn]; ok && r.Holds() && r.ActivityID == ref.ActivityID {
-			held = append(held, sn)
-		}
-	}
-	if len(held) == 0 {
-		return 0, next, nil
-	}
-	_, err = m.svc.closeOrders(ctx, contract.OrderClose{OrderSNs: held, ActivityID: ref.ActivityID}, ReasonRejected, ReasonSystem)
-	return int64(len(held)), next, err
 }
 
 // addForeign adds an import for each gate whose activity the database does not have.

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,7 +14,8 @@ import (
 // Land writes reservations into the ledger in one transaction, first come, first served in the order of the message.
 // Then it syncs the gate and publishes the deductions. It may be called with the same items any number of times: a
 // known order_sn takes nothing and repeats the effects of its row's present state. deadLetters are items of the same
-// message that could not be read.
+// message that could not be read. While the orders of all activities are imported after a restore, Land fails with
+// ErrImporting for new order_sns: orders get their units first, and a purchase that has ended must not land again.
 func (s *Service) Land(ctx context.Context, items []contract.Reservation, deadLetters []contract.DeadLetter) error {
 	l, err := s.landInLedger(ctx, items, deadLetters)
 	if err != nil {
@@ -37,6 +39,11 @@ func (s *Service) landInLedger(
 			l = landing{now: now, republishAfter: s.timing.RepublishAfter}
 			if err := l.decide(tx, items); err != nil {
 				return err
+			}
+			if len(l.moves.Insert) > 0 {
+				if importing, err := tx.ImportsOrders(); err != nil || importing {
+					return cmp.Or(err, ErrImporting)
+				}
 			}
 			l.moves.DeadLetters = append(l.moves.DeadLetters, deadLetters...)
 			return tx.Apply(l.moves)

@@ -166,6 +166,8 @@ type LedgerTx interface {
 	SetAllowance(b Buyer, held int64) error
 	Apply(m *Moves) error
 	DecidedAdjustments(activityID string) (ids []string, err error)
+	// ImportsOrders reports whether the import of the orders of all activities is not complete.
+	ImportsOrders() (bool, error)
 }
 
 // RebuildTx reads, under the locks of Store.Rebuild, what the last step of a build needs. Each call has its own ctx,

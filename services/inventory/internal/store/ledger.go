@@ -99,6 +99,16 @@ func (l *ledgerTx) DecidedAdjustments(activityID string) ([]string, error) {
 	return ids, err
 }
 
+// ImportsOrders implements core.LedgerTx.
+func (l *ledgerTx) ImportsOrders() (bool, error) {
+	var n int64
+	err := l.tx.Model(&importRow{}).
+		Where("epoch_id = (SELECT MAX(id) FROM epochs) AND activity_id = ? AND step <> ?",
+			number(core.AllActivities), string(core.ImportDone)).
+		Count(&n).Error
+	return n > 0, err
+}
+
 // Apply implements core.LedgerTx.
 func (l *ledgerTx) Apply(m *core.Moves) error {
 	if err := l.insert(m.Insert); err != nil {

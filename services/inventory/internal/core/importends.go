@@ -1,0 +1,165 @@
+package core
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"flashsale.internal/pkg/contract"
+)
+
+// endsOfGates makes purchases that ended in their gate end in the ledger: their buyers have read the end, and the units
+// were on sale again. If the restored ledger holds units for one, its order is closed. If the ledger has no row of it, the
+// row is written again, so that its message, if delivered once more, does not land as a new purchase. endsOfGates precedes
+// the orders that may have these units.
+// Position: activity and cursor of its gate.
+func (m *Importer) endsOfGates(ctx context.Context, e Epoch, i Import) (Import, error) {
+	refs, err := m.svc.gate.Refs(ctx)
+	if err != nil {
+		return i, err
+	}
+	slices.SortFunc(refs, func(a, b contract.GateRef) int { return CompareIDs(a.ActivityID, b.ActivityID) })
+	activity, position, _ := strings.Cut(i.Position, "|")
+	for _, ref := range refs {
+		if ref.Bucket != 0 || CompareIDs(ref.ActivityID, activity) < 0 {
+			continue
+		}
+		cursor := uint64(0)
+		if ref.ActivityID == activity {
+			if position == "end" {
+				continue
+			}
+			cursor, _ = strconv.ParseUint(position, 10, 64)
+		}
+		ended, next, err := m.endsOfGate(ctx, e, ref, cursor)
+		if err != nil {
+			return i, fmt.Errorf("gate of activity %s: %w", ref.ActivityID, err)
+		}
+		i.Counts.Ended += ended
+		i.Position = ref.ActivityID + "|" + strconv.FormatUint(next, 10)
+		if next == 0 {
+			i.Position = ref.ActivityID + "|end"
+		}
+		return i, nil
+	}
+	return i.to(ImportPaid), m.addForeign(ctx, e, refs)
+}
+
+func (m *Importer) endsOfGate(
+	ctx context.Context, e Epoch, ref contract.GateRef, cursor uint64,
+) (n int64, next uint64, err error) {
+	audit, err := m.svc.gate.Audit(ctx, ref)
+	if errors.Is(err, ErrNoGate) || errors.Is(err, ErrGateBroken) || err == nil && audit.Epoch == e.Value {
+		return 0, 0, nil
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	page, _, next, err := m.svc.gate.StoredEntries(ctx, ref, cursor)
+	if err != nil {
+		return 0, 0, err
+	}
+	var sns []string
+	var ended []StoredEntry
+	for _, it := range page {
+		if it.Stage.Ended() && contract.ValidID(it.OrderSN) {
+			sns, ended = append(sns, it.OrderSN), append(ended, it)
+		}
+	}
+	if len(ended) == 0 {
+		return 0, next, nil
+	}
+	written, err := m.endAgain(ctx, ref, ended)
+	if err != nil {
+		return 0, 0, err
+	}
+	rows, _, err := m.rowsOf(ctx, sns)
+	if err != nil {
+		return 0, 0, err
+	}
+	held := sns[:0]
+	for _, sn := range sns {
+		if r, ok := rows[sn]; ok && r.Holds() && r.ActivityID == ref.ActivityID {
+			held = append(held, sn)
+		}
+	}
+	if len(held) == 0 {
+		return written, next, nil
+	}
+	_, err = m.svc.closeOrders(ctx, contract.OrderClose{OrderSNs: held, ActivityID: ref.ActivityID}, ReasonRejected, ReasonSystem)
+	return written + int64(len(held)), next, err
+}
+
+// endAgain writes the rows of ended purchases that the ledger does not have, and returns their number. The order service
+// closes their orders before, or makes sure that it never creates them. An order that it cannot close is imported later.
+func (m *Importer) endAgain(ctx context.Context, ref contract.GateRef, ended []StoredEntry) (int64, error) {
+	missing := map[string]StoredEntry{}
+	var sns []string
+	for _, it := range ended {
+		if readable(it) {
+			missing[it.OrderSN] = it
+			sns = append(sns, it.OrderSN)
+		}
+	}
+	rows, broken, err := m.rowsOf(ctx, sns)
+	if err != nil {
+		return 0, err
+	}
+	open, err := m.svc.store.OpenDeadLetters(ctx, sns)
+	if err != nil {
+		return 0, err
+	}
+	sns = slices.DeleteFunc(sns, func(sn string) bool {
+		_, known := rows[sn]
+		return known || broken[sn] || open[sn] // an operator decides about a dead letter
+	})
+	if len(sns) == 0 {
+		return 0, nil
+	}
+	outcomes, err := m.svc.requestClose(ctx, sns, ReasonRejected)
+	if err != nil {
+		return 0, err
+	}
+	sns = sns[:0]
+	for _, o := range outcomes {
+		switch o.Outcome {
+		case OutcomeUnknown, OutcomeClosed, OutcomeRefunded:
+			sns = append(sns, o.OrderSN)
+		}
+	}
+	var written int64
+	err = m.svc.store.Ledger(ctx, []string{ref.ActivityID}, func(tx LedgerTx) error {
+		written = 0
+		now, err := tx.Now()
+		if err != nil || tx.Activity(ref.ActivityID) == nil { // its purchases end in the step foreign
+			return err
+		}
+		rows, err := tx.Reservations(sns)
+		if err != nil {
+			return err
+		}
+		moves := newMoves()
+		for _, sn := range sns {
+			if _, known := rows[sn]; known {
+				continue
+			}
+			it := missing[sn]
+			row := Reservation{
+				OrderSN: sn, ActivityID: ref.ActivityID, UserID: it.UserID, Bucket: ref.Bucket, Lines: it.Lines,
+				State: StateRejected, Reason: cmp.Or(sanitizeReason(it.Reason), ReasonSystem),
+				ReservedAt: now, LandedAt: now, ChangedAt: now,
+			}
+			if it.Stage == EntryClosed { // only an order can be closed
+				row.State, row.OrderCreatedAt = StateReleased, &now
+			}
+			moves.Insert = append(moves.Insert, row)
+		}
+		written = int64(len(moves.Insert))
+		return tx.Apply(moves)
+	})
+	return written, err
+}
