@@ -11,7 +11,8 @@ import (
 )
 
 // CloseDue makes the order service close orders whose pay window has ended, and makes the ledger follow its response.
-// deadLetters are items of the message that could not be read.
+// deadLetters are items of the message that could not be read. During an import it puts closings off, as if they had come
+// too early.
 func (s *Service) CloseDue(ctx context.Context, due []contract.OrderClose, deadLetters []contract.DeadLetter) error {
 	if err := s.AddDeadLetters(ctx, deadLetters); err != nil {
 		return err
@@ -75,7 +76,8 @@ func (s *Service) closeAgain(ctx context.Context, c closing) error {
 	var errs []error
 	for _, again := range c.again(now) {
 		if again.Attempt > maxCloseAttempts {
-			s.Alarms.Raise(ctx, "early closings", "closings are delivered too early; the order service resends them",
+			s.Alarms.Raise(ctx, "early closings",
+				"closings came too early or met an import too often; the order service resends them",
 				"activity_id", again.ActivityID, "due_at", again.DueAt, "attempts", again.Attempt)
 			continue
 		}

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,8 +14,7 @@ import (
 // endsOfGates makes purchases that ended in their gate end in the ledger: their buyers have read the end, and the units
 // were on sale again. If the restored ledger holds units for one, its order is closed. If the ledger has no row of it, the
 // row is written again, so that its message, if delivered once more, does not land as a new purchase. endsOfGates precedes
-// the orders that may have these units.
-// Position: activity and cursor of its gate.
+// the orders that may have these units. Position: activity and cursor of its gate.
 func (m *Importer) endsOfGates(ctx context.Context, e Epoch, i Import) (Import, error) {
 	refs, err := m.svc.gate.Refs(ctx)
 	if err != nil {
@@ -150,7 +148,7 @@ func (m *Importer) endAgain(ctx context.Context, ref contract.GateRef, ended []S
 			it := missing[sn]
 			row := Reservation{
 				OrderSN: sn, ActivityID: ref.ActivityID, UserID: it.UserID, Bucket: ref.Bucket, Lines: it.Lines,
-				State: StateRejected, Reason: cmp.Or(sanitizeReason(it.Reason), ReasonSystem),
+				State: StateRejected, Reason: sanitizeReason(it.Reason),
 				ReservedAt: now, LandedAt: now, ChangedAt: now,
 			}
 			if it.Stage == EntryClosed { // only an order can be closed
