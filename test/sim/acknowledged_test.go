@@ -34,7 +34,7 @@ func (w *world) acknowledged(service, topic string, body []byte, closed *outcome
 			for _, sn := range c.OrderSNs {
 				outcome := closed.of(sn)
 				final := slices.Contains([]string{"closed", "paid", "refunded", "unknown"}, outcome)
-				if outcome == "" || final && w.rowState(sn) == "reserved" {
+				if outcome == "" && !closed.isPutOff(sn) && !w.importing() || final && w.rowState(sn) == "reserved" {
 					w.unfollowed(sn, fmt.Sprintf("order responded %q to its closing, and the reservation is still reserved", outcome))
 				}
 			}
@@ -85,9 +85,28 @@ func (w *world) hasOrder(orderSN string) bool {
 type outcomes struct {
 	mu      sync.Mutex
 	byOrder map[string]string
+	putOff  map[string]bool // closings that were published again instead, as during an import
 }
 
 type outcomesKey struct{}
+
+// notePutOff records that a closing was published again.
+func (a *outcomes) notePutOff(body []byte) {
+	good, _ := contract.Decode[contract.OrderClose](body)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, c := range good {
+		for _, sn := range c.OrderSNs {
+			a.putOff[sn] = true
+		}
+	}
+}
+
+func (a *outcomes) isPutOff(orderSN string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.putOff[orderSN]
+}
 
 func (a *outcomes) of(orderSN string) string {
 	a.mu.Lock()

@@ -21,6 +21,9 @@ var _ bus.Bus = (*busFaults)(nil)
 func (b *busFaults) Publish(ctx context.Context, m bus.Message) (err error) {
 	w := b.p.w
 	name, kinds := "publish "+m.Topic, writing
+	if closed, _ := ctx.Value(outcomesKey{}).(*outcomes); closed != nil && m.Topic == contract.TopicOrderClose {
+		closed.notePutOff(m.Body)
+	}
 	delayed := m.DeliverAt.After(time.Now().Add(time.Second))
 	if delayed {
 		name += " delayed"
@@ -149,7 +152,7 @@ func (b *busFaults) Subscribe(s bus.Subscription, h bus.Handler) error {
 		name := "deliver " + d.Topic
 		d.Body = b.p.w.readable(d.Body)
 		return b.p.at(ctx, "bus", name, kinds, []any{d.Body}, func() error {
-			closed := &outcomes{byOrder: map[string]string{}}
+			closed := &outcomes{byOrder: map[string]string{}, putOff: map[string]bool{}}
 			err := h(context.WithValue(ctx, outcomesKey{}, closed), d)
 			if err == nil && !b.p.dead.Load() {
 				b.p.w.acknowledged(b.p.service, d.Topic, d.Body, closed)

@@ -338,14 +338,14 @@ func (w *world) checkOrders(f *findings, b books, ledger map[string]ledgerRow) m
 		row, landed := ledger[sn]
 		switch {
 		case o.Tombstone:
-			if landed && row.State != "released" {
+			if landed && row.State != "released" && !(row.State == "rejected" && w.isSetBack(sn)) {
 				f.add(sn, "order_sn %s: tombstone, ledger %s", sn, row.State)
 			}
 		case !landed:
 			f.add(sn, "order %s has no reservation", sn)
 		case o.State == "closed" && o.CloseReason == "expired" && o.ClosedAt.Before(o.ExpiresAt):
 			f.add(sn, "order %s expired before its time: %+v", sn, o)
-		case o.CloseReason == "rejected" && !b.rejected(o.OrderSN):
+		case o.CloseReason == "rejected" && !b.rejected(o.OrderSN) && !w.isSetBack(sn):
 			f.add(sn, "order %s was rejected without a decision of an operator", sn)
 		case o.State == "pending":
 			f.add(sn, "order %s is still pending", sn)
@@ -382,7 +382,7 @@ func (w *world) checkOrders(f *findings, b books, ledger map[string]ledgerRow) m
 // message, inventory never needs to check an overdue reservation at order. Lost events alone may make it necessary: an
 // order that its buyer ends before a redelivered landing needs no closing and gets none.
 func (w *world) checkEvents(f *findings, orders map[string]orderRow) {
-	if w.history.hasChecked() && !w.sale.losesOrders && !w.sale.losesEvents {
+	if w.history.hasChecked() && !w.sale.losesOrders && !w.sale.losesEvents && w.sale.setback.of == "" {
 		f.add("", "inventory had to check overdue reservations at order")
 	}
 	w.mu.Lock()
@@ -455,7 +455,7 @@ func (w *world) checkLimits(f *findings, b books) {
 	changes := map[string][]change{}
 	for _, o := range b.orders {
 		sn := strconv.FormatInt(o.OrderSN, 10)
-		if o.Tombstone || w.lostClosing(sn) { // an order whose closing was lost may exceed the limit
+		if o.Tombstone || w.lostClosing(sn) || w.isSetBack(sn) { // an order whose closing was lost may exceed the limit
 			continue
 		}
 		w.mu.Lock()
@@ -624,7 +624,7 @@ func (w *world) checkBuyers(f *findings, ledger map[string]ledgerRow, orders map
 		case "paid":
 			right = made && o.State == "paid"
 		case "closed":
-			right = made && (o.State == "closed" || o.State == "refunded")
+			right = made && (o.State == "closed" || o.State == "refunded") || !made && w.lostOrders[p.orderSN]
 		case "failed":
 			right = !made
 		}

@@ -12,6 +12,7 @@ import (
 
 // history records the events of one sale. They are formatted only for a failure report.
 type history struct {
+	seed    uint64
 	began   time.Time
 	mu      sync.Mutex
 	lines   []line
@@ -29,6 +30,28 @@ func (h *history) note(who, what string, payload ...any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.lines = append(h.lines, line{time.Now(), who, what, payload})
+	if len(h.lines) == mostLines {
+		panic(fmt.Sprintf("seed %d: the sale does not end; its last lines:\n%s", h.seed, h.last(100)))
+	}
+}
+
+// mostLines is the length of a history at which something spins: sales have fewer than a tenth.
+const mostLines = 1_000_000
+
+// last returns the last n lines. The caller holds mu.
+func (h *history) last(n int) string {
+	var b strings.Builder
+	for _, l := range h.lines[len(h.lines)-n:] {
+		b.WriteString(h.format(l, l.text()))
+	}
+	return b.String()
+}
+
+func (h *history) format(l line, text string) string {
+	if len(text) > 600 {
+		text = text[:600] + " ..."
+	}
+	return fmt.Sprintf("%9.3f %-12s %s%s\n", l.at.Sub(h.began).Seconds(), l.who, l.what, text)
 }
 
 func (l line) text() string {
@@ -57,10 +80,7 @@ func (h *history) about(words []string) string {
 		if !named {
 			continue
 		}
-		if len(text) > 600 {
-			text = text[:600] + " ..."
-		}
-		fmt.Fprintf(&b, "%9.3f %-12s %s%s\n", l.at.Sub(h.began).Seconds(), l.who, l.what, text)
+		b.WriteString(h.format(l, text))
 	}
 	return b.String()
 }

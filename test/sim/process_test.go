@@ -83,6 +83,10 @@ func (w *world) randomOfID(n int64) int64 {
 
 // start starts a process of the instance.
 func (w *world) start(service string, slot int) error {
+	if service != "seckill" {
+		w.starting <- struct{}{}
+		defer func() { <-w.starting }()
+	}
 	p := &process{w: w, service: service, slot: slot, done: make(chan struct{})}
 	tel := telemetry.Discard(nil)
 	tel.Log = slog.New(&logs{h: w.history, who: p.name()})
@@ -161,6 +165,9 @@ func (w *world) start(service string, slot int) error {
 		return errors.Join(member.Close(context.Background()), rdb.Close(), closeDB(db))
 	}
 	w.lives[p.name()] = p
+	if service != "seckill" {
+		w.started = append(w.started, p)
+	}
 	w.mu.Unlock()
 	w.history.note(p.name(), "! starts")
 	w.running.Go(func() { p.run(ctx, member, rdb, db, comps) })

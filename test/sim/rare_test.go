@@ -36,6 +36,9 @@ func (s *sale) drawRare(seed uint64) {
 			s.setClocks(service, r)
 		}
 	}
+	if r, is := one("setback", 10); is {
+		s.drawSetback([]string{"inventory", "order", "both"}[r.IntN(3)], r)
+	}
 	if r, is := one("broker's clock", 12); is {
 		s.brokerAhead = time.Duration(r.Int64N(int64(10*time.Minute))) - 5*time.Minute
 	}
@@ -87,6 +90,7 @@ func (s *sale) suitRare(point string, soon time.Duration) bool {
 	r := rng(uint64(soon), point)
 	service, stops := strings.CutPrefix(point, "stopped: ")
 	of, clock := strings.CutPrefix(point, "clock of ")
+	restored, restores := strings.CutPrefix(point, "database: a restore of ")
 	switch {
 	case point == "redis: full":
 		s.fillRedis(r, soon)
@@ -108,6 +112,8 @@ func (s *sale) suitRare(point string, soon time.Duration) bool {
 		s.addFreeze(service, r)
 	case clock:
 		s.setClocks(of, r)
+	case restores:
+		s.drawSetback(restored, r)
 	default:
 		return false
 	}

@@ -45,7 +45,7 @@ func (w *world) explains(r repair) bool {
 	defer w.mu.Unlock()
 	l, lost := w.lost[r.OrderSN]
 	if lateRepairs[r.Kind] {
-		return !calm || lost || w.happened["gate deleted"] || w.happened["emptied"] || w.happened[inFailover]
+		return !calm || lost || w.happened["gate deleted"] || w.happened["emptied"] || w.happened[inFailover] || w.happened[commitsLost]
 	}
 	for _, cause := range causes[r.Kind] {
 		if r.OrderSN == "" && w.happened[cause] || r.OrderSN != "" && l.why[cause] {

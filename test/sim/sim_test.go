@@ -203,6 +203,9 @@ func (w *world) run() *findings {
 			coverage.add("clock of "+service, happens)
 		}
 	}
+	if w.sale.setback.of != "" {
+		callers.Go(w.runSetback)
+	}
 	if w.sale.forges > 0 {
 		callers.Go(func() {
 			time.Sleep(w.sale.forges)

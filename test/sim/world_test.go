@@ -49,6 +49,7 @@ type world struct {
 	began time.Time
 
 	activities []*activity
+	starting   chan struct{}         // held while no process of order or inventory may start
 	redisTurn  chan struct{}         // one command of a service at a time; guards the next two
 	final      map[string]finalEntry // by key of the hash and order_sn
 	unbalanced map[string]int64      // by SKU, units that damage added to the total (negative: to what is left)
@@ -75,6 +76,9 @@ type world struct {
 	early        map[string]int   // by order_sn, how often order responded to a closing that it is not due
 	kept         []bus.Message    // what the broker delivers 25 h later
 	confirmed    map[string]bool  // order_sns that a 202 may name, if it waits for the replica
+	setBack      map[string]bool  // order_sns of which a restored database lost a commit
+	lostOrders   map[string]bool  // those of which order's database did
+	started      []*process       // of order and inventory
 	over         bool             // the gates have expired, a day after the sale
 }
 
@@ -118,6 +122,7 @@ type sale struct {
 	freezes      []freeze                 // processes that are stopped (SIGSTOP) for a while
 	clocks       map[string]time.Duration // by process, how far its clock is ahead while faults happen
 	brokerAhead  time.Duration            // how much earlier the broker delivers delayed messages (negative: later)
+	setback      setback                  // a restore of databases
 	losesOrders  bool                     // all events of an order may be lost: inventory checks overdue reservations after seconds
 }
 
@@ -188,6 +193,9 @@ func drawSale(seed uint64) sale {
 	s.suit(focusOf(seed), r, length)
 	if s.garbles { // one kind of dead letter per sale, as the operator decides each kind in its own way
 		s.forges = 0
+	}
+	if s.setback.of != "" {
+		s.addSetback(s.setback.of, s.setback.backup, s.setback.restore)
 	}
 	if s.garbles || s.forges > 0 { // an operator would have to decide about the same messages once more
 		s.latecomers = false
@@ -281,9 +289,10 @@ func templates(ctx context.Context, dir string) error {
 func newWorld(seed uint64, dir string, scripts map[string]string) (*world, error) {
 	w := &world{
 		seed: seed, sale: drawSale(seed), dir: dir, scripts: scripts, downs: rng(seed, "downs"), ids: rng(seed, "ids"),
-		history: &history{began: time.Now()},
+		history: &history{seed: seed, began: time.Now()},
 		lives:   map[string]*process{}, concerned: map[string]bool{}, carried: map[string]time.Time{}, garbled: map[string]bool{}, purchases: map[string]*purchase{},
 		played: map[string]int64{}, lostClosings: map[string]bool{}, forged: map[string]bool{}, lost: map[string]entryLoss{}, issued: map[int][]issue{}, confirmed: map[string]bool{}, early: map[string]int{}, happened: map[string]bool{}, spoiled: map[string]time.Time{}, events: map[string]bool{}, began: time.Now().Add(warmUp), books: map[string]*gorm.DB{}, writers: map[string]chan struct{}{},
+		setBack: map[string]bool{}, lostOrders: map[string]bool{}, starting: make(chan struct{}, 1),
 		redisTurn: make(chan struct{}, 1), final: map[string]finalEntry{}, unbalanced: map[string]int64{},
 	}
 	w.redisLife.Store(1)
