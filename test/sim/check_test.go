@@ -338,7 +338,7 @@ func (w *world) checkOrders(f *findings, b books, ledger map[string]ledgerRow) m
 		row, landed := ledger[sn]
 		switch {
 		case o.Tombstone:
-			if landed && row.State != "released" && !(row.State == "rejected" && w.isSetBack(sn)) {
+			if landed && row.State != "released" && (row.State != "rejected" || !w.isSetBack(sn)) {
 				f.add(sn, "order_sn %s: tombstone, ledger %s", sn, row.State)
 			}
 		case !landed:

@@ -63,7 +63,7 @@ func (w *world) watchEntry(script, held, sn, stored string) {
 	case before.stored == "", before.trimmed():
 		wrong = isFinal && stage != before.stage
 	case before.stage == "p":
-		wrong = stage != "p" && !(stage == "x" && w.isSetBack(sn)) // refunded: no unit was left
+		wrong = stage != "p" && !w.mayBeRefunded(sn, stage)
 	default:
 		wrong = stored != before.stored
 	}
@@ -86,7 +86,7 @@ func (w *world) checkFinal(f *findings) {
 			if stored == "" && e.trimmed() {
 				continue
 			}
-			if stage, _, _ := strings.Cut(stored, "|"); stage != e.stage && !(e.stage == "p" && stage == "x" && w.isSetBack(sn)) {
+			if stage, _, _ := strings.Cut(stored, "|"); stage != e.stage && (e.stage != "p" || !w.mayBeRefunded(sn, stage)) {
 				f.add(sn, "order_sn %s was %q in the gate and is %q", sn, e.stage, stored)
 			}
 		}

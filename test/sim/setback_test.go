@@ -302,6 +302,10 @@ func (w *world) isSetBack(orderSN string) bool {
 	return w.setBack[orderSN]
 }
 
+// mayBeRefunded reports whether a paid entry may have this stage: its order was refunded, since no unit was left for it
+// after the restore.
+func (w *world) mayBeRefunded(orderSN, stage string) bool { return stage == "x" && w.isSetBack(orderSN) }
+
 // drawSetback draws the times of a restore.
 func (s *sale) drawSetback(of string, r *rand.Rand) {
 	backup := 1500*time.Millisecond + time.Duration(r.Int64N(int64(s.window)))
