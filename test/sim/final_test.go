@@ -61,11 +61,11 @@ func (w *world) watchEntry(script, held, sn, stored string) {
 	switch {
 	case !known:
 	case before.stored == "", before.trimmed():
-		wrong = isFinal && stage != before.stage
+		wrong = isFinal && stage != before.stage && !w.mayTurn(sn, before.stage, stage)
 	case before.stage == "p":
-		wrong = stage != "p" && !w.mayBeRefunded(sn, stage)
+		wrong = stage != "p" && !w.mayTurn(sn, "p", stage)
 	default:
-		wrong = stored != before.stored
+		wrong = stored != before.stored && !w.mayTurn(sn, before.stage, stage)
 	}
 	if wrong {
 		w.concern(sn)
@@ -86,7 +86,7 @@ func (w *world) checkFinal(f *findings) {
 			if stored == "" && e.trimmed() {
 				continue
 			}
-			if stage, _, _ := strings.Cut(stored, "|"); stage != e.stage && (e.stage != "p" || !w.mayBeRefunded(sn, stage)) {
+			if stage, _, _ := strings.Cut(stored, "|"); stage != e.stage && !w.mayTurn(sn, e.stage, stage) {
 				f.add(sn, "order_sn %s was %q in the gate and is %q", sn, e.stage, stored)
 			}
 		}

@@ -47,6 +47,9 @@ func (w *world) explains(r repair) bool {
 	if lateRepairs[r.Kind] {
 		return !calm || lost || w.happened["gate deleted"] || w.happened["emptied"] || w.happened[inFailover] || w.happened[commitsLost]
 	}
+	if r.Kind == "overruled" && w.setBack[r.OrderSN] { // paid or refunded after all
+		return true
+	}
 	for _, cause := range causes[r.Kind] {
 		if r.OrderSN == "" && w.happened[cause] || r.OrderSN != "" && l.why[cause] {
 			return true

@@ -251,6 +251,10 @@ const longestImport = 15 * time.Minute
 func (w *world) finishRestore(since time.Time) {
 	deadline := time.Now().Add(longestImport)
 	for w.importing() {
+		if _, err := w.reconcileBeside(since, true); err != nil { // orders that come back are paid before they expire anew
+			w.fail("reconcile payments: %v", err)
+			return
+		}
 		if time.Now().After(deadline) {
 			w.fail("the import after the restore is not complete after %v: %s", longestImport, w.importSteps())
 			return
@@ -302,9 +306,14 @@ func (w *world) isSetBack(orderSN string) bool {
 	return w.setBack[orderSN]
 }
 
-// mayBeRefunded reports whether a paid entry may have this stage: its order was refunded, since no unit was left for it
-// after the restore.
-func (w *world) mayBeRefunded(orderSN, stage string) bool { return stage == "x" && w.isSetBack(orderSN) }
+// mayTurn reports whether a final stage may become another one after a restore: a paid order is refunded if no unit was
+// left for it, or if the lost order expired anew before its charge was found; an order whose closing was lost is paid by
+// a charge that would have been refunded.
+func (w *world) mayTurn(orderSN, from, to string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return from == "p" && to == "x" && w.setBack[orderSN] || from == "x" && to == "p" && w.lostOrders[orderSN]
+}
 
 // drawSetback draws the times of a restore.
 func (s *sale) drawSetback(of string, r *rand.Rand) {
