@@ -43,6 +43,7 @@ func TestAdjustOncePerID(t *testing.T) {
 			have(8, 8)
 		}
 		require.NoError(t, adjust("down", -8, true), "it is decided")
+		require.ErrorIs(t, adjust("down", -8, false), ErrDecided)
 		have(8, 8)
 		e.reserve("1", "ann", lines(1))
 		require.ErrorIs(t, adjust("more", -8, false), ErrInsufficient)
@@ -65,7 +66,8 @@ func TestPreloadedAdjustmentsHaveNoEffect(t *testing.T) {
 			Config: openConfig(), Stock: map[string]int64{"1": 5},
 			Totals: map[string]int64{"1": 5}, Adjusted: []string{"17", "18"},
 		}))
-		require.NoError(t, e.Adjust(ctx, e.ref, Adjustment{ID: "17", SKUID: "1", Delta: -2}))
+		require.ErrorIs(t, e.Adjust(ctx, e.ref, Adjustment{ID: "17", SKUID: "1", Delta: -2}), ErrDecided)
+		require.NoError(t, e.Adjust(ctx, e.ref, Adjustment{ID: "17", SKUID: "1", Delta: -2, Force: true}))
 		require.NoError(t, e.UndoAdjust(ctx, e.ref, "18"))
 		require.Equal(t, Counts{Left: 5, Total: 5}, e.counts("1"))
 		require.NoError(t, e.Adjust(ctx, e.ref, Adjustment{ID: "19", SKUID: "1", Delta: -2}))

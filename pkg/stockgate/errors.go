@@ -28,6 +28,8 @@ var (
 	ErrStaleVersion = errors.New("stockgate: gate has a later version")
 	// ErrInsufficient means that fewer units are left than the adjustment removes.
 	ErrInsufficient = errors.New("stockgate: too few units left")
+	// ErrDecided means that the adjustment was decided before, and that the gate still has the units that it removes.
+	ErrDecided = errors.New("stockgate: the adjustment was decided before")
 	// ErrGateExists means that the gate exists already, and a Build does not overwrite it.
 	ErrGateExists = errors.New("stockgate: gate exists already")
 	// ErrSuperseded means that the call refers to an outdated state of the gate. Build: another build of the gate

@@ -217,6 +217,8 @@ func (g *gateMachine) Adjust(t *rapid.T) {
 	switch {
 	case known != nil && !known.decided && (known.sku != a.SKUID || known.delta != a.Delta):
 		require.ErrorIs(t, err, ErrAdjustmentConflict)
+	case known != nil && known.decided && a.Delta < 0 && !a.Force:
+		require.ErrorIs(t, err, ErrDecided)
 	case known != nil:
 		require.NoError(t, err)
 	case a.Delta < 0 && !a.Force && g.m.left[a.SKUID]+a.Delta < 0:

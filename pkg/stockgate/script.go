@@ -128,6 +128,7 @@ var refusals = map[string]error{
 	"insufficient": ErrInsufficient,
 	"unknown_sku":  ErrUnknownSKU,
 	"conflict":     ErrAdjustmentConflict,
+	"decided":      ErrDecided,
 }
 
 // run calls a script by its hash, or by its source if the server does not have it yet. A refusal becomes an error.

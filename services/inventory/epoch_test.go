@@ -425,6 +425,52 @@ func TestALostPurchaseThatHadEndedStaysEnded(t *testing.T) {
 	})
 }
 
+// The gate has undone a withdrawal that the database had refused, and a failover of the database lost that decision.
+func TestAWithdrawalThatTheGateHasUndoneIsRefused(t *testing.T) {
+	eachDB(t, func(w *world) {
+		a := w.sale(1, 3)
+		w.faults.kill(1, true)
+		require.Error(w.t, w.withdraw(a))
+		require.True(w.t, w.faults.heal())
+		b := w.backup("adjustments", "idempotency_keys") // with the intent
+		require.Len(w.t, b["adjustments"], 1)
+		bought := w.buy(a, "u1")
+		w.land(bought)
+		require.Equal(w.t, contract.CodeInsufficientStock, contract.CodeOf(w.withdraw(a)))
+		w.follow(event(bought, contract.OrderClosed)) // now enough units are left
+
+		w.restore(b)
+		require.Equal(w.t, contract.CodeInsufficientStock, contract.CodeOf(w.withdraw(a)))
+		require.Equal(w.t, int64(3), w.left(a, 0))
+		w.agree(a)
+	})
+}
+
+// The gate has units of an addition that the database has lost; in the database they belong to an order that the import
+// has not brought back yet.
+func TestAWithdrawalWaitsForTheImport(t *testing.T) {
+	eachDB(t, func(w *world) {
+		a := w.sale(1, 3)
+		b := w.backup()
+		_, err := w.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{
+			ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: 3, Reason: "more",
+			Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: "more"},
+		})
+		require.NoError(w.t, err)
+		bought := w.buy(a, "u1")
+		w.land(bought)
+
+		w.restore(b)
+		w.order(bought, "paid")
+		w.newEpoch()
+		require.Equal(w.t, contract.CodeGateUnavailable, contract.CodeOf(w.withdraw(a)))
+		w.imports()
+		require.Equal(w.t, core.StateSold, w.row(bought.OrderSN).State)
+		require.Equal(w.t, contract.CodeInsufficientStock, contract.CodeOf(w.withdraw(a)), "two units are left of three")
+		w.agree(a)
+	})
+}
+
 // A bus that delivers closings at once, whatever their delay is, causes few calls during an import.
 func TestABusThatIsAheadDuringAnImport(t *testing.T) {
 	eachDB(t, func(w *world) {

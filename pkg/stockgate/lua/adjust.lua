@@ -2,7 +2,8 @@
 -- KEYS    as in prelude.lua
 -- ARGV    id, then 'apply', SKU, units to add (negative: to remove), '1' to remove units even if fewer are left; or
 --         id, 'undo'
--- returns 'ok', 'insufficient', 'unknown_sku', 'conflict' when the id is applied with other content, or 'no_gate'
+-- returns 'ok', 'insufficient', 'unknown_sku', 'conflict' when the id is applied with other content, 'decided' when
+--         units are to be removed that an earlier decision about the id did not remove, or 'no_gate'
 -- Stored values: SKU|units = applied; m = decided: undone, or decided before the gate was built. A decided adjustment
 -- never changes anything again, so a late attempt has no effect.
 -- cost    O(1)
@@ -10,7 +11,10 @@ if redis.call('EXISTS', GATE) == 0 then return 'no_gate' end
 run_at_full_memory()
 local id, step, sku, delta, force = unpack(ARGV)
 local stored = redis.call('HGET', ADJUSTED, id)
-if stored == 'm' then return 'ok' end
+if stored == 'm' then
+  if step == 'apply' and force ~= '1' and tonumber(delta) < 0 then return 'decided' end
+  return 'ok'
+end
 local applied_sku, applied_delta = string.match(stored or '', '^(%d+)|(%-?%d+)$')
 
 if step == 'undo' then

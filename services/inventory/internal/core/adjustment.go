@@ -100,14 +100,32 @@ func (s *Service) AdjustStock(ctx context.Context, by Caller, r AdjustmentReques
 	return a, nil
 }
 
+// refusedByGate takes the units of a withdrawal out of the gate, and reports whether the gate refuses that. During an
+// import it fails with ErrImporting: the units may belong to orders that the import brings back. A withdrawal that the
+// gate has undone was refused by the database, which has lost that decision in a restore: it is refused again.
+func (s *Service) refusedByGate(ctx context.Context, ref contract.GateRef, a Adjustment) (bool, error) {
+	importing, err := s.importing(ctx, a.ActivityID)
+	if err != nil {
+		return false, err
+	}
+	if importing {
+		return false, ErrImporting
+	}
+	err = s.Gates.fillIfAbsent(ctx, ref, func() error { return s.gate.Adjust(ctx, ref, a, false) })
+	if errors.Is(err, ErrGateInsufficient) || errors.Is(err, ErrGateDecided) {
+		return true, nil
+	}
+	return false, err
+}
+
 // ResumeAdjustment runs the remaining steps of an adjustment.
 func (s *Service) ResumeAdjustment(ctx context.Context, a Adjustment) (*Adjustment, error) {
 	ref := contract.GateRef{ActivityID: a.ActivityID}
 	if a.Decision == "" {
 		refuse := false
 		if a.Delta < 0 {
-			err := s.Gates.fillIfAbsent(ctx, ref, func() error { return s.gate.Adjust(ctx, ref, a, false) })
-			if refuse = errors.Is(err, ErrGateInsufficient); err != nil && !refuse {
+			var err error
+			if refuse, err = s.refusedByGate(ctx, ref, a); err != nil {
 				return nil, err
 			}
 		}

@@ -15,6 +15,7 @@ var (
 	ErrGateUnavailable  = errors.New("the gate cannot be reached; the outcome is unknown")
 	ErrGateVersion      = errors.New("the gate has a newer version")
 	ErrGateInsufficient = errors.New("the gate has too few units left")
+	ErrGateDecided      = errors.New("the gate has another decision about the adjustment")
 	ErrGateLive         = errors.New("the gate is live already")
 	// ErrBuildSuperseded means that another build of the gate began, or that Redis lost a part of this one. It is an
 	// ErrGateUnavailable.
@@ -332,7 +333,8 @@ type Gate interface {
 	Settle(ctx context.Context, ref contract.GateRef, s []Settlement) error
 	Release(ctx context.Context, ref contract.GateRef, e []Ending) error // of purchases that had an order
 	Drop(ctx context.Context, ref contract.GateRef, e []Ending) error    // of purchases that never had one
-	// Adjust adds to the units left. Unless forced it fails with ErrGateInsufficient if too few are left.
+	// Adjust adds to the units left. Unless forced it fails with ErrGateInsufficient if too few are left, and with
+	// ErrGateDecided if it removes units and was undone before.
 	Adjust(ctx context.Context, ref contract.GateRef, a Adjustment, force bool) error
 	UndoAdjust(ctx context.Context, ref contract.GateRef, a Adjustment) error
 	Audit(ctx context.Context, ref contract.GateRef) (GateAudit, error)

@@ -13,6 +13,10 @@ const retryGateAfter = 2 * time.Second
 // gateUnreachable turns the error of an unreachable gate into the refusal of a call that may have changed nothing yet.
 // It returns other errors as they are.
 func gateUnreachable(err error) error {
+	if errors.Is(err, ErrImporting) {
+		return contract.Refuse(contract.CodeGateUnavailable,
+			"the sale is being imported after a restore; repeat the call").Because(err).After(retryGateAfter)
+	}
 	if errors.Is(err, ErrGateUnavailable) || errors.Is(err, ErrNoGate) {
 		return contract.Refuse(contract.CodeGateUnavailable,
 			"the gate cannot be reached; repeat the call").Because(err).After(retryGateAfter)

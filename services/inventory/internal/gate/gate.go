@@ -33,6 +33,7 @@ var translations = []struct{ theirs, ours error }{
 	{stockgate.ErrSuperseded, core.ErrGateUnavailable}, // a concurrent build or correction: retry
 	{stockgate.ErrStaleVersion, core.ErrGateVersion},
 	{stockgate.ErrInsufficient, core.ErrGateInsufficient},
+	{stockgate.ErrDecided, core.ErrGateDecided},
 	{stockgate.ErrGateExists, core.ErrGateLive},
 	{stockgate.ErrBuildDiffers, core.ErrBuildDiffers},
 }
