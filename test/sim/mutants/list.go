@@ -252,7 +252,7 @@ var mutants = []mutant{
 		name: "an import leaves ended purchases reserved", file: coreDir + "importorders.go",
 		old: "case OrderClosed, OrderRefunded:\n\t\tif row.Holds() {", now: "case OrderClosed, OrderRefunded:\n\t\tif row.Holds() && x.now.IsZero() {",
 		hidden: "step ends closes what the gate has ended, and closings that arrive again release the rest",
-		test:   unit{"services/inventory", "^TestAnyRestoreHeals$"},
+		test:   unit{"services/inventory", "^TestARestoredDatabaseGetsBackWhatOrdersAndGateKnow$/^sqlite$"},
 	},
 	{
 		name: "ended purchases get no row", file: coreDir + "importends.go",
@@ -305,7 +305,7 @@ var mutants = []mutant{
 		old:    "func (s *Service) insertCharged(\n\tctx context.Context, prov Provider, c Charge, returned, keep bool,\n) (p Payment, ended ReconcileResult, err error) {",
 		now:    "func (s *Service) insertCharged(\n\tctx context.Context, prov Provider, c Charge, returned, keep bool,\n) (p Payment, ended ReconcileResult, err error) {\n\tkeep = false",
 		hidden: "the buyer gets the money back, and the order expires",
-		test:   unit{"services/order/internal/core", "^TestAnOrderThatWasLostIsCreatedAgainAndItsChargeFound$"},
+		test:   unit{"services/order/internal/core", "^TestChargesOfTheProviderAreRecorded$/^sqlite$"},
 	},
 	{
 		name: "a charge that is found pays nothing", file: orderDir + "core/reconcile.go",
