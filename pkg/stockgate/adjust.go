@@ -26,10 +26,10 @@ func validateAdjustmentID(id string) error {
 }
 
 // Adjust applies an adjustment once per id. It returns nil and changes nothing if the id is already applied with the
-// same SKU and quantity, was undone, or was in the snapshot of Preload; but without Force it fails with ErrDecided if it
-// is to remove units that it did not remove then. It fails with ErrAdjustmentConflict if the id is applied with another
-// SKU or quantity, and with ErrInsufficient, storing nothing, if fewer units are left than it removes and Force is not
-// set. One script call, O(1).
+// same SKU and quantity, was undone, or was in the snapshot of Preload. For the latter two it fails with ErrDecided
+// instead if it removes units and Force is not set: the gate may still have them. It fails with ErrAdjustmentConflict if
+// the id is applied with another SKU or quantity, and with ErrInsufficient, storing nothing, if fewer units are left than
+// it removes and Force is not set. One script call, O(1).
 func (g *Gate) Adjust(ctx context.Context, ref contract.GateRef, a Adjustment) error {
 	if err := validateAdjustmentID(a.ID); err != nil {
 		return err

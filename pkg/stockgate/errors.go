@@ -28,7 +28,7 @@ var (
 	ErrStaleVersion = errors.New("stockgate: gate has a later version")
 	// ErrInsufficient means that fewer units are left than the adjustment removes.
 	ErrInsufficient = errors.New("stockgate: too few units left")
-	// ErrDecided means that the adjustment was decided before, and that the gate still has the units that it removes.
+	// ErrDecided means that the withdrawal was decided before: the gate may still have the units that it removes.
 	ErrDecided = errors.New("stockgate: the adjustment was decided before")
 	// ErrGateExists means that the gate exists already, and a Build does not overwrite it.
 	ErrGateExists = errors.New("stockgate: gate exists already")

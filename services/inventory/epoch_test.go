@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -464,9 +465,77 @@ func TestAWithdrawalWaitsForTheImport(t *testing.T) {
 		w.order(bought, "paid")
 		w.newEpoch()
 		require.Equal(w.t, contract.CodeGateUnavailable, contract.CodeOf(w.withdraw(a)))
+		require.Equal(w.t, int64(5), w.left(a, 0), "the gate has all units but the one that was bought")
 		w.imports()
 		require.Equal(w.t, core.StateSold, w.row(bought.OrderSN).State)
 		require.Equal(w.t, contract.CodeInsufficientStock, contract.CodeOf(w.withdraw(a)), "two units are left of three")
+		w.agree(a)
+	})
+}
+
+// gateBeforeEpoch is a gate after whose next adjustment another process draws an epoch.
+type gateBeforeEpoch struct {
+	Gate
+	draw func()
+}
+
+func (g *gateBeforeEpoch) Adjust(ctx context.Context, r contract.GateRef, a core.Adjustment, force bool) error {
+	err := g.Gate.Adjust(ctx, r, a, force)
+	if !force {
+		g.draw()
+	}
+	return err
+}
+
+// The epoch is drawn after the gate has given up the units, and before the database decides.
+func TestAnEpochDuringAWithdrawal(t *testing.T) {
+	eachDB(t, func(w *world) {
+		a := w.sale(1, 3)
+		b := w.backup()
+		bought := w.buy(a, "u1")
+		w.land(bought)
+		w.restore(b)
+		w.order(bought, "paid")
+		require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err())
+		require.NoError(w.t, w.gates.EnsureGates(w.ctx)) // a gate without the purchase
+		ours := w.parts.Gate
+		w.parts.Gate = &gateBeforeEpoch{ours, w.newEpoch}
+		w.restart()
+		require.Equal(w.t, contract.CodeGateUnavailable, contract.CodeOf(w.withdraw(a)))
+		w.parts.Gate = ours
+		w.restart()
+		w.imports()
+		require.Empty(w.t, w.orders.refunded, "its unit was not withdrawn")
+		require.Equal(w.t, core.StateSold, w.row(bought.OrderSN).State)
+		require.Equal(w.t, contract.CodeInsufficientStock, contract.CodeOf(w.withdraw(a)), "two units are left of three")
+		w.agree(a)
+	})
+}
+
+// The sweep leaves withdrawals alone until the import is complete, and goes on with additions.
+func TestTheSweepOfAdjustmentsDuringAnImport(t *testing.T) {
+	eachDB(t, func(w *world) {
+		a := w.sale(1, 3)
+		w.faults.kill(1, true)
+		require.Error(w.t, w.withdraw(a))
+		require.True(w.t, w.faults.heal())
+		w.faults.kill(1, true)
+		_, err := w.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{
+			ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: 2, Reason: "more",
+			Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: "more"},
+		})
+		require.Error(w.t, err)
+		require.True(w.t, w.faults.heal())
+		w.newEpoch()
+		w.shift += time.Minute
+		for range 3 {
+			require.NoError(w.t, w.adjustmentSweep.Run(w.ctx))
+			w.shift += time.Minute
+		}
+		require.Equal(w.t, int64(5), w.stock(a)[0].Total)
+		w.imports()
+		require.NoError(w.t, w.adjustmentSweep.Run(w.ctx), "it does not wait for longer than the import")
+		require.Equal(w.t, int64(2), w.stock(a)[0].Total)
 		w.agree(a)
 	})
 }

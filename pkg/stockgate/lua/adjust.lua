@@ -3,7 +3,7 @@
 -- ARGV    id, then 'apply', SKU, units to add (negative: to remove), '1' to remove units even if fewer are left; or
 --         id, 'undo'
 -- returns 'ok', 'insufficient', 'unknown_sku', 'conflict' when the id is applied with other content, 'decided' when
---         units are to be removed that an earlier decision about the id did not remove, or 'no_gate'
+--         units are to be removed without force and the id is decided, or 'no_gate'
 -- Stored values: SKU|units = applied; m = decided: undone, or decided before the gate was built. A decided adjustment
 -- never changes anything again, so a late attempt has no effect.
 -- cost    O(1)

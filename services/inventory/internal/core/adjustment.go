@@ -101,8 +101,9 @@ func (s *Service) AdjustStock(ctx context.Context, by Caller, r AdjustmentReques
 }
 
 // refusedByGate takes the units of a withdrawal out of the gate, and reports whether the gate refuses that. During an
-// import it fails with ErrImporting: the units may belong to orders that the import brings back. A withdrawal that the
-// gate has undone was refused by the database, which has lost that decision in a restore: it is refused again.
+// import it fails with ErrImporting: the units may belong to orders that the import brings back. If an epoch is drawn
+// afterwards, DecideAdjustment fails, and the import drops what the gate has given up. A withdrawal that the gate has
+// undone was refused by the database, which has lost that decision in a restore: it is refused again.
 func (s *Service) refusedByGate(ctx context.Context, ref contract.GateRef, a Adjustment) (bool, error) {
 	importing, err := s.importing(ctx, a.ActivityID)
 	if err != nil {
@@ -118,7 +119,9 @@ func (s *Service) refusedByGate(ctx context.Context, ref contract.GateRef, a Adj
 	return false, err
 }
 
-// ResumeAdjustment runs the remaining steps of an adjustment.
+// ResumeAdjustment runs the remaining steps of an adjustment. A withdrawal that is not decided fails with ErrImporting
+// while an import of its activity is not complete. An addition may go on: the units that it adds belong to no order, and
+// RenewEpoch reads the additions under the locks under which they are decided.
 func (s *Service) ResumeAdjustment(ctx context.Context, a Adjustment) (*Adjustment, error) {
 	ref := contract.GateRef{ActivityID: a.ActivityID}
 	if a.Decision == "" {

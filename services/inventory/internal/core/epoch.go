@@ -125,8 +125,8 @@ type EpochStore interface {
 	ActivityDrafts(ctx context.Context, ids []string) (map[string]bool, error)
 }
 
-// ErrImporting means that a purchase may be one that a restore has lost. The caller repeats the work: the import
-// brings it, or ends.
+// ErrImporting means that a purchase may be one that a restore has lost, or that units may belong to such a purchase.
+// The caller repeats the work: the import brings it, or ends.
 var ErrImporting = errors.New("an import after a restore is not complete")
 
 // DrawEpoch draws a new epoch, for the reconciler and the gate controller. instead is the epoch that the caller saw.

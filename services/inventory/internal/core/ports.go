@@ -128,6 +128,8 @@ type Store interface {
 	BeginAdjustment(
 		ctx context.Context, in Scope, k IdempotencyKey, a Adjustment, c Change, check func(*Activity) error,
 	) (*Adjustment, error)
+	// DecideAdjustment takes or refuses an intent; it returns a decided one as it is. It fails with ErrImporting for a
+	// withdrawal while an import of the activity is not complete.
 	DecideAdjustment(ctx context.Context, id string, refuse bool, now time.Time) (*Adjustment, error)
 	// FinishAdjustment ends the intent as decided. It deletes the Idempotency-Key of a refused one.
 	FinishAdjustment(ctx context.Context, id string, now time.Time) (*Adjustment, error)
@@ -334,7 +336,7 @@ type Gate interface {
 	Release(ctx context.Context, ref contract.GateRef, e []Ending) error // of purchases that had an order
 	Drop(ctx context.Context, ref contract.GateRef, e []Ending) error    // of purchases that never had one
 	// Adjust adds to the units left. Unless forced it fails with ErrGateInsufficient if too few are left, and with
-	// ErrGateDecided if it removes units and was undone before.
+	// ErrGateDecided if it removes units and is decided in the gate, because it was undone there or is in its build.
 	Adjust(ctx context.Context, ref contract.GateRef, a Adjustment, force bool) error
 	UndoAdjust(ctx context.Context, ref contract.GateRef, a Adjustment) error
 	Audit(ctx context.Context, ref contract.GateRef) (GateAudit, error)

@@ -118,7 +118,7 @@ func (s *Store) BeginAdjustment(
 }
 
 // DecideAdjustment implements core.Store. It decides under the locks of the activity's stock; a decision never
-// changes.
+// changes. The orders of an import that is planned meanwhile get their units after it.
 func (s *Store) DecideAdjustment(
 	ctx context.Context, id string, refuse bool, now time.Time,
 ) (*core.Adjustment, error) {
@@ -134,6 +134,15 @@ func (s *Store) DecideAdjustment(
 		}
 		if out, err = adjustmentOf(tx, number(id)); err != nil || out.Decision != "" {
 			return err
+		}
+		if out.Delta < 0 {
+			pending, err := pendingImports(tx)
+			if err != nil {
+				return err
+			}
+			if pending[out.ActivityID] || pending[core.AllActivities] {
+				return core.ErrImporting
+			}
 		}
 		act := core.Activity{Items: items}
 		it := act.Item(out.SKUID)

@@ -146,8 +146,12 @@ func plan(tx *gorm.DB, epoch int64, now time.Time) error {
 
 // PendingImports implements core.EpochStore.
 func (s *Store) PendingImports(ctx context.Context) (map[string]bool, error) {
+	return pendingImports(s.read(ctx))
+}
+
+func pendingImports(tx *gorm.DB) (map[string]bool, error) {
 	var list []int64
-	err := s.read(ctx).Model(&importRow{}).
+	err := tx.Model(&importRow{}).
 		Where("epoch_id = (SELECT MAX(id) FROM epochs) AND step <> ?", string(core.ImportDone)).
 		Pluck("activity_id", &list).Error
 	pending := make(map[string]bool, len(list))

@@ -36,7 +36,8 @@ func (w *Adjustments) Run(ctx context.Context) error {
 }
 
 // resume resumes one batch of an activity's adjustments. One that fails moves back, and the next follow. A gate that
-// cannot be reached ends the batch, and nothing moves back: all are due as soon as the gate responds.
+// cannot be reached ends the batch, and nothing moves back: all are due as soon as the gate responds. Withdrawals that
+// wait for an import do not move back either: they are due as soon as it is complete.
 func (w *Adjustments) resume(ctx context.Context, activityID string) error {
 	now, err := w.Store.Now(ctx)
 	if err != nil {
@@ -50,7 +51,7 @@ func (w *Adjustments) resume(ctx context.Context, activityID string) error {
 	var errs []error
 	for _, a := range due {
 		_, err := w.Inventory.ResumeAdjustment(ctx, a)
-		if err == nil {
+		if err == nil || errors.Is(err, core.ErrImporting) {
 			continue
 		}
 		errs = append(errs, fmt.Errorf("adjustment %s: %w", a.ID, err))
