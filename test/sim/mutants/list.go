@@ -277,6 +277,8 @@ var mutants = []mutant{
 	{
 		name: "the gate does not follow the ledger", file: coreDir + "importgate.go",
 		old: "\tf := gateFollow{epoch: i.Epoch}\n\tfor _, it := range page {", now: "\tf := gateFollow{epoch: i.Epoch}\n\tfor _, it := range page[:0] {",
+		hidden: "events and the reconciler bring the entries to their rows later",
+		test:   unit{"services/inventory", "^TestAPaidPurchaseThatOrderHasLost$/^sqlite$"},
 	},
 	{
 		name: "an imported gate sells what its entries hold", file: luaDir + "renew_epoch.lua",
@@ -311,5 +313,94 @@ var mutants = []mutant{
 		name: "a charge that is found pays nothing", file: orderDir + "core/reconcile.go",
 		old: "if p, ended, err = s.insertCharged(ctx, prov, c, returned, keep); err != nil || ended != \"\" {",
 		now: "if keep {\n\t\t\treturn ReconcileKept, nil\n\t\t}\n\t\tif p, ended, err = s.insertCharged(ctx, prov, c, returned, keep); err != nil || ended != \"\" || true {",
+	},
+	{
+		name: "a withdrawal is decided during an import", file: "services/inventory/internal/store/adjustments.go",
+		old: "if pending[out.ActivityID] || pending[core.AllActivities] {", now: "if pending[out.ActivityID] && core.AllActivities == \"\" {",
+		hidden: "no simulated epoch is drawn between the gate's part and the decision",
+		test:   unit{"services/inventory", "^TestAnEpochDuringAWithdrawal$/^sqlite$"},
+	},
+	{
+		name: "events without a row end during an import", file: coreDir + "events.go",
+		old: "case importing:\n\t\t\treturn ErrImporting", now: "case importing && f.missing == \"\":\n\t\t\treturn ErrImporting",
+		hidden: "few simulated payments meet an import before their row",
+		test:   unit{"services/inventory", "^TestEventsWaitForTheImport$/^sqlite$"},
+	},
+	{
+		name: "unpaid orders are imported with paid ones", file: coreDir + "importer.go",
+		old:    "m.ordersStep(ImportPending, OrderClosed, OrderRefunded, OrderPaid),",
+		now:    "m.ordersStep(ImportPending, OrderClosed, OrderRefunded, OrderPaid, OrderPending),",
+		hidden: "orders without a unit take a lost addition; the import of each is legal",
+		test:   unit{"services/inventory", "^TestOrdersWithoutAUnit$/^sqlite$"},
+	},
+	{
+		name: "gates of lost activities go on", file: coreDir + "importer.go",
+		old: "if _, known := drafts[id]; !known {", now: "if _, known := drafts[id]; !known && id == \"\" {",
+		hidden: "no simulated backup is older than its activities",
+		test:   unit{"services/inventory", "^TestAnActivityThatTheDatabaseLost$/^sqlite$"},
+	},
+	// Epochs and their proofs.
+	{
+		name: "a gate of an unknown epoch is not imported", file: coreDir + "gateepoch.go",
+		old: "case audit.Epoch == \"\" && !audit.Importing:", now: "case !audit.Importing:",
+		hidden: "the reconciler proves the loss by adjustments and rows",
+		test:   unit{"services/inventory", "^TestAGateOfAnotherEpoch$/^sqlite$"},
+	},
+	{
+		name: "one reading of a gate draws an epoch", file: coreDir + "gateepoch.go",
+		old: "if !c.confirmUnknown(a.ID, audit.Epoch) {", now: "if !c.confirmUnknown(a.ID, audit.Epoch) && false {",
+		hidden: "an import without a loss changes nothing",
+		test:   unit{"services/inventory", "^TestAGateOfAnotherEpoch$/^sqlite$"},
+	},
+	{
+		name: "one reconciliation proves a loss", file: "services/inventory/internal/reconcile/proof.go",
+		old: "if again && found.confirms(before) {", now: "if _, _ = again, before; true {",
+		hidden: "an import without a loss changes nothing",
+		test:   unit{"services/inventory", "^TestTheReconcilerProvesALoss$/./^sqlite$"},
+	},
+	{
+		name: "landed entries prove no loss", file: "services/inventory/internal/reconcile/proof.go",
+		old: "return f.why == lostRow", now: "return f.why == lostRow && false",
+		hidden: "a simulated operator draws the epoch",
+		test:   unit{"services/inventory", "^TestTheReconcilerProvesALoss$/^entries$/^sqlite$"},
+	},
+	{
+		name: "an epoch loses an unfinished import", file: "services/inventory/internal/store/epochs.go",
+		old: "if unfinished > 0 && present.Since != nil && present.Since.Before(from) {", now: "if unfinished < 0 {",
+		hidden: "no simulated epoch is drawn during an import",
+		test:   unit{"services/inventory", "^TestAnEpochDuringAnImport$/^sqlite$"},
+	},
+	// Clocks, and ids of a single machine.
+	{
+		name: "claims of the outbox end by another clock", file: "pkg/outbox/relay.go",
+		old:    "now, err := sqldb.Now(db, r.clock)\n\tif err != nil {\n\t\treturn \"\", nil, false, err",
+		now:    "now, err := time.Now().UTC(), error(nil)\n\tif err != nil {\n\t\treturn \"\", nil, false, err",
+		hidden: "two relays that claim a row publish it twice, which is legal",
+		test:   unit{"pkg/outbox", "^TestAClaimEndsByTheTimeOfTheDatabase$/./^sqlite$"},
+	},
+	{
+		name: "a clock that is set back issues ids again", file: "pkg/ordersn/filelease.go",
+		old: "l.from = max(l.opened.UnixMilli(), high+1)", now: "l.from = l.opened.UnixMilli()",
+		hidden: "the simulated services lease worker ids from Redis",
+		test:   unit{"pkg/ordersn", "^TestFileLeaseAfterTheClockWasSetBack$"},
+	},
+	{
+		name: "a wrong clock closes orders", file: orderDir + "core/closing.go",
+		old: "if reason == ReasonExpired {\n\t\tif err := s.requireClocks(ctx)", now: "if reason == \"\" {\n\t\tif err := s.requireClocks(ctx)",
+		hidden: "simulated clocks disagree for a short time",
+		test:   unit{"services/order/internal/core", "^TestAProcessWithAWrongClockDecidesNothingByTime$"},
+	},
+	// Refunds.
+	{
+		name: "an order stays paid after its refund", file: orderDir + "core/reconcile.go",
+		old: "o.State == Paid && o.PaidBy == p.PaymentID {", now: "o.State == Paid && o.PaidBy == \"\" {",
+		hidden: "no simulated refund is lost by order alone",
+		test:   unit{"services/order/internal/core", "^TestRefundsOfTheProviderAreRecorded$/^sqlite$"},
+	},
+	{
+		name: "a refund that was made is made again", file: orderDir + "core/refunds.go",
+		old: "if made.of(r) {", now: "if made.of(r) && by == \"\" {",
+		hidden: "no simulated provider makes a refund that it has refused",
+		test:   unit{"services/order/internal/core", "^TestRetryingARefusedRefund$/^sqlite$"},
 	},
 }
