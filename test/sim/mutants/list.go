@@ -343,7 +343,7 @@ var mutants = []mutant{
 	{
 		name: "a gate of an unknown epoch is not imported", file: coreDir + "gateepoch.go",
 		old: "case audit.Epoch == \"\" && !audit.Importing:", now: "case !audit.Importing:",
-		hidden: "the reconciler proves the loss by adjustments and rows",
+		hidden: "a simulated operator draws the epoch",
 		test:   unit{"services/inventory", "^TestAGateOfAnotherEpoch$/^sqlite$"},
 	},
 	{
