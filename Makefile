@@ -95,7 +95,7 @@ web-test: ## Tests the pages in Chromium
 sim: ## Simulates SEEDS (5000) sales with random faults, from seed FIRST (1); COMPLETE=false only lists points not hit
 	@set -o pipefail; GOGC=400 go test ./test/sim -count=1 -run '^TestSim$$' -timeout 60m -v -seeds $(SEEDS) -first $(FIRST) -complete=$(COMPLETE) | grep -v -e '^=== ' -e '--- PASS'
 
-sim-mutants: ## Breaks the services in some fifty ways, one at a time; the simulation must detect each
+sim-mutants: ## Breaks the services in some seventy ways, one at a time; the simulation must detect each
 	@go run ./test/sim/mutants
 
 trouble: deps ## Tests sales while dependencies and links fail, Redis fails over or is full, or databases are restored, some 20 min

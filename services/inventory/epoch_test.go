@@ -276,11 +276,7 @@ func TestOrdersWithoutAUnit(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 2)
 		b := w.backup()
-		_, err := w.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{
-			ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: 3, Reason: "r",
-			Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: "k"},
-		})
-		require.NoError(w.t, err)
+		require.NoError(w.t, w.add(a, 3))
 		var all []contract.Reservation
 		for i, state := range []string{"pending", "pending", "paid", "paid", "paid"} {
 			r := w.buy(a, fmt.Sprint("u", i))
@@ -447,17 +443,21 @@ func TestAWithdrawalThatTheGateHasUndoneIsRefused(t *testing.T) {
 	})
 }
 
+func (w *world) add(a *core.Activity, units int64) error {
+	_, err := w.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{
+		ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: units, Reason: "more",
+		Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: "more"},
+	})
+	return err
+}
+
 // The gate has units of an addition that the database has lost; in the database they belong to an order that the import
 // has not brought back yet.
 func TestAWithdrawalWaitsForTheImport(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 3)
 		b := w.backup()
-		_, err := w.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{
-			ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: 3, Reason: "more",
-			Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: "more"},
-		})
-		require.NoError(w.t, err)
+		require.NoError(w.t, w.add(a, 3))
 		bought := w.buy(a, "u1")
 		w.land(bought)
 
@@ -520,11 +520,7 @@ func TestTheSweepOfAdjustmentsDuringAnImport(t *testing.T) {
 		require.Error(w.t, w.withdraw(a))
 		require.True(w.t, w.faults.heal())
 		w.faults.kill(1, true)
-		_, err := w.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{
-			ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: 2, Reason: "more",
-			Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: "more"},
-		})
-		require.Error(w.t, err)
+		require.Error(w.t, w.add(a, 2))
 		require.True(w.t, w.faults.heal())
 		w.newEpoch()
 		w.shift += time.Minute

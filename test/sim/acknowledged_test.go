@@ -34,7 +34,7 @@ func (w *world) acknowledged(service, topic string, body []byte, closed *outcome
 			for _, sn := range c.OrderSNs {
 				outcome := closed.of(sn)
 				final := slices.Contains([]string{"closed", "paid", "refunded", "unknown"}, outcome)
-				if outcome == "" && !closed.isPutOff(sn) && !w.importing() || final && w.rowState(sn) == "reserved" {
+				if outcome == "" && !w.mayPutOff(closed, sn) || final && w.rowState(sn) == "reserved" {
 					w.unfollowed(sn, fmt.Sprintf("order responded %q to its closing, and the reservation is still reserved", outcome))
 				}
 			}
@@ -47,6 +47,11 @@ func (w *world) acknowledged(service, topic string, body []byte, closed *outcome
 			}
 		}
 	}
+}
+
+// mayPutOff reports whether inventory may acknowledge the closing without a call: an import after a restore put it off.
+func (w *world) mayPutOff(closed *outcomes, orderSN string) bool {
+	return w.sale.setback.of != "" && (closed.isPutOff(orderSN) || w.importing())
 }
 
 func (w *world) unfollowed(orderSN, what string) {

@@ -127,7 +127,7 @@ func (p *purchase) last() string {
 	return p.statuses[len(p.statuses)-1]
 }
 
-// stageOf returns the stage of an entry whose buyer reads this final status.
+// stageOf holds the stages of entries by the final status that their buyers read.
 var stageOf = map[string]string{"paid": "p", "closed": "x", "failed": "f"}
 
 var rank = map[string]int{"": 0, "queued": 1, "created": 2, "paid": 3, "closed": 3, "failed": 3}

@@ -48,15 +48,15 @@ func (w *world) runSetback() {
 		return
 	}
 	time.Sleep(time.Until(began.Add(s.restore)))
-	slots, proceed := w.stopForRestore()
+	stopped, proceed := w.stopForRestore()
 	err := w.restoreBackup(since)
 	proceed()
 	if err != nil {
 		w.fail("restore: %v", err)
 		return
 	}
-	for _, slot := range slots {
-		if err := w.start(slot.service, slot.slot); err != nil {
+	for _, p := range stopped {
+		if err := w.start(p.service, p.slot); err != nil {
 			w.fail("start after the restore: %v", err)
 		}
 	}
