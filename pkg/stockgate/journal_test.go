@@ -153,7 +153,14 @@ func TestRejournalSkipsJournaledEntries(t *testing.T) {
 		require.Equal(t, Accepted, e.reserve("7", "u7", lines(1)).Outcome)
 		require.Zero(t, rejournal("1"), "the journal is full")
 
-		// A Redis that lost the journal but not the entries.
+		// A Redis that lost the journal but not the entries. A stream that began anew in the same millisecond would give
+		// the same ids again.
+		made, err := e.rdb.Time(ctx).Result()
+		require.NoError(t, err)
+		require.Eventually(t, func() bool {
+			now, err := e.rdb.Time(ctx).Result()
+			return err == nil && now.UnixMilli() > made.UnixMilli()
+		}, time.Minute, time.Millisecond)
 		require.NoError(t, e.rdb.Del(ctx, keyOf(e.ref, "journal")).Err())
 		require.Equal(t, 2, rejournal("1", "5"))
 		require.Len(t, e.read("a", 10), 2)
