@@ -234,6 +234,9 @@ func (w *world) runMerchant(n int) {
 	if w.sale.pauses {
 		actions = 4
 	}
+	if w.sale.adjusts {
+		actions = 8
+	}
 	for n := range actions {
 		m.sleep(0, w.sale.window/3)
 		if w.plan.ended() {
@@ -242,6 +245,9 @@ func (w *world) runMerchant(n int) {
 		what := m.r.IntN(10)
 		if w.sale.pauses {
 			what = 7
+		}
+		if w.sale.adjusts {
+			what %= 7
 		}
 		switch what {
 		case 0, 1, 2, 3:
@@ -423,6 +429,7 @@ func (b *caller) hasOrder(p *purchase) bool {
 }
 
 const (
+	payCancelled  = 9  // starts a payment, cancels, and pays nevertheless
 	beginAndLeave = 10 // starts a payment and does not finish it
 	payAfterLoss  = 12 // starts a payment, cancels, order's database loses that, and pays
 )
@@ -482,7 +489,7 @@ func (b *caller) act(p *purchase, behaviour int) {
 		if b.r.IntN(2) == 0 {
 			play(pay("a"), "succeeded", 0)
 		}
-	case 9: // started, cancelled, paid nevertheless
+	case payCancelled:
 		id := pay("a")
 		b.insist(http.MethodPost, order+"/cancel", "", nil, 10)
 		play(id, "succeeded", 0)

@@ -214,6 +214,16 @@ func (o *operator) reconcile(activity string) {
 	o.call(http.MethodPost, "http://inventory/v1/merchant/activities/"+activity+"/reconciliations", "", nil)
 }
 
+// retryRefund retries one of the refunds, which changes nothing: the provider refuses none here.
+func (o *operator) retryRefund() {
+	b, err := o.w.read()
+	if err != nil || len(b.refunds) == 0 {
+		return
+	}
+	id := strconv.FormatInt(b.refunds[o.r.IntN(len(b.refunds))].PaymentID, 10)
+	o.call(http.MethodPost, "http://order/internal/v1/refunds/"+id+":retry", "", map[string]any{"by": "operator"})
+}
+
 // decide decides about the open dead letters: it replays most, and rejects some and those that were replayed often.
 // With mood 0 it skips half of them. It rejects some right after their replay.
 func (o *operator) decide(mood int) {

@@ -191,6 +191,14 @@ func (p *plan) end() time.Time {
 	return p.until
 }
 
+// fail adds an outage that begins now.
+func (p *plan) fail(points string, length time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	p.outage = append(p.outage, outage{points, now, now.Add(length)})
+}
+
 // faults returns the number of faults so far.
 func (p *plan) faults() int {
 	p.mu.Lock()

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -85,6 +86,9 @@ func (s *sale) setClocks(service string, r *rand.Rand) {
 	}
 }
 
+// importing matches the points that only an import after a restore reaches.
+var importing = regexp.MustCompile(`db .*imports$|orders:(lookup|since)|script (adjustments|mark_epoch|renew_epoch)`)
+
 // suitRare changes the sale so that the fault happens, and reports whether it is one of those of drawRare.
 func (s *sale) suitRare(point string, soon time.Duration) bool {
 	r := rng(uint64(soon), point)
@@ -114,6 +118,18 @@ func (s *sale) suitRare(point string, soon time.Duration) bool {
 		s.setClocks(of, r)
 	case restores:
 		s.drawSetback(restored, r)
+	case strings.HasSuffix(point, "import_findings"): // of an adjustment that only the gate has
+		s.adjusts = true
+		s.drawSetback([]string{"inventory", "both"}[r.IntN(2)], r)
+	case point == "order: db commit payment_events": // of a payment that the database has lost
+		s.drawSetback([]string{"order", "both"}[r.IntN(2)], r)
+		s.setback.callbacks = true
+	case importing.MatchString(point):
+		s.drawSetback([]string{"inventory", "order", "both"}[r.IntN(3)], r)
+	case point == "order: db select refund_decisions", strings.HasPrefix(point, "operator: http POST /internal/v1/refunds"):
+		s.behaviour = payCancelled
+	case point == "seckill: redis script confirm":
+		s.waits = true
 	default:
 		return false
 	}

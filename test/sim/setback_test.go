@@ -22,9 +22,10 @@ import (
 // setback is a restore of databases from a backup that was made during the sale. It follows the steps of
 // docs/operations.md.
 type setback struct {
-	of      string        // inventory, order or both; "" for none
-	backup  time.Duration // after the start of the sale
-	restore time.Duration // after the start of the sale
+	of        string        // inventory, order or both; "" for none
+	backup    time.Duration // after the start of the sale
+	restore   time.Duration // after the start of the sale
+	callbacks bool          // none of the payment provider arrives between them
 }
 
 // databases returns the services whose databases are restored.
@@ -46,6 +47,9 @@ func (w *world) runSetback() {
 	if err := w.backUp(); err != nil {
 		w.fail("backup: %v", err)
 		return
+	}
+	if s.callbacks {
+		w.plan.fail("order: http POST /v1/payments/callbacks", time.Until(began.Add(s.restore)))
 	}
 	time.Sleep(time.Until(began.Add(s.restore)))
 	stopped, proceed := w.stopForRestore()

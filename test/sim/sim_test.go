@@ -224,6 +224,9 @@ func (w *world) run() *findings {
 			if op.r.IntN(16) == 0 {
 				op.reconcile(w.activities[op.r.IntN(len(w.activities))].id)
 			}
+			if op.r.IntN(3) == 0 {
+				op.retryRefund()
+			}
 		}
 	})
 	callers.Wait()

@@ -111,6 +111,7 @@ type sale struct {
 	hurries      bool                     // half of the delayed closings arrive early
 	behaviour    int                      // behaviour of half of the buyers; 0 for a random one each
 	pauses       bool                     // the merchant pauses and resumes the sale
+	adjusts      bool                     // the merchant adjusts the stock all the time
 	greedy       bool                     // buyers use their whole limit when the replica is cut off, and try again after the failover
 	other        []int64                  // stock of a second activity with the same buyers; nil for none
 	full         time.Duration            // time at which Redis reaches maxmemory; 0 for never
