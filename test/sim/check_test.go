@@ -392,7 +392,9 @@ func (w *world) checkEvents(f *findings, orders map[string]orderRow) {
 		if end == "refunded" {
 			end = "paid"
 		}
-		if !o.Tombstone && end != "pending" && !w.events[sn+" "+end] {
+		// Of a closing that inventory requested it has the response.
+		told := end == "closed" && o.CloseReason != "cancelled"
+		if !o.Tombstone && end != "pending" && !told && !w.events[sn+" "+end] {
 			f.add(sn, "order %s is %s, without an event at the broker", sn, o.State)
 		}
 	}

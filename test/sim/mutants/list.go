@@ -127,7 +127,19 @@ var mutants = []mutant{
 	},
 	{
 		name: "orders close early", file: orderDir + "core/closing.go",
-		old: "case now.Before(o.ExpiresAt):", now: "case now.Before(o.ExpiresAt.Add(-2 * time.Second)):",
+		old: "if c.orders, err = tx.Close(sns, reason, c.at); err != nil {", now: "if c.orders, err = tx.Close(sns, reason, c.at.Add(2*time.Second)); err != nil {",
+	},
+	{
+		name: "payments in flight are not looked for", file: orderDir + "core/closing.go",
+		old: "if reason != ReasonExpired || len(orderSNs) == 0 {", now: "if reason != \"\" || len(orderSNs) == 0 {",
+		hidden: "a late payment is refunded",
+		test:   unit{"services/order/internal/core", "^TestAPaymentInFlightHoldsItsOrderOnce$/^sqlite$"},
+	},
+	{
+		name: "an order is closed that a payment holds", file: orderDir + "core/closing.go",
+		old: "if _, begun, err := withoutPayments(tx, sns, reason); err != nil || len(begun) > 0 {", now: "if _, _, err := withoutPayments(tx, sns, reason); err != nil {",
+		hidden: "a late payment is refunded",
+		test:   unit{"services/order/internal/core", "^TestAPaymentBegunDuringAClosing$/^sqlite$"},
 	},
 	{
 		name: "a second payment is kept", file: orderDir + "core/callback.go",

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"flashsale.internal/pkg/contract"
 )
@@ -164,12 +163,12 @@ func (s *Service) Cancel(ctx context.Context, userID, orderSN string) (Order, er
 			if err != nil {
 				return err
 			}
-			if err := s.closePending(tx, []Order{o}, ReasonCancelled, now); err != nil {
+			if err := expectOne(tx.Close([]string{orderSN}, ReasonCancelled, now)); err != nil {
 				return err
 			}
 			o.State, o.ClosedAt, o.CloseReason = Closed, now, ReasonCancelled
 			cancelled = true
-			return nil
+			return tx.AddEvents([]contract.OrderEvent{o.event(contract.OrderClosed, now)})
 		default:
 			return contract.Refuse(contract.CodeStateConflict,
 				"The order is "+string(o.State)+" and cannot be cancelled.").With("state", o.State)
@@ -182,27 +181,6 @@ func (s *Service) Cancel(ctx context.Context, userID, orderSN string) (Order, er
 		s.rec.Closed(ctx, ReasonCancelled, 1)
 	}
 	return o, nil
-}
-
-// closePending closes pending orders that tx has locked, and adds their events for inventory to the outbox.
-func (s *Service) closePending(tx Tx, orders []Order, reason string, now time.Time) error {
-	if len(orders) == 0 {
-		return nil
-	}
-	sns := make([]string, len(orders))
-	events := make([]contract.OrderEvent, len(orders))
-	for i, o := range orders {
-		o.State, o.ClosedAt, o.CloseReason = Closed, now, reason
-		sns[i], events[i] = o.OrderSN, o.event(contract.OrderClosed, now)
-	}
-	n, err := tx.Close(sns, reason, now)
-	if err != nil {
-		return err
-	}
-	if n != len(orders) {
-		return ErrRetry
-	}
-	return tx.AddEvents(events)
 }
 
 // lockOwnOrder locks and returns an order of the user. An order of another user is not found.

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -39,6 +40,8 @@ type CloseResult struct {
 // An order_sn without an order gets a tombstone and is unknown from then on. This is correct for every closing, since
 // the closing of an order is published only after the order was committed.
 //
+// No event follows: the caller is inventory, which calls again until it has the response.
+//
 // While this process must not decide by time, CloseOrders refuses ReasonExpired as unavailable, with ErrClocks.
 func (s *Service) CloseOrders(ctx context.Context, orderSNs []string, reason string) ([]CloseResult, error) {
 	if reason == ReasonExpired {
@@ -47,59 +50,126 @@ func (s *Service) CloseOrders(ctx context.Context, orderSNs []string, reason str
 		}
 	}
 	orderSNs = distinct(orderSNs)
-	var results []CloseResult
-	var closing []Order
-	var closedAt time.Time
-	err := s.store.InTx(ctx, "close transaction", func(tx Tx) error {
-		results, closing = make([]CloseResult, 0, len(orderSNs)), nil
-		orders, err := tx.LockOrders(orderSNs)
-		if err != nil {
-			return err
-		}
-		now, err := tx.Now()
-		if err != nil {
-			return err
-		}
-		closedAt = now
-		inFlight, err := s.paymentsInFlight(tx, orders, reason, now)
-		if err != nil {
-			return err
-		}
-		var missing []string
-		for _, sn := range orderSNs {
-			o, found := orders[sn]
-			if !found {
-				missing = append(missing, sn)
-			}
-			r, err := s.decideClose(tx, o, found, reason, now, inFlight[sn])
-			if err != nil {
-				return err
-			}
-			r.OrderSN = sn
-			results = append(results, r)
-			if r.Outcome == CloseClosed && o.State == Pending {
-				closing = append(closing, o)
-			}
-		}
-		if len(missing) > 0 {
-			if err := tx.InsertTombstones(missing, now); err != nil {
-				return err
-			}
-		}
-		return s.closePending(tx, closing, reason, now)
+	var done closed
+	err := s.store.InTx(ctx, "close transaction", func(tx Tx) (err error) {
+		done, err = s.closeIn(tx, orderSNs, reason)
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	if len(closing) > 0 {
-		s.rec.Closed(ctx, reason, len(closing))
+	if done.orders == 0 {
+		return done.results, nil
 	}
-	if reason == ReasonExpired {
-		for _, o := range closing {
-			s.rec.Lateness(ctx, closedAt.Sub(o.ExpiresAt))
+	s.rec.Closed(ctx, reason, done.orders)
+	if !done.deadline.IsZero() {
+		s.rec.Lateness(ctx, done.at.Sub(done.deadline))
+	}
+	return done.results, nil
+}
+
+// closed is what a transaction closed.
+type closed struct {
+	results  []CloseResult
+	orders   int // those that were not closed before
+	at       time.Time
+	deadline time.Time // of one that expired; zero if none did
+}
+
+// closeIn closes the orders that are pending and due, before it reads any. It then reads only those that have an open
+// payment; if the number of closed orders shows that another one was not due or not pending, it reads all.
+func (s *Service) closeIn(tx Tx, orderSNs []string, reason string) (c closed, err error) {
+	if c.at, err = tx.Now(); err != nil {
+		return c, err
+	}
+	sns, paying, err := withoutPayments(tx, orderSNs, reason)
+	if err != nil {
+		return c, err
+	}
+	if c.orders, err = tx.Close(sns, reason, c.at); err != nil {
+		return c, err
+	}
+	if _, begun, err := withoutPayments(tx, sns, reason); err != nil || len(begun) > 0 {
+		return c, cmp.Or(err, ErrRetry) // a payment that was begun in time and committed after it was looked for
+	}
+	if c.orders == len(sns) {
+		for _, sn := range sns {
+			c.results = append(c.results, CloseResult{OrderSN: sn, Outcome: CloseClosed, Reason: reason})
+		}
+		orderSNs = paying
+		if reason == ReasonExpired && len(sns) > 0 {
+			if c.deadline, err = tx.Deadline(sns[0]); err != nil {
+				return c, err
+			}
 		}
 	}
-	return results, nil
+	return c, s.closeOneByOne(tx, &c, orderSNs, reason)
+}
+
+// withoutPayments separates the orders without an open payment from the others. Only for ReasonExpired do payments
+// matter.
+func withoutPayments(tx Tx, orderSNs []string, reason string) (without, with []string, err error) {
+	if reason != ReasonExpired || len(orderSNs) == 0 {
+		return orderSNs, nil, nil
+	}
+	open, err := tx.OpenPayments(orderSNs)
+	if err != nil || len(open) == 0 {
+		return orderSNs, nil, err
+	}
+	for _, sn := range orderSNs {
+		if open[sn] {
+			with = append(with, sn)
+		} else {
+			without = append(without, sn)
+		}
+	}
+	return without, with, nil
+}
+
+// closeOneByOne reads and locks orders, decides about each, and adds the results to c.
+func (s *Service) closeOneByOne(tx Tx, c *closed, orderSNs []string, reason string) error {
+	if len(orderSNs) == 0 {
+		return nil
+	}
+	orders, err := tx.LockOrders(orderSNs)
+	if err != nil {
+		return err
+	}
+	inFlight, err := s.paymentsInFlight(tx, orders, reason, c.at)
+	if err != nil {
+		return err
+	}
+	var missing, closing []string
+	for _, sn := range orderSNs {
+		o, found := orders[sn]
+		if !found {
+			missing = append(missing, sn)
+		}
+		r, err := s.decideClose(tx, o, found, reason, c.at, inFlight[sn])
+		if err != nil {
+			return err
+		}
+		r.OrderSN = sn
+		c.results = append(c.results, r)
+		expired := reason == ReasonExpired && r.Outcome == CloseClosed
+		if expired && (o.State == Pending || o.ClosedAt.Equal(c.at)) {
+			c.deadline = o.ExpiresAt
+		}
+		if r.Outcome == CloseClosed && o.State == Pending {
+			closing = append(closing, sn)
+		}
+	}
+	if len(missing) > 0 {
+		if err := tx.InsertTombstones(missing, c.at); err != nil {
+			return err
+		}
+	}
+	n, err := tx.Close(closing, reason, c.at)
+	if err == nil && n != len(closing) {
+		err = ErrRetry
+	}
+	c.orders += n
+	return err
 }
 
 // decideClose returns the outcome of a closing for one locked order; found reports whether the order exists. inFlight

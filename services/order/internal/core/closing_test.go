@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -10,8 +11,10 @@ import (
 
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/sqldb/dbtest"
+	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/order"
 	"flashsale.internal/services/order/internal/core"
+	"flashsale.internal/services/order/internal/store"
 )
 
 func TestClosingAtTheDeadline(t *testing.T) {
@@ -31,9 +34,7 @@ func TestClosingAtTheDeadline(t *testing.T) {
 		require.Equal(t, core.Closed, o.State)
 		require.Equal(t, core.ReasonExpired, o.CloseReason)
 		require.Equal(t, due, o.ClosedAt)
-		events := w.outbox(t)
-		require.Len(t, events, 1)
-		require.Equal(t, contract.OrderClosed, events[0].Type)
+		require.Empty(t, w.outbox(t), "the response is enough: inventory asked for the closing")
 		require.Equal(t, []time.Duration{0}, w.recorder.late)
 	})
 }
@@ -69,6 +70,73 @@ func TestClosingOrdersInEveryState(t *testing.T) {
 		require.Equal(t, core.CloseUnknown, got[never.OrderSN].Outcome)
 		require.Equal(t, core.CloseResult{OrderSN: young.OrderSN, Outcome: core.CloseNotDue, At: w.clock.Now().Add(payWithin)}, got[young.OrderSN])
 		require.Equal(t, core.CloseResult{OrderSN: paying.OrderSN, Outcome: core.ClosePaying, At: begun.Add(120 * time.Second)}, got[paying.OrderSN])
+	})
+}
+
+// lateSight is a store whose first look for open payments sees none: they are committed right after it.
+type lateSight struct {
+	core.Store
+	looks int
+}
+
+func (s *lateSight) InTx(ctx context.Context, name string, fn func(core.Tx) error) error {
+	return s.Store.InTx(ctx, name, func(tx core.Tx) error { return fn(&lateSightTx{tx, s}) })
+}
+
+type lateSightTx struct {
+	core.Tx
+	store *lateSight
+}
+
+func (t *lateSightTx) OpenPayments(orderSNs []string) (map[string]bool, error) {
+	if t.store.looks++; t.store.looks == 1 {
+		return nil, nil
+	}
+	return t.Tx.OpenPayments(orderSNs)
+}
+
+// A payment that is begun in time, and committed while a closing looks for payments, holds its order open.
+func TestAPaymentBegunDuringAClosing(t *testing.T) {
+	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+		w := newWorld(t, db)
+		sight := &lateSight{Store: store.New(db, telemetry.Discard(t), nil, store.WithClock(w.clock.Now))}
+		svc := w.serviceOn(t, sight)
+		unpaid, paying := w.created(t, "u1"), w.created(t, "u2")
+		w.clock.advance(payWithin - time.Second)
+		w.started(t, paying, "k")
+		until := w.clock.Now().Add(120 * time.Second)
+		w.clock.advance(time.Second)
+		got, err := svc.CloseOrders(t.Context(), []string{unpaid.OrderSN, paying.OrderSN}, core.ReasonExpired)
+		require.NoError(t, err)
+		require.Equal(t, []core.CloseResult{
+			{OrderSN: unpaid.OrderSN, Outcome: core.CloseClosed, Reason: core.ReasonExpired},
+			{OrderSN: paying.OrderSN, Outcome: core.ClosePaying, At: until},
+		}, got)
+		require.Equal(t, core.Pending, w.state(t, paying))
+		require.Equal(t, map[string]int{core.ReasonExpired: 1}, w.recorder.closed)
+		require.Equal(t, []time.Duration{0}, w.recorder.late)
+	})
+}
+
+// Orders that are due and unpaid are closed without being read; the counts show whether there are others.
+func TestAClosingReadsOnlyWhatItCannotCloseAtOnce(t *testing.T) {
+	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+		w := newWorld(t, db)
+		early, late := w.created(t, "u1"), w.created(t, "u2")
+		w.clock.advance(time.Second)
+		young := w.created(t, "u3")
+		w.clock.advance(payWithin - time.Second)
+		w.close(t, core.ReasonExpired, early.OrderSN)
+		w.clock.advance(time.Second / 2)
+		got := w.close(t, core.ReasonExpired, early.OrderSN, late.OrderSN, young.OrderSN)
+		require.Equal(t, []core.CloseResult{
+			{OrderSN: early.OrderSN, Outcome: core.CloseClosed, Reason: core.ReasonExpired},
+			{OrderSN: late.OrderSN, Outcome: core.CloseClosed, Reason: core.ReasonExpired},
+			{OrderSN: young.OrderSN, Outcome: core.CloseNotDue, At: w.clock.Now().Add(time.Second / 2)},
+		}, got)
+		require.Equal(t, core.Pending, w.state(t, young))
+		require.Equal(t, map[string]int{core.ReasonExpired: 2}, w.recorder.closed)
+		require.Equal(t, []time.Duration{0, time.Second / 2}, w.recorder.late)
 	})
 }
 

@@ -61,14 +61,16 @@ type Tx interface {
 
 	// LockOrders reads and locks the orders that exist, with their lines; tombstones too.
 	LockOrders(orderSNs []string) (map[string]Order, error)
-	InsertOrders(orders []Order) error // ErrOrderExists when one of the keys is taken
+	Deadline(orderSN string) (time.Time, error) // of an order that exists
+	InsertOrders(orders []Order) error          // ErrOrderExists when one of the keys is taken
 	InsertTombstones(orderSNs []string, at time.Time) error
 
 	// The transitions of an order. Each returns the number of orders that it changed.
 
-	Close(orderSNs []string, reason string, at time.Time) (int, error) // pending -> closed
-	Pay(orderSN, paymentID string, at time.Time) (int, error)          // pending -> paid
-	Refund(orderSN string, at time.Time) (int, error)                  // paid -> refunded
+	// Close: pending -> closed; with ReasonExpired only orders whose deadline is not after at.
+	Close(orderSNs []string, reason string, at time.Time) (int, error)
+	Pay(orderSN, paymentID string, at time.Time) (int, error) // pending -> paid
+	Refund(orderSN string, at time.Time) (int, error)         // paid -> refunded
 	// HoldForPayment keeps a pending order open until the given time, once per order.
 	HoldForPayment(orderSN string, until time.Time) (held int, err error)
 
@@ -81,6 +83,8 @@ type Tx interface {
 	StoreResponse(call Call, status int, body []byte) error // kept for 24 h
 
 	PaymentsOf(orderSNs []string) ([]Payment, error) // in no particular order
+	// OpenPayments returns which of these orders have a payment that was started and is not finished.
+	OpenPayments(orderSNs []string) (map[string]bool, error)
 	LockPayment(paymentID string) (Payment, bool, error)
 	InsertPayment(p Payment) error
 	// UpdatePayment updates state, amounts taken and finish time from p if the payment is in one of the states from. It
@@ -170,7 +174,7 @@ type Recorder interface {
 	Created(ctx context.Context, n int)
 	Paid(ctx context.Context)
 	Closed(ctx context.Context, reason string, n int)
-	// Lateness records the time from an order's deadline to its closing for that deadline.
+	// Lateness records the time from the deadline of one of the orders of a closing to the closing.
 	Lateness(ctx context.Context, d time.Duration)
 	Refund(ctx context.Context, state RefundState)
 	ClosingsResent(ctx context.Context, n int)

@@ -35,18 +35,6 @@ func contactsOf(rows []contactRow) []core.SealedContact {
 	return all
 }
 
-func ids(texts []string) ([]int64, error) {
-	all := make([]int64, len(texts))
-	for i, s := range texts {
-		n, err := id(s)
-		if err != nil {
-			return nil, err
-		}
-		all[i] = n
-	}
-	return all, nil
-}
-
 func (t *tx) PutContact(c core.SealedContact) error {
 	sn, err := id(c.OrderSN)
 	if err != nil {

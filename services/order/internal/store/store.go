@@ -125,6 +125,18 @@ func id(s string) (int64, error) {
 	return n, nil
 }
 
+func ids(list []string) ([]int64, error) {
+	all := make([]int64, len(list))
+	for i, s := range list {
+		n, err := id(s)
+		if err != nil {
+			return nil, err
+		}
+		all[i] = n
+	}
+	return all, nil
+}
+
 func text(n int64) string { return strconv.FormatInt(n, 10) }
 
 // Order implements core.Store.

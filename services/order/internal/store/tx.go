@@ -103,8 +103,24 @@ func (t *tx) insert(orderSNs []string, row func(int64) orderRow) error {
 	return nil
 }
 
-// transition updates the orders that are in the state from, and returns their number.
-func (t *tx) transition(orderSNs []string, from core.State, set map[string]any) (int, error) {
+func (t *tx) Deadline(orderSN string) (at time.Time, err error) {
+	groups, err := byShard([]string{orderSN})
+	if err != nil {
+		return at, err
+	}
+	for shard, sns := range groups {
+		if len(sns) > 0 {
+			var row orderRow
+			err = t.db.Table(table(shard)).Select("expires_at").Where("order_sn = ?", sns[0]).Take(&row).Error
+			at = row.ExpiresAt.UTC()
+		}
+	}
+	return at, err
+}
+
+// transition updates the orders that are in the state from, and returns their number. guard is a further condition;
+// "" for none.
+func (t *tx) transition(orderSNs []string, from core.State, set map[string]any, guard string, args ...any) (int, error) {
 	groups, err := byShard(orderSNs)
 	if err != nil {
 		return 0, err
@@ -114,8 +130,12 @@ func (t *tx) transition(orderSNs []string, from core.State, set map[string]any) 
 		if len(sns) == 0 {
 			continue
 		}
-		res := t.db.Table(table(shard)).
-			Where("order_sn IN ? AND state = ? AND tombstone = ?", sns, string(from), false).Updates(set)
+		find := t.db.Table(table(shard)).
+			Where("order_sn IN ? AND state = ? AND tombstone = ?", sns, string(from), false)
+		if guard != "" {
+			find = find.Where(guard, args...)
+		}
+		res := find.Updates(set)
 		if res.Error != nil {
 			return 0, res.Error
 		}
@@ -125,8 +145,11 @@ func (t *tx) transition(orderSNs []string, from core.State, set map[string]any) 
 }
 
 func (t *tx) Close(orderSNs []string, reason string, at time.Time) (int, error) {
-	return t.transition(orderSNs, core.Pending,
-		map[string]any{"state": string(core.Closed), "closed_at": at, "close_reason": reason})
+	set := map[string]any{"state": string(core.Closed), "closed_at": at, "close_reason": reason}
+	if reason == core.ReasonExpired {
+		return t.transition(orderSNs, core.Pending, set, "expires_at <= ?", at)
+	}
+	return t.transition(orderSNs, core.Pending, set, "")
 }
 
 func (t *tx) Pay(orderSN, paymentID string, at time.Time) (int, error) {
@@ -135,12 +158,12 @@ func (t *tx) Pay(orderSN, paymentID string, at time.Time) (int, error) {
 		return 0, err
 	}
 	return t.transition([]string{orderSN}, core.Pending,
-		map[string]any{"state": string(core.Paid), "paid_at": at, "paid_by": pid})
+		map[string]any{"state": string(core.Paid), "paid_at": at, "paid_by": pid}, "")
 }
 
 func (t *tx) Refund(orderSN string, at time.Time) (int, error) {
 	return t.transition([]string{orderSN}, core.Paid,
-		map[string]any{"state": string(core.Refunded), "refunded_at": at})
+		map[string]any{"state": string(core.Refunded), "refunded_at": at}, "")
 }
 
 func (t *tx) HoldForPayment(orderSN string, until time.Time) (int, error) {
@@ -183,14 +206,25 @@ func (t *tx) StoreResponse(call core.Call, status int, body []byte) error {
 	return idempotency.Save(t.db, key(call), status, body)
 }
 
+func (t *tx) OpenPayments(orderSNs []string) (map[string]bool, error) {
+	sns, err := ids(orderSNs)
+	if err != nil {
+		return nil, err
+	}
+	var found []int64
+	err = t.db.Model(&paymentRow{}).Where("order_sn IN ? AND state = ?", sns, string(core.PaymentStarted)).
+		Pluck("order_sn", &found).Error
+	open := make(map[string]bool, len(found))
+	for _, sn := range found {
+		open[text(sn)] = true
+	}
+	return open, err
+}
+
 func (t *tx) PaymentsOf(orderSNs []string) ([]core.Payment, error) {
-	sns := make([]int64, len(orderSNs))
-	for i, sn := range orderSNs {
-		n, err := id(sn)
-		if err != nil {
-			return nil, err
-		}
-		sns[i] = n
+	sns, err := ids(orderSNs)
+	if err != nil {
+		return nil, err
 	}
 	var rows []paymentRow
 	if err := t.db.Where("order_sn IN ?", sns).Find(&rows).Error; err != nil {
