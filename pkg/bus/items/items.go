@@ -14,11 +14,7 @@ import (
 	"flashsale.internal/pkg/telemetry"
 )
 
-const (
-	sendTimeout = 10 * time.Second // of one Publish
-	// maxKeys bounds the keys of a message, because brokers bound the size of its properties.
-	maxKeys = 64
-)
+const sendTimeout = 10 * time.Second // of one Publish
 
 // Publish publishes the items of one topic in as few messages as their bounds allow, for delivery at deliverAt (zero:
 // now). After an error some items may have been sent, and the caller publishes all of them again.
@@ -46,11 +42,13 @@ func publish[T contract.Item](
 		telemetry.AttrTopic.String(topic), telemetry.AttrOperation.String("send"))
 	defer func() { batch.End(err) }()
 	out := make([]T, len(list))
-	var keys []string
 	for i, item := range list {
 		out[i] = contract.Under(item, batch.Traceparent(i))
-		if key := contract.KeyOf(item); key != "" && len(keys) < maxKeys {
-			keys = append(keys, key)
+	}
+	var keys []string // of several items none: the broker would index each
+	if len(list) == 1 {
+		if key := contract.KeyOf(list[0]); key != "" {
+			keys = []string{key}
 		}
 	}
 	bodies, err := encode(out)
