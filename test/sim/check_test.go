@@ -349,6 +349,8 @@ func (w *world) checkOrders(f *findings, b books, ledger map[string]ledgerRow) m
 			f.add(sn, "order %s was rejected without a decision of an operator", sn)
 		case o.State == "pending":
 			f.add(sn, "order %s is still pending", sn)
+		case w.isSetBack(sn) && row.State == "rejected" && (o.State == "closed" || o.State == "refunded"):
+			// Its deduction was published before the restore and arrived after it: the order was never paid, or is refunded.
 		case o.State == "paid" && row.State != "sold", o.State == "closed" && row.State != "released",
 			o.State == "refunded" && row.State == "sold":
 			f.add(sn, "order %s is %s, its reservation is %s", sn, o.State, row.State)

@@ -111,7 +111,7 @@ func (s *sale) suitRare(point string, soon time.Duration) bool {
 		s.brokerAhead = -time.Second - time.Duration(r.Int64N(int64(5*time.Minute)))
 	case point == "forger: order_sn of the other activity":
 		s.addActivity(r)
-		s.garbles, s.forges, s.twin = false, soon+time.Second, true
+		s.garbles, s.forges, s.twin = false, soon, true
 	case stops:
 		s.addFreeze(service, r)
 	case clock:

@@ -27,7 +27,7 @@ var lateRepairs = map[string]bool{"settled": true, "released": true, "rebuilt": 
 // checkRepairs requires that each repair of the reconciler has a cause in this sale. The gate of a new activity needs
 // none: the reconciler may build it before the call that publishes the activity does.
 func (w *world) checkRepairs(f *findings, b books) {
-	newGates := 1 + min(1, len(w.sale.other))
+	newGates := w.opened
 	for _, r := range b.repairs {
 		if r.Kind == "rebuilt" && newGates > 0 {
 			newGates--

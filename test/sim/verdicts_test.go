@@ -80,9 +80,13 @@ func (w *world) watchAccepted(p *purchase) {
 		return
 	}
 	held := "fs:{" + refOf(p.activity.id).String() + "}:held"
-	queued := strings.HasPrefix(w.mini.Load().HGet(held, p.orderSN), "q")
+	stored := w.mini.Load().HGet(held, p.orderSN)
+	queued := strings.HasPrefix(stored, "q")
 	w.mu.Lock()
 	confirmed := w.confirmed[p.orderSN]
+	if stored != "" && !queued && w.carried[p.orderSN].IsZero() { // the ledger has it: its 202 waited for no replica
+		w.carried[p.orderSN] = time.Now()
+	}
 	w.mu.Unlock()
 	if queued && !confirmed {
 		w.concern(p.orderSN)

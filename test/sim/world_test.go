@@ -49,6 +49,7 @@ type world struct {
 	began time.Time
 
 	activities []*activity
+	opened     int                   // activities that were created, also those whose publication failed
 	starting   chan struct{}         // held while no process of order or inventory may start
 	redisTurn  chan struct{}         // one command of a service at a time; guards the next two
 	final      map[string]finalEntry // by key of the hash and order_sn
