@@ -16,7 +16,7 @@ dir "$dir"
 appendonly yes
 appendfsync always
 save ""
-maxmemory 512mb
+maxmemory 2gb
 maxmemory-policy noeviction
 set-proc-title no
 EOF
