@@ -23,6 +23,7 @@ type world struct {
 	state    *GateState // nil means no gate
 	hasSale  bool
 	ready    bool
+	empties  bool // Redis loses everything before the sale is read
 	offset   time.Duration // of Redis time to now
 	now      time.Time     // of this process
 	err      error         // of every call to the gate and the catalogue
@@ -107,6 +108,9 @@ func (w *world) Sale(context.Context, string) (Sale, error) {
 	defer w.mu.Unlock()
 	if w.err != nil {
 		return Sale{}, w.err
+	}
+	if w.empties {
+		w.hasSale, w.ready = false, false
 	}
 	if !w.hasSale {
 		return Sale{}, ErrNoSale

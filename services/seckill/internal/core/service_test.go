@@ -274,6 +274,7 @@ func TestErrorsOfTheGateHaveTheirCodes(t *testing.T) {
 		"unknown activity":  {func(w *world) { w.state, w.hasSale = nil, false }, contract.CodeNotFound},
 		"gate lost":         {func(w *world) { w.state = nil }, contract.CodeGateUnavailable},
 		"redis not filled":  {func(w *world) { w.state, w.hasSale, w.ready = nil, false, false }, contract.CodeGateUnavailable},
+		"redis emptied":     {func(w *world) { w.state, w.empties = nil, true }, contract.CodeGateUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, s := newWorld(t)
