@@ -630,7 +630,8 @@ func (w *world) checkBuyers(f *findings, ledger map[string]ledgerRow, orders map
 		case "closed":
 			right = made && (o.State == "closed" || o.State == "refunded") || !made && w.lostOrders[p.orderSN]
 		case "failed":
-			right = !made || o.State != "paid" && w.lostOrders[p.orderSN] // a lost tombstone: the order was created after all
+			// The order was created after all: its tombstone was lost, or its deduction arrived after a restore that lost the row.
+			right = !made || o.State != "paid" && (w.lostOrders[p.orderSN] || w.setBack[p.orderSN] && ledger[p.orderSN].State == "rejected")
 		}
 		if !right {
 			f.add(p.orderSN, "order_sn %s: status %s (%s), order %q, reservation %q", p.orderSN, got.Status,

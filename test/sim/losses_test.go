@@ -18,6 +18,18 @@ type entryLoss struct {
 // must read the status from before the loss.
 const heals = 30 * time.Second
 
+// rests is for how long at most the reconciler, which alone finds damage, leaves an activity after a comparison: ten
+// times as long as that took, which late calls make long.
+const rests = 2 * time.Minute
+
+// healsBy returns when a loss must have healed.
+func (l entryLoss) healsBy(since time.Time) time.Time {
+	if l.why[removed] || l.why[spoiled] {
+		return since.Add(heals + rests)
+	}
+	return since.Add(heals)
+}
+
 // Causes of an entryLoss.
 const (
 	inLoss     = "lost"     // all entries of a gate, or of Redis
@@ -120,7 +132,7 @@ func (w *world) noteReadable(sn, stored string) {
 // mayFall reports whether the buyer of the purchase may read a status that is lower than the last one.
 func (w *world) mayFall(orderSN, status string) bool {
 	l, lost := w.lost[orderSN]
-	return lost && time.Since(l.at) < heals && rank[status] >= l.left
+	return lost && time.Now().Before(l.healsBy(l.at)) && rank[status] >= l.left
 }
 
 // mayBeMissing reports whether the gate may have no entry of a purchase: Redis lost it, and the ledger does not have it,
@@ -136,7 +148,7 @@ func (w *world) mayBeMissing(orderSN string) bool {
 	if since.Before(l.at) {
 		since = l.at
 	}
-	return !carried || time.Since(since) < heals
+	return !carried || time.Now().Before(l.healsBy(since))
 }
 
 // isLost reports whether Redis lost a purchase that no relay had published in a readable form.

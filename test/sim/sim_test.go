@@ -143,6 +143,9 @@ func (w *world) run() *findings {
 		}
 	}
 	time.Sleep(warmUp)
+	if w.sale.opensLate {
+		time.Sleep(time.Hour - warmUp - 3*time.Second)
+	}
 	for _, stock := range w.sale.stocks() {
 		a, err := w.openSale(stock)
 		for tries := 1; err != nil; tries++ { // with many faults, the sale may end before it is published
