@@ -72,6 +72,7 @@ func TestDeductionsDescribeTheirActivities(t *testing.T) {
 		title, later := "another title", a.EndsAt.Add(time.Hour)
 		_, err := w.core.PatchActivity(w.ctx, seller("merchant"), a.ID, core.ActivityPatch{Title: &title, EndsAt: &later})
 		require.NoError(w.t, err)
+		w.shift += time.Second // for so long the first description is used
 		w.land(w.buy(a, "u3"))
 		now := about()
 		require.Len(w.t, now, 1)

@@ -195,3 +195,24 @@ func TestAnUnreadableRowDoesNotBlockOthers(t *testing.T) {
 	w.land(all[1], all[2])
 	require.Len(t, w.deductions(), 1)
 }
+
+// A closing names one activity. A row of another one follows the response too, and an order without a row changes nothing.
+func TestAClosingWithARowOfAnotherActivity(t *testing.T) {
+	eachDB(t, func(w *world) {
+		a, b := w.sale(5, 9), w.sale(5, 9)
+		mine, other, never := w.buy(a, "u1"), w.buy(b, "u2"), w.buy(a, "u3")
+		w.land(mine, other)
+		w.follow(event(mine, contract.OrderCreated), event(other, contract.OrderCreated))
+		w.orders.set("closed", mine.OrderSN, other.OrderSN, never.OrderSN)
+		due := contract.OrderClose{OrderSNs: []string{mine.OrderSN, other.OrderSN, never.OrderSN}, ActivityID: a.ID, DueAt: time.Now()}
+		for range 2 { // delivered twice
+			require.NoError(w.t, w.consumer.OrderClose(w.ctx, message(w.t, contract.TopicOrderClose, due)))
+		}
+		for _, of := range []*core.Activity{a, b} {
+			now, err := w.core.Activity(w.ctx, core.AllMerchants(), of.ID)
+			require.NoError(w.t, err)
+			require.EqualValues(w.t, 9, now.Items[0].Available)
+			require.Zero(w.t, now.Items[0].Reserved)
+		}
+	})
+}

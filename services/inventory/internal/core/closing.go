@@ -43,25 +43,41 @@ func (s *Service) closeOrders(
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.store.Reservations(ctx, request.OrderSNs)
-	if err != nil {
-		return nil, err
-	}
 	c := closing{
-		request: request, reason: reason, tombstoneReason: tombstoneReason,
-		rows: rows, later: map[time.Time][]string{},
+		request: request, reason: reason, tombstoneReason: tombstoneReason, later: map[time.Time][]string{},
 	}
 	for _, o := range outcomes {
 		if incident := c.addOutcome(o); incident != "" {
 			s.recorder.Incident(ctx, incident, "order_sn", o.OrderSN, "outcome", o.Outcome)
 		}
 	}
-	var errs []error
-	if len(c.steps) > 0 {
-		errs = append(errs,
-			s.applySteps(ctx, contract.GroupInventoryOrderClose, contract.TopicOrderClose, c.steps, nil))
+	return outcomes, errors.Join(s.followOutcomes(ctx, c.steps), s.closeAgain(ctx, c))
+}
+
+// followOutcomes makes ledger and gate follow the response of the order service. The rows are expected in the activity
+// of the closing; their own activities are read only if one is in another.
+func (s *Service) followOutcomes(ctx context.Context, steps []step) error {
+	if len(steps) == 0 {
+		return nil
 	}
-	return outcomes, errors.Join(append(errs, s.closeAgain(ctx, c))...)
+	err := s.applySteps(ctx, contract.GroupInventoryOrderClose, contract.TopicOrderClose, steps, nil)
+	if !errors.Is(err, errOtherActivity) {
+		return err
+	}
+	sns := make([]string, len(steps))
+	for i, st := range steps {
+		sns[i] = st.orderSN
+	}
+	rows, err := s.store.Reservations(ctx, sns)
+	if err != nil {
+		return err
+	}
+	for i, st := range steps {
+		if row, known := rows[st.orderSN]; known {
+			steps[i].activityID = row.ActivityID
+		}
+	}
+	return s.applySteps(ctx, contract.GroupInventoryOrderClose, contract.TopicOrderClose, steps, nil)
 }
 
 // closeAgain publishes the closings for later. Their delays are what is left by the time of the database.
@@ -116,7 +132,6 @@ func (s *Service) requestClose(ctx context.Context, sns []string, reason string)
 type closing struct {
 	request                 contract.OrderClose // its activity is that of orders that the ledger does not have
 	reason, tombstoneReason string
-	rows                    map[string]Reservation
 
 	steps []step
 	later map[time.Time][]string // order_sns by when to close them again; the zero time: not known
@@ -148,11 +163,7 @@ type laterClosing struct {
 // addOutcome adds the step and the later closing that follow from one outcome. It returns the text of an incident, or
 // "" for none.
 func (c *closing) addOutcome(o CloseOutcome) (incident string) {
-	row, known := c.rows[o.OrderSN]
 	st := step{orderSN: o.OrderSN, activityID: c.request.ActivityID}
-	if known {
-		st.activityID = row.ActivityID
-	}
 	switch o.Outcome {
 	case OutcomeClosed:
 		// The order may have been cancelled earlier, with its event still in flight. The response and the event name the
@@ -174,12 +185,6 @@ func (c *closing) addOutcome(o CloseOutcome) (incident string) {
 		}
 	default:
 		return "the order service responded with an unknown outcome"
-	}
-	if !known && o.Outcome != OutcomePaid {
-		if o.Outcome != OutcomeUnknown && o.Outcome != OutcomeRefunded { // neither has a claim to units
-			return "order exists but the ledger has no reservation"
-		}
-		return ""
 	}
 	c.steps = append(c.steps, st)
 	return ""

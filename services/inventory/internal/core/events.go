@@ -42,6 +42,9 @@ type step struct {
 	tombstone  bool // closed: the order service has no such order and never creates it
 }
 
+// errOtherActivity rolls a ledger transaction back in which a row belongs to an activity that it does not lock.
+var errOtherActivity = errors.New("a row belongs to another activity than its step")
+
 // errMissingRow rolls a ledger transaction back, in which a step has no row, until it is known that no import brings it.
 var errMissingRow = errors.New("the ledger has no row of a step")
 
@@ -93,6 +96,9 @@ func (s *Service) applySteps(
 	for _, d := range f.moves.DeadLetters {
 		s.recorder.Incident(ctx, "order event became a dead letter", "order_sn", d.OrderSN)
 	}
+	for _, sn := range f.unreserved {
+		s.recorder.Incident(ctx, "order exists but the ledger has no reservation", "order_sn", sn)
+	}
 	for _, sn := range f.contradicted {
 		s.recorder.Incident(ctx, "order is closed but the ledger row is sold", "order_sn", sn)
 	}
@@ -130,6 +136,7 @@ type following struct {
 	rows         []Reservation
 	refunds      []string
 	contradicted []string
+	unreserved   []string // orders that exist, and have no row
 	closed       int
 	lateness     time.Duration
 	missing      string // activity of a step without a row
@@ -153,10 +160,18 @@ func (f *following) decide(tx LedgerTx, steps []step) error {
 	var order []string
 	for _, st := range steps {
 		row, ok := rows[st.orderSN]
+		if !ok && st.event == nil && st.kind != contract.OrderPaid {
+			if !st.tombstone && st.kind != contract.OrderRefunded { // neither has a claim to units
+				f.unreserved = append(f.unreserved, st.orderSN)
+			}
+			continue
+		}
 		if !ok {
 			f.missing = st.activityID
 		}
 		switch {
+		case ok && st.event == nil && row.ActivityID != st.activityID:
+			return errOtherActivity
 		case ok && st.event != nil && !row.same(st.event.UserID, st.event.ActivityID, st.event.Bucket, st.event.Lines):
 			f.addDeadLetter(st, "order_sn is known with another user, activity or lines")
 			continue

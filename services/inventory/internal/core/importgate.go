@@ -438,7 +438,11 @@ func (m *Importer) renew(ctx context.Context, e Epoch, i Import) (Import, error)
 	}
 	i.Counts.Adjustments += int64(len(lost))
 	m.svc.recorder.Info(ctx, "the gate has the present epoch and sells again", "activity_id", i.ActivityID)
-	return i.to(ImportDone), m.svc.gate.ReplaceSale(ctx, *activity)
+	named, err := m.svc.store.AnyActivity(ctx, i.ActivityID)
+	if err != nil || named == nil {
+		return i, err
+	}
+	return i.to(ImportDone), m.svc.gate.ReplaceSale(ctx, *named)
 }
 
 func (a KnownAdjustment) detail() string {

@@ -26,9 +26,25 @@ func (s *Service) Land(ctx context.Context, items []contract.Reservation, deadLe
 	return errors.Join(s.Gates.Sync(ctx, l.rows), s.PublishDeductions(ctx, l.rows))
 }
 
-// landInLedger runs the ledger transaction. A repeated transaction starts from a new landing.
+// landInLedger runs the ledger transaction. It first takes all items for new ones. Only if the ledger has one of them, as
+// after a redelivery, or if new ones may not land now, does it read their rows.
 func (s *Service) landInLedger(
 	ctx context.Context, items []contract.Reservation, deadLetters []contract.DeadLetter,
+) (l landing, err error) {
+	for attempt := 1; attempt <= maxLandings; attempt++ {
+		l, err = s.tryLanding(ctx, items, deadLetters, attempt > 1)
+		if !errors.Is(err, ErrKnown) && (attempt > 1 || !errors.Is(err, ErrImporting)) {
+			break
+		}
+	}
+	return l, err
+}
+
+// maxLandings is one attempt without reading and some with it: another process may land the same items meanwhile.
+const maxLandings = 4
+
+func (s *Service) tryLanding(
+	ctx context.Context, items []contract.Reservation, deadLetters []contract.DeadLetter, read bool,
 ) (l landing, err error) {
 	err = inSpan(ctx, s.recorder, "ledger transaction", true, func(ctx context.Context) error {
 		return s.store.Ledger(ctx, activitiesOf(items), func(tx LedgerTx) error {
@@ -36,7 +52,7 @@ func (s *Service) landInLedger(
 			if err != nil {
 				return err
 			}
-			l = landing{now: now, republishAfter: s.timing.RepublishAfter}
+			l = landing{now: now, republishAfter: s.timing.RepublishAfter, read: read}
 			if err := l.decide(tx, items); err != nil {
 				return err
 			}
@@ -46,6 +62,7 @@ func (s *Service) landInLedger(
 				}
 			}
 			l.moves.DeadLetters = append(l.moves.DeadLetters, deadLetters...)
+			l.moves.Unread = true
 			return tx.Apply(l.moves)
 		})
 	})
@@ -70,6 +87,7 @@ func (s *Service) recordLanding(ctx context.Context, l landing) {
 type landing struct {
 	now            time.Time
 	republishAfter time.Duration
+	read           bool // the rows of the items; false: all items are taken for new ones
 	moves          *Moves
 	rows           []Reservation  // all rows of the message in their present state, known ones included
 	landed         []Reservation  // new rows that hold units
@@ -84,9 +102,12 @@ func (l *landing) decide(tx LedgerTx, items []contract.Reservation) error {
 		sns[i] = it.OrderSN
 		users[it.ActivityID] = append(users[it.ActivityID], it.UserID)
 	}
-	rows, err := tx.Reservations(sns)
-	if err != nil {
-		return err
+	rows := make(map[string]Reservation, len(items))
+	if l.read {
+		var err error
+		if rows, err = tx.Reservations(sns); err != nil {
+			return err
+		}
 	}
 	held, err := heldBy(tx, users)
 	if err != nil {
@@ -235,9 +256,9 @@ func (s *Service) PublishDeductions(ctx context.Context, rows []Reservation) err
 		}
 		a, ok := activities[r.ActivityID]
 		if !ok {
-			var asOf time.Time // before the activity is read, so that a later change has no earlier time
+			var asOf time.Time // before the activity was read, so that a later change has no earlier time
 			var err error
-			if a, asOf, err = s.store.DatedActivity(ctx, r.ActivityID); err != nil {
+			if a, asOf, err = s.described(ctx, r.ActivityID); err != nil {
 				return err
 			}
 			activities[r.ActivityID] = a

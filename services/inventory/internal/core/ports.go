@@ -160,7 +160,7 @@ type LedgerTx interface {
 	// Now returns the time of the database: of the reading of the activities, with their stock locked.
 	Now() (time.Time, error)
 
-	Activity(id string) *Activity // nil: unknown; with its locked stock
+	Activity(id string) *Activity // nil: unknown; with its locked stock, without the names of its SKUs
 	Reservations(orderSNs []string) (map[string]Reservation, error)
 	Allowances(activityID string, userIDs []string) (map[string]int64, error) // by user, in units
 	// HeldByReservations sums the units that the users' reservations hold.
@@ -172,6 +172,9 @@ type LedgerTx interface {
 	// ImportsOrders reports whether the import of the orders of all activities is not complete.
 	ImportsOrders() (bool, error)
 }
+
+// ErrKnown means that the ledger has one of the order_sns of Moves.Insert.
+var ErrKnown = errors.New("the ledger has this order_sn")
 
 // RebuildTx reads, under the locks of Store.Rebuild, what the last step of a build needs. Each call has its own ctx,
 // which may end before that of the transaction.

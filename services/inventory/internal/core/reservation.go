@@ -115,6 +115,7 @@ type StockDelta struct{ Available, Reserved, Sold int64 }
 // a user's allowance = the units of the user's reserved and sold rows.
 type Moves struct {
 	Insert      []Reservation
+	Unread      bool // Insert was decided without reading its order_sns: one that exists is ErrKnown
 	Update      []ReservationUpdate
 	Allowances  map[Buyer]int64
 	Stocks      map[Shelf]StockDelta

@@ -57,6 +57,8 @@ type Service struct {
 	timing Timing
 	quotas Quotas
 	counts countCache
+
+	descriptions descriptions
 }
 
 // New makes the service.

@@ -73,16 +73,36 @@ func fromActivity(a core.Activity) activityRow {
 
 // itemsOf reads an activity's stock rows in the order of their key. If lock is true it locks them.
 func itemsOf(tx *gorm.DB, activityID int64, lock bool) ([]core.Stock, error) {
-	q := tx
-	if lock {
-		q = sqldb.ForUpdate(tx)
-	}
-	var list []stockRow
-	err := q.Select(stockColumns).Where("activity_id = ?", activityID).Order("activity_id, sku_id").Find(&list).Error
+	list, err := stocksOf(tx, activityID, lock)
 	if err != nil {
 		return nil, err
 	}
 	return toItems(tx, list)
+}
+
+// lockStocks locks and reads an activity's stock rows, without what products tell about their SKUs.
+func lockStocks(tx *gorm.DB, activityID int64) ([]core.Stock, error) {
+	list, err := stocksOf(tx, activityID, true)
+	items := make([]core.Stock, len(list))
+	for i, r := range list {
+		items[i] = r.stock()
+	}
+	return items, err
+}
+
+func stocksOf(tx *gorm.DB, activityID int64, lock bool) (list []stockRow, err error) {
+	q := tx
+	if lock {
+		q = sqldb.ForUpdate(tx)
+	}
+	err = q.Select(stockColumns).Where("activity_id = ?", activityID).Order("activity_id, sku_id").Find(&list).Error
+	return list, err
+}
+
+func (r stockRow) stock() core.Stock {
+	return core.Stock{
+		SKUID: text(r.SKUID), Price: r.Price, Total: r.Total, Available: r.Available, Reserved: r.Reserved, Sold: r.Sold,
+	}
 }
 
 func toItems(tx *gorm.DB, list []stockRow) ([]core.Stock, error) {
@@ -97,10 +117,8 @@ func toItems(tx *gorm.DB, list []stockRow) ([]core.Stock, error) {
 	items := make([]core.Stock, len(list))
 	for i, r := range list {
 		sku := about[r.SKUID]
-		items[i] = core.Stock{
-			SKUID: text(r.SKUID), Name: sku.Name, ImageURL: sku.ImageURL, ListPrice: sku.ListPrice, Price: r.Price,
-			Total: r.Total, Available: r.Available, Reserved: r.Reserved, Sold: r.Sold,
-		}
+		items[i] = r.stock()
+		items[i].Name, items[i].ImageURL, items[i].ListPrice = sku.Name, sku.ImageURL, sku.ListPrice
 	}
 	return items, nil
 }

@@ -20,7 +20,7 @@ func (s *Store) Ledger(ctx context.Context, activityIDs []string, fn func(tx cor
 	return sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
 		l := &ledgerTx{tx: tx, clock: s.clock, activities: map[string]*core.Activity{}}
 		for _, id := range ids {
-			items, err := itemsOf(tx, id, true)
+			items, err := lockStocks(tx, id)
 			if err != nil {
 				return err
 			}
@@ -112,6 +112,9 @@ func (l *ledgerTx) ImportsOrders() (bool, error) {
 // Apply implements core.LedgerTx.
 func (l *ledgerTx) Apply(m *core.Moves) error {
 	if err := l.insert(m.Insert); err != nil {
+		if m.Unread && sqldb.IsDuplicate(err) {
+			return fmt.Errorf("%w: %v", core.ErrKnown, err) //nolint:errorlint // as a duplicate key it would be retried unread
+		}
 		return err
 	}
 	if err := l.update(m.Update); err != nil {
@@ -197,7 +200,7 @@ func (l *ledgerTx) changeAllowances(deltas map[core.Buyer]int64) error {
 	for b, d := range deltas {
 		if d != 0 {
 			groups[group{b.ActivityID, d}] = append(groups[group{b.ActivityID, d}], b.UserID)
-			if _, read := l.hasAllowance[b]; !read {
+			if _, read := l.hasAllowance[b]; !read && d > 0 { // a release needs a row, which its guard finds
 				users[b.ActivityID] = append(users[b.ActivityID], b.UserID)
 			}
 		}
@@ -218,9 +221,9 @@ func (l *ledgerTx) changeAllowances(deltas map[core.Buyer]int64) error {
 		var old []string
 		for _, u := range ids {
 			switch {
-			case l.hasAllowance[core.Buyer{ActivityID: g.activityID, UserID: u}]:
+			case g.delta < 0 || l.hasAllowance[core.Buyer{ActivityID: g.activityID, UserID: u}]:
 				old = append(old, u)
-			case g.delta < 0 || g.delta > a.PerUserLimit:
+			case g.delta > a.PerUserLimit:
 				return sqldb.Race(fmt.Errorf("%w: allowance in activity %s", errGuard, g.activityID))
 			default:
 				fresh = append(fresh, allowanceRow{ActivityID: number(g.activityID), UserID: u, Held: g.delta})
