@@ -238,7 +238,7 @@ func (w *world) runMerchant(n int) {
 	if w.sale.pauses {
 		actions = 4
 	}
-	if w.sale.adjusts {
+	if w.sale.adjusts || w.sale.edits {
 		actions = 8
 	}
 	for n := range actions {
@@ -252,6 +252,10 @@ func (w *world) runMerchant(n int) {
 		}
 		if w.sale.adjusts {
 			what %= 7
+		}
+		if w.sale.edits {
+			m.insist(http.MethodPatch, base, "", map[string]any{"title": "title " + strconv.Itoa(n)}, 1+m.r.IntN(20))
+			continue
 		}
 		switch what {
 		case 0, 1, 2, 3:

@@ -202,6 +202,7 @@ var points = []string{
 	"inventory: redis set",
 	"inventory: redis smembers",
 	"inventory: redis time",
+	"merchant: http PATCH /v1/merchant/activities/*",
 	"merchant: http POST /v1/merchant/activities",
 	"merchant: http POST /v1/merchant/activities/*/end",
 	"merchant: http POST /v1/merchant/activities/*/pause",

@@ -128,6 +128,8 @@ func (s *sale) suitRare(point string, soon time.Duration) bool {
 		s.drawSetback([]string{"inventory", "order", "both"}[r.IntN(3)], r)
 	case point == "order: db select refund_decisions", strings.HasPrefix(point, "operator: http POST /internal/v1/refunds"):
 		s.behaviour = payCancelled
+	case point == "order: db tx: update activities", strings.HasPrefix(point, "merchant: http PATCH"):
+		s.edits = true
 	case point == "inventory: redis script trim":
 		s.opensLate = true
 	case point == "seckill: redis script confirm":

@@ -113,6 +113,7 @@ type sale struct {
 	behaviour    int                      // behaviour of half of the buyers; 0 for a random one each
 	pauses       bool                     // the merchant pauses and resumes the sale
 	adjusts      bool                     // the merchant adjusts the stock all the time
+	edits        bool                     // the merchant changes the title all the time
 	opensLate    bool                     // it opens an hour after the processes have started, so that hourly work falls into it
 	greedy       bool                     // buyers use their whole limit when the replica is cut off, and try again after the failover
 	other        []int64                  // stock of a second activity with the same buyers; nil for none
