@@ -3,6 +3,7 @@ package sqldb_test
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -524,5 +525,34 @@ func TestConstraintAndDataErrorsArePermanent(t *testing.T) {
 		missing := db.Exec("INSERT INTO nowhere VALUES (1)").Error
 		require.True(t, sqldb.IsTransient(missing), "the migration may still be applied")
 		require.False(t, sqldb.IsTransient(contract.Refuse(contract.CodeNotFound, "x").Because(missing)))
+	})
+}
+
+func TestStatementsBeneathGorm(t *testing.T) {
+	dbtest.Each(t, migrations, func(t *testing.T, db *gorm.DB) {
+		err := sqldb.InTx(t.Context(), db, func(tx *gorm.DB) error {
+			n, err := sqldb.Exec(tx, "INSERT INTO items (name, units_left) VALUES "+sqldb.Rows(3, 2), "a", 1, "b", 2, "c", 3)
+			require.EqualValues(t, 3, n)
+			return err
+		})
+		require.NoError(t, err)
+		names := func(wanted ...any) (list []string) {
+			err := sqldb.Query(db.WithContext(t.Context()), "SELECT name FROM items WHERE name IN "+sqldb.List(len(wanted))+" ORDER BY name", wanted,
+				func(rows *sql.Rows) error {
+					var name string
+					err := rows.Scan(&name)
+					list = append(list, name)
+					return err
+				})
+			require.NoError(t, err)
+			return list
+		}
+		require.Equal(t, []string{"a", "c"}, names("c", "a", "x"))
+		require.Empty(t, names())
+		_, err = sqldb.Exec(db.WithContext(t.Context()), "INSERT INTO items (name, units_left) VALUES "+sqldb.Rows(1, 2), "a", 1)
+		require.True(t, sqldb.IsDuplicate(err), "%v", err)
+		stop := errors.New("stop")
+		err = sqldb.Query(db.WithContext(t.Context()), "SELECT name FROM items", nil, func(*sql.Rows) error { return stop })
+		require.ErrorIs(t, err, stop)
 	})
 }

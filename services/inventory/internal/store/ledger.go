@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"math"
 	"sort"
@@ -71,13 +72,18 @@ func (allowanceRow) TableName() string { return "allowances" }
 func (l *ledgerTx) Allowances(activityID string, userIDs []string) (map[string]int64, error) {
 	held := make(map[string]int64, len(userIDs))
 	err := chunked(userIDs, func(c []string) error {
-		var list []allowanceRow
-		err := l.tx.Select("activity_id", "user_id", "held").
-			Where("activity_id = ? AND user_id IN ?", number(activityID), c).Find(&list).Error
-		for _, a := range list {
-			held[a.UserID] = a.Held
+		args := []any{number(activityID)}
+		for _, u := range c {
+			args = append(args, u)
 		}
-		return err
+		return sqldb.Query(l.tx, "SELECT user_id, held FROM allowances WHERE activity_id = ? AND user_id IN "+sqldb.List(len(c)),
+			args, func(rows *sql.Rows) error {
+				var user string
+				var n int64
+				err := rows.Scan(&user, &n)
+				held[user] = n
+				return err
+			})
 	})
 	if l.hasAllowance == nil {
 		l.hasAllowance = make(map[core.Buyer]bool, len(userIDs))
@@ -130,14 +136,18 @@ func (l *ledgerTx) Apply(m *core.Moves) error {
 }
 
 func (l *ledgerTx) insert(rows []core.Reservation) error {
-	list := make([]reservationRow, len(rows))
-	for i, r := range rows {
-		var err error
-		if list[i], err = fromRow(r); err != nil {
-			return err
+	return chunked(rows, func(c []core.Reservation) error {
+		args := make([]any, 0, len(c)*len(reservationColumns))
+		for _, r := range c {
+			row, err := fromRow(r)
+			if err != nil {
+				return err
+			}
+			args = append(args, row.values()...)
 		}
-	}
-	return chunked(list, func(c []reservationRow) error { return l.tx.Create(&c).Error })
+		_, err := sqldb.Exec(l.tx, insertReservations+sqldb.Rows(len(c), len(reservationColumns)), args...)
+		return err
+	})
 }
 
 // change holds the values that one UPDATE writes. Most rows of a batch share them.
@@ -158,11 +168,16 @@ func (l *ledgerTx) update(rows []core.ReservationUpdate) error {
 	}
 	for c, sns := range groups {
 		err := chunked(sns, func(chunk []int64) error {
-			return expectRows(l.tx.Exec("UPDATE reservations SET state = ?, reason = ?, "+
-				"order_created_at = ?, expires_at = ?, republish_at = ?, changed_at = ? "+
-				"WHERE order_sn IN ? AND state = ?",
+			args := []any{
 				c.state, c.reason, timeOfMillis(c.orderCreated), timeOfMillis(c.expires), timeOfMillis(c.republish),
-				time.UnixMilli(c.when).UTC(), chunk, c.from), len(chunk))
+				time.UnixMilli(c.when).UTC(), c.from,
+			}
+			for _, sn := range chunk {
+				args = append(args, sn)
+			}
+			return expectChanged(len(chunk))(sqldb.Exec(l.tx, "UPDATE reservations SET state = ?, reason = ?, "+
+				"order_created_at = ?, expires_at = ?, republish_at = ?, changed_at = ? "+
+				"WHERE state = ? AND order_sn IN "+sqldb.List(len(chunk)), args...))
 		})
 		if err != nil {
 			return err
@@ -235,9 +250,12 @@ func (l *ledgerTx) changeAllowances(deltas map[core.Buyer]int64) error {
 			most = math.MaxInt64
 		}
 		err := chunked(old, func(c []string) error {
-			return expectRows(l.tx.Exec("UPDATE allowances SET held = held + ? "+
-				"WHERE activity_id = ? AND user_id IN ? AND held + ? >= 0 AND held + ? <= ?",
-				g.delta, number(g.activityID), c, g.delta, g.delta, most), len(c))
+			args := []any{g.delta, number(g.activityID), g.delta, g.delta, most}
+			for _, u := range c {
+				args = append(args, u)
+			}
+			return expectChanged(len(c))(sqldb.Exec(l.tx, "UPDATE allowances SET held = held + ? "+
+				"WHERE activity_id = ? AND held + ? >= 0 AND held + ? <= ? AND user_id IN "+sqldb.List(len(c)), args...))
 		})
 		if err != nil {
 			return err
@@ -249,7 +267,14 @@ func (l *ledgerTx) changeAllowances(deltas map[core.Buyer]int64) error {
 		}
 		return fresh[i].UserID < fresh[j].UserID
 	})
-	return chunked(fresh, func(c []allowanceRow) error { return l.tx.Create(&c).Error })
+	return chunked(fresh, func(c []allowanceRow) error {
+		args := make([]any, 0, 3*len(c))
+		for _, a := range c {
+			args = append(args, a.ActivityID, a.UserID, a.Held)
+		}
+		_, err := sqldb.Exec(l.tx, "INSERT INTO allowances (activity_id, user_id, held) VALUES "+sqldb.Rows(len(c), 3), args...)
+		return err
+	})
 }
 
 // changeStocks adds the deltas to the stock rows, in the order of their locks.

@@ -2,8 +2,10 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -33,9 +35,31 @@ type reservationRow struct {
 
 func (reservationRow) TableName() string { return "reservations" }
 
+// selectReservations and insertReservations run beneath gorm: every purchase needs them several times.
+var (
+	selectReservations = "SELECT " + strings.Join(reservationColumns, ", ") + " FROM reservations "
+	insertReservations = "INSERT INTO reservations (" + strings.Join(reservationColumns, ", ") + ") VALUES "
+)
+
 var reservationColumns = []string{
 	"order_sn", "activity_id", "user_id", "bucket", "line_items", "state", "reason", "reserved_at", "landed_at",
 	"order_created_at", "expires_at", "changed_at", "republish_at", "republish_attempt", "traceparent",
+}
+
+// values returns the values of the row's columns.
+func (r *reservationRow) values() []any {
+	return []any{
+		r.OrderSN, r.ActivityID, r.UserID, r.Bucket, r.LineItems, r.State, r.Reason, r.ReservedAt, r.LandedAt,
+		r.OrderCreatedAt, r.ExpiresAt, r.ChangedAt, r.RepublishAt, r.RepublishAttempt, r.Traceparent,
+	}
+}
+
+// scan reads the columns of a row.
+func (r *reservationRow) scan(rows *sql.Rows) error {
+	return rows.Scan(
+		&r.OrderSN, &r.ActivityID, &r.UserID, &r.Bucket, &r.LineItems, &r.State, &r.Reason, &r.ReservedAt, &r.LandedAt,
+		&r.OrderCreatedAt, &r.ExpiresAt, &r.ChangedAt, &r.RepublishAt, &r.RepublishAttempt, &r.Traceparent,
+	)
 }
 
 func toRow(r reservationRow) (core.Reservation, error) {
@@ -119,16 +143,13 @@ func rowsBySN(tx *gorm.DB, orderSNs []string) (map[string]core.Reservation, erro
 // eachBySN calls fn with each row of these order_sns, and with core.ErrBrokenRow if its lines cannot be parsed.
 func eachBySN(tx *gorm.DB, orderSNs []string, fn func(core.Reservation, error) error) error {
 	return chunked(orderSNs, func(c []string) error {
-		var list []reservationRow
-		if err := tx.Select(reservationColumns).Where("order_sn IN ?", numbers(c)).Find(&list).Error; err != nil {
-			return err
-		}
-		for _, r := range list {
-			if err := fn(toRow(r)); err != nil {
+		return sqldb.Query(tx, selectReservations+"WHERE order_sn IN "+sqldb.List(len(c)), numberArgs(c), func(rows *sql.Rows) error {
+			var r reservationRow
+			if err := r.scan(rows); err != nil {
 				return err
 			}
-		}
-		return nil
+			return fn(toRow(r))
+		})
 	})
 }
 

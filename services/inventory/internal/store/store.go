@@ -84,6 +84,15 @@ func number(id string) int64 {
 	return n
 }
 
+// numberArgs returns numbers as arguments of a statement.
+func numberArgs(ids []string) []any {
+	args := make([]any, len(ids))
+	for i, id := range ids {
+		args[i] = number(id)
+	}
+	return args
+}
+
 func numbers(ids []string) []int64 {
 	ns := make([]int64, len(ids))
 	for i, id := range ids {
@@ -110,14 +119,16 @@ func chunked[T any](all []T, fn func([]T) error) error {
 
 // expectRows checks that a statement changed n rows. Any other number counts as a lost race, after which the
 // transaction is run again.
-func expectRows(res *gorm.DB, n int) error {
-	if res.Error != nil {
-		return res.Error
+func expectRows(res *gorm.DB, n int) error { return expectChanged(n)(res.RowsAffected, res.Error) }
+
+// expectChanged returns expectRows for the results of sqldb.Exec.
+func expectChanged(n int) func(changed int64, err error) error {
+	return func(changed int64, err error) error {
+		if err == nil && changed != int64(n) {
+			err = sqldb.Race(fmt.Errorf("%w: %d rows changed, expected %d", errGuard, changed, n))
+		}
+		return err
 	}
-	if res.RowsAffected != int64(n) {
-		return sqldb.Race(fmt.Errorf("%w: %d rows changed, expected %d", errGuard, res.RowsAffected, n))
-	}
-	return nil
 }
 
 // within adds the owner's condition to a query of a table that has the column merchant_id.

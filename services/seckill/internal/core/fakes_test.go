@@ -23,7 +23,7 @@ type world struct {
 	state    *GateState // nil means no gate
 	hasSale  bool
 	ready    bool
-	empties  bool // Redis loses everything before the sale is read
+	empties  bool          // Redis loses everything before the sale is read
 	offset   time.Duration // of Redis time to now
 	now      time.Time     // of this process
 	err      error         // of every call to the gate and the catalogue
