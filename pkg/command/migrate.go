@@ -55,17 +55,15 @@ func Migrate(migrations fs.FS) func(ctx context.Context, log *slog.Logger, up bo
 func MigrateAt(
 	ctx context.Context, log *slog.Logger, dsn string, migrations fs.FS, patience time.Duration, up bool,
 ) error {
-	db, err := sqldb.Open(dsn, sqldb.Options{Log: log})
+	if !up {
+		patience = 0
+	}
+	db, err := OpenToMigrate(ctx, log, dsn, patience)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = sqldb.Close(db) }()
 	if up {
-		if patience > 0 {
-			if err := reach(ctx, db, patience, log); err != nil {
-				return err
-			}
-		}
 		return sqldb.Migrate(ctx, db, migrations, log)
 	}
 	list, err := sqldb.Status(ctx, db, migrations)
@@ -80,6 +78,19 @@ func MigrateAt(
 		fmt.Printf("%05d  %-32s  %s\n", m.Version, m.Name, state)
 	}
 	return nil
+}
+
+// OpenToMigrate opens the database of a checked DSN and waits until it is reachable, for at most patience. Without
+// patience it does not dial.
+func OpenToMigrate(ctx context.Context, log *slog.Logger, dsn string, patience time.Duration) (*gorm.DB, error) {
+	db, err := sqldb.Open(dsn, sqldb.Options{Log: log})
+	if err != nil || patience <= 0 {
+		return db, err
+	}
+	if err := reach(ctx, db, patience, log); err != nil {
+		return nil, errors.Join(err, sqldb.Close(db))
+	}
+	return db, nil
 }
 
 // AwaitMigrations returns the command that succeeds as soon as the database of MYSQL_DSN is reachable and has all of

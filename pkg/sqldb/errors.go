@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"strings"
 
 	mysqldriver "github.com/go-sql-driver/mysql"
 	"gorm.io/gorm"
@@ -37,6 +38,7 @@ const (
 	myTooManyConnections = 1040
 	myNull               = 1048
 	myDuplicate          = 1062
+	myNoTable            = 1146
 	myLockWait           = 1205
 	myDeadlock           = 1213
 	myFKChild            = 1216
@@ -59,6 +61,7 @@ const (
 
 // SQLite result codes (the low byte of the extended ones).
 const (
+	liteError            = 1
 	liteBusy             = 5
 	liteLocked           = 6
 	liteTooBig           = 18
@@ -84,6 +87,16 @@ func IsDuplicate(err error) bool {
 		}
 	}
 	return false
+}
+
+// IsMissingTable reports whether err is that of a statement on a table that does not exist.
+func IsMissingTable(err error) bool {
+	if my := (*mysqldriver.MySQLError)(nil); errors.As(err, &my) {
+		return my.Number == myNoTable
+	}
+	// SQLite has no code of its own for it.
+	lite := sqliteError(nil)
+	return errors.As(err, &lite) && lite.Code() == liteError && strings.Contains(lite.Error(), "no such table")
 }
 
 // IsTransient reports whether the same work may succeed later without a change. All errors are transient (lost

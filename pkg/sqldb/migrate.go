@@ -108,7 +108,7 @@ func Status(ctx context.Context, db *gorm.DB, migrations fs.FS) ([]Migration, er
 	return list, err
 }
 
-func withProvider(db *gorm.DB, migrations fs.FS, do func(*goose.Provider) error) (err error) {
+func withProvider(db *gorm.DB, migrations fs.FS, do func(*goose.Provider) error) (failed error) {
 	dir, dialect := "migrations/mysql", database.DialectMySQL
 	pool, err := db.DB()
 	if err != nil {
@@ -119,15 +119,12 @@ func withProvider(db *gorm.DB, migrations fs.FS, do func(*goose.Provider) error)
 		dir, dialect = "migrations/sqlite", database.DialectSQLite3
 	} else {
 		opts = append(opts, goose.WithSessionLocker(namedLock{}))
-		if cfg := extensionOf(db).mysql; cfg != nil {
-			patient := cfg.Clone()
-			patient.ReadTimeout = 0
-			patient.Params["lock_wait_timeout"] = strconv.Itoa(tableWait)
-			if pool, err = openMySQL(patient); err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, pool.Close()) }()
+		patient, shut, err := patientPool(db)
+		if err != nil {
+			return err
 		}
+		defer func() { failed = errors.Join(failed, shut()) }()
+		pool = patient
 	}
 	sub, err := fs.Sub(migrations, dir)
 	if err != nil {
@@ -138,6 +135,58 @@ func withProvider(db *gorm.DB, migrations fs.FS, do func(*goose.Provider) error)
 		return fmt.Errorf("read %s: %w", dir, err)
 	}
 	return do(p)
+}
+
+// patientPool opens a pool of a MySQL database for statements that change tables: without a read time-out, and with
+// tableWait.
+func patientPool(db *gorm.DB) (pool *sql.DB, shut func() error, err error) {
+	cfg := extensionOf(db).mysql
+	if cfg == nil { // a pool that Open did not open
+		pool, err = db.DB()
+		return pool, func() error { return nil }, err
+	}
+	patient := cfg.Clone()
+	patient.ReadTimeout = 0
+	patient.Params["lock_wait_timeout"] = strconv.Itoa(tableWait)
+	if pool, err = openMySQL(patient); err != nil {
+		return nil, nil, err
+	}
+	return pool, pool.Close, nil
+}
+
+// Alter runs a statement that changes tables, outside of a migration. It has no read time-out. On MySQL an attempt waits
+// 3 s for its tables and is repeated as Migrate does.
+func Alter(ctx context.Context, db *gorm.DB, log *slog.Logger, statement string) (err error) {
+	if IsSQLite(db) {
+		return db.WithContext(ctx).Exec(statement).Error
+	}
+	pool, shut, err := patientPool(db)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, shut()) }()
+	return repeatLockWaits(ctx, log, func() error {
+		_, err := pool.ExecContext(ctx, statement)
+		return err
+	})
+}
+
+// repeatLockWaits repeats do while a table is in use, for at most lockPatience.
+func repeatLockWaits(ctx context.Context, log *slog.Logger, do func() error) error {
+	pause := &backoff.ExponentialBackOff{
+		InitialInterval: time.Second, Multiplier: 2, MaxInterval: 15 * time.Second, RandomizationFactor: 0.5,
+	}
+	_, err := backoff.Retry(ctx, func() (struct{}, error) {
+		err := do()
+		if err != nil && !isLockWait(err) {
+			err = backoff.Permanent(err)
+		}
+		return struct{}{}, err
+	}, backoff.WithBackOff(pause), backoff.WithMaxElapsedTime(lockPatience),
+		backoff.WithNotify(func(err error, pause time.Duration) {
+			log.WarnContext(ctx, "a table is in use; the statement is repeated", "error", err, "pause", pause)
+		}))
+	return err
 }
 
 // isLockWait reports a statement that did not get a lock in time. The server has rolled it back.

@@ -202,11 +202,12 @@ func openDatabase(ctx context.Context, dir, name string, tel *telemetry.Telemetr
 	if err != nil {
 		return nil, err
 	}
-	migrations := order.Migrations
 	if name == "inventory" {
-		migrations = inventory.Migrations
+		err = sqldb.Migrate(ctx, db, inventory.Migrations, tel.Log)
+	} else {
+		err = order.Migrate(ctx, db, 1, tel.Log)
 	}
-	if err := sqldb.Migrate(ctx, db, migrations, tel.Log); err != nil {
+	if err != nil {
 		return nil, errors.Join(err, sqldb.Close(db))
 	}
 	return db, nil

@@ -13,8 +13,8 @@ import (
 
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/settings"
-	"flashsale.internal/pkg/sqldb/dbtest"
 	"flashsale.internal/services/order"
+	"flashsale.internal/services/order/internal/ordertest"
 )
 
 const sincePath = "/internal/v1/orders:since"
@@ -52,7 +52,7 @@ func (r *running) since(at time.Time, activityID string, between func(page int))
 }
 
 func TestOrdersSinceATimeAreListed(t *testing.T) {
-	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+	ordertest.EachLayout(t, func(t *testing.T, db *gorm.DB) {
 		var clock atomicTime
 		clock.set(time.Now().UTC().Truncate(time.Millisecond))
 		r := run(t, db, func(_ *order.Config, d *order.Deps) { d.DatabaseNow = clock.now })
@@ -108,9 +108,10 @@ func TestOrdersSinceATimeAreListed(t *testing.T) {
 	})
 }
 
-// Orders that change between two pages move behind the cursor, so that none is missed.
+// No order is missed that changes between two pages. With an index by the time of the change it moves behind the
+// cursor; without one, the listing of what changed meanwhile has it.
 func TestOrdersThatChangeDuringTheListingAreNotMissed(t *testing.T) {
-	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+	ordertest.EachLayout(t, func(t *testing.T, db *gorm.DB) {
 		var clock atomicTime
 		clock.set(time.Now().UTC().Truncate(time.Millisecond))
 		r := run(t, db, func(_ *order.Config, d *order.Deps) { d.DatabaseNow = clock.now })
@@ -135,17 +136,23 @@ func TestOrdersThatChangeDuringTheListingAreNotMissed(t *testing.T) {
 		for _, sn := range sns {
 			require.Contains(t, all, sn)
 		}
+		later, _ := r.since(since.Add(time.Second), "", nil)
 		for _, i := range []int{0, 3, 8} {
-			require.Equal(t, "closed", all[sns[i]]["state"], "order %d", i)
+			require.Equal(t, "closed", later[sns[i]]["state"], "order %d", i)
+			if i > 1 || db.Migrator().HasTable("orders_00") {
+				require.Equal(t, "closed", all[sns[i]]["state"], "order %d", i)
+			}
 		}
-		require.True(t, slices.Contains(sequence[2:], sns[0]), "again, in its new state")
+		if db.Migrator().HasTable("orders_00") {
+			require.True(t, slices.Contains(sequence[2:], sns[0]), "again, in its new state")
+		}
 	})
 }
 
 func TestNextSinceListsWhatChangedDuringAListing(t *testing.T) {
 	var clock atomicTime
 	clock.set(time.Now().UTC().Truncate(time.Millisecond))
-	r := run(t, dbtest.SQLite(t, order.Migrations), func(_ *order.Config, d *order.Deps) { d.DatabaseNow = clock.now })
+	r := run(t, ordertest.SQLite(t), func(_ *order.Config, d *order.Deps) { d.DatabaseNow = clock.now })
 	for i := range 3 {
 		r.created(fmt.Sprint("u", i))
 	}
@@ -162,7 +169,7 @@ func TestNextSinceListsWhatChangedDuringAListing(t *testing.T) {
 }
 
 func TestAWrongRequestForChangedOrdersIsRefused(t *testing.T) {
-	r := run(t, dbtest.SQLite(t, order.Migrations))
+	r := run(t, ordertest.SQLite(t))
 	require.Equal(t, 401, r.callInternal(sincePath, "x", `{"since":"2026-11-21T10:00:00Z"}`).status)
 	for body, field := range map[string]string{
 		`{}`:                    "since",
@@ -181,7 +188,7 @@ func TestAWrongRequestForChangedOrdersIsRefused(t *testing.T) {
 
 // A tombstone is reported as such, so that its caller need not publish the deduction again.
 func TestALookupReportsTombstones(t *testing.T) {
-	r := run(t, dbtest.SQLite(t, order.Migrations))
+	r := run(t, ordertest.SQLite(t))
 	r.close("rejected", "4711")
 	require.Equal(t, []any{
 		map[string]any{"order_sn": "4711", "state": "unknown", "tombstone": true},

@@ -10,12 +10,12 @@ import (
 
 	"flashsale.internal/pkg/apitest"
 	"flashsale.internal/pkg/settings"
-	"flashsale.internal/pkg/sqldb/dbtest"
 	"flashsale.internal/services/order"
+	"flashsale.internal/services/order/internal/ordertest"
 )
 
 func TestNullIsRefusedInEveryBody(t *testing.T) {
-	r := run(t, dbtest.SQLite(t, order.Migrations))
+	r := run(t, ordertest.SQLite(t))
 	refused := func(req apitest.Request, got response) {
 		require.Equal(t, http.StatusBadRequest, got.status, "%+v -> %s", req, got.raw)
 		require.Equal(t, "invalid_request", got.code(), "%+v", req)

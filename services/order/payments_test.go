@@ -6,13 +6,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
-	"flashsale.internal/pkg/sqldb/dbtest"
-	"flashsale.internal/services/order"
+	"flashsale.internal/services/order/internal/ordertest"
 )
 
 // An order shows all its payments, oldest first, and whether it has a contact. A payment is shown to its buyer only.
 func TestOrdersShowTheirPaymentsAndContact(t *testing.T) {
-	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
 		r := run(t, db)
 		d, other := r.created("u1"), r.created("u1")
 		require.Equal(t, []any{}, r.order(d)["payments"])

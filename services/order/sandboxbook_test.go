@@ -13,6 +13,7 @@ import (
 	"flashsale.internal/pkg/sqldb"
 	"flashsale.internal/pkg/sqldb/dbtest"
 	"flashsale.internal/services/order"
+	"flashsale.internal/services/order/internal/ordertest"
 	"flashsale.internal/services/order/internal/store"
 )
 
@@ -28,9 +29,9 @@ func eachBook(t *testing.T, fn func(t *testing.T, orders, book *gorm.DB)) {
 		t.Cleanup(func() { _ = sqldb.Close(db) })
 		return db
 	}
-	t.Run("mariadb", func(t *testing.T) { fn(t, dbtest.MariaDB(t, order.Migrations), empty(t, dbtest.MariaDBDSN(t))) })
+	t.Run("mariadb", func(t *testing.T) { fn(t, ordertest.MariaDB(t, 1), empty(t, dbtest.MariaDBDSN(t))) })
 	t.Run("sqlite", func(t *testing.T) {
-		fn(t, dbtest.SQLite(t, order.Migrations), empty(t, "sqlite:"+filepath.Join(t.TempDir(), "book.db")))
+		fn(t, ordertest.SQLite(t), empty(t, "sqlite:"+filepath.Join(t.TempDir(), "book.db")))
 	})
 }
 
@@ -124,7 +125,7 @@ func TestTheOlderBookIsCopiedOnce(t *testing.T) {
 }
 
 func TestTheBookListsByTime(t *testing.T) {
-	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
 		var clock atomicTime
 		clock.set(time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC))
 		box := store.NewSandboxBook(db, clock.now)

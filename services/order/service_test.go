@@ -36,6 +36,7 @@ import (
 	"flashsale.internal/pkg/sqldb/dbtest"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/order"
+	"flashsale.internal/services/order/internal/ordertest"
 	"flashsale.internal/services/order/internal/payment"
 	"flashsale.internal/services/order/internal/seal"
 	"flashsale.internal/services/order/internal/store"
@@ -263,7 +264,7 @@ const (
 )
 
 func each(t *testing.T, fn func(t *testing.T, r *running)) {
-	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) { fn(t, run(t, db)) })
+	ordertest.Each(t, func(t *testing.T, db *gorm.DB) { fn(t, run(t, db)) })
 }
 
 func TestFromDeductionToPaid(t *testing.T) {
@@ -317,7 +318,7 @@ func TestFromDeductionToPaid(t *testing.T) {
 func TestAProcessWithAWrongClockLeavesDecisionsToTheOthers(t *testing.T) {
 	for _, offset := range []time.Duration{5 * time.Minute, -5 * time.Minute} {
 		t.Run(fmt.Sprint(offset), func(t *testing.T) {
-			db := dbtest.MariaDB(t, order.Migrations)
+			db := ordertest.MariaDB(t, 1)
 			wrong := run(t, db, func(_ *order.Config, d *order.Deps) {
 				d.Now = func() time.Time { return time.Now().Add(offset) }
 			})
@@ -390,7 +391,7 @@ func compact(t *testing.T, v any) string {
 }
 
 func TestInvalidRequestsOfBuyers(t *testing.T) {
-	r := run(t, dbtest.SQLite(t, order.Migrations))
+	r := run(t, ordertest.SQLite(t))
 	d := r.created("u1")
 	id := r.pay(d, "used")
 	sn, pay := "/v1/orders/"+d.OrderSN, "/v1/orders/"+d.OrderSN+"/payments"
@@ -496,14 +497,14 @@ func TestCallbacks(t *testing.T) {
 }
 
 func TestTheSandboxWorksOnlyIfEnabled(t *testing.T) {
-	db := dbtest.SQLite(t, order.Migrations)
+	db := ordertest.SQLite(t)
 	off := run(t, db, func(c *order.Config, _ *order.Deps) { c.Payments.Sandbox = false })
 	d := off.created("u1")
 	require.Equal(t, 400, off.call("POST", "/v1/orders/"+d.OrderSN+"/payments", "u1", paySandbox, "Idempotency-Key", "k").status)
 	require.Equal(t, 404, off.call("POST", "/v1/payments/1/sandbox", "u1", succeeded).status)
 	require.Equal(t, 404, off.callback(order.DevelopmentSandboxSecret, time.Now(), off.event("1", "e", 1)).status)
 
-	dead := run(t, dbtest.SQLite(t, order.Migrations), func(c *order.Config, _ *order.Deps) {
+	dead := run(t, ordertest.SQLite(t), func(c *order.Config, _ *order.Deps) {
 		c.Payments.SandboxCallbackURL = "http://127.0.0.1:1/v1/payments/callbacks/sandbox"
 	})
 	d = dead.created("u1")
@@ -618,7 +619,7 @@ func sorted(t *testing.T, v any) string {
 }
 
 func TestPoisonedMessagesOverTheBus(t *testing.T) {
-	r := run(t, dbtest.SQLite(t, order.Migrations))
+	r := run(t, ordertest.SQLite(t))
 	require.NoError(t,
 		r.bus.Publish(t.Context(), bus.Message{Topic: contract.TopicDeductions, Body: []byte("poison")}))
 	d := r.created("u1")
@@ -641,7 +642,7 @@ func (f *flaky) Publish(ctx context.Context, m bus.Message) error {
 }
 
 func TestABrokerThatLosesConfirmations(t *testing.T) {
-	r := run(t, dbtest.SQLite(t, order.Migrations), func(_ *order.Config, d *order.Deps) { d.Bus = &flaky{Bus: d.Bus} })
+	r := run(t, ordertest.SQLite(t), func(_ *order.Config, d *order.Deps) { d.Bus = &flaky{Bus: d.Bus} })
 	d := r.created("u1")
 	id := r.pay(d, "k")
 	require.Equal(t, 202, r.call("POST", "/v1/payments/"+id+"/sandbox", "u1", succeeded).status)
@@ -739,7 +740,7 @@ func newProxy(t *testing.T, to string) *proxy {
 func (p *proxy) open() { p.isOpen.Store(true) }
 
 func TestEveryOperationOfTheAPIIsRouted(t *testing.T) {
-	r := run(t, dbtest.SQLite(t, order.Migrations))
+	r := run(t, ordertest.SQLite(t))
 	for file, base := range map[string]string{"api/openapi.yaml": r.public, "api/internalapi/openapi.yaml": r.internal} {
 		spec, err := os.ReadFile(file)
 		require.NoError(t, err)

@@ -10,15 +10,15 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"flashsale.internal/pkg/contract"
-	"flashsale.internal/pkg/sqldb/dbtest"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/order"
+	"flashsale.internal/services/order/internal/ordertest"
 )
 
 // The work done for a batch has spans in the trace of each sampled item, and later spans are their children.
 func TestALandedBatchIsInTheTraceOfEachItem(t *testing.T) {
 	tel, recorder := telemetry.Recording()
-	r := run(t, dbtest.SQLite(t, order.Migrations), func(_ *order.Config, d *order.Deps) { d.Telemetry = tel })
+	r := run(t, ordertest.SQLite(t), func(_ *order.Config, d *order.Deps) { d.Telemetry = tel })
 	var batch []contract.Deduction
 	roots := map[string]trace.SpanContext{} // by order_sn
 	for _, user := range []string{"u1", "u2", "u3"} {
@@ -66,7 +66,7 @@ func TestALandedBatchIsInTheTraceOfEachItem(t *testing.T) {
 // the purchase.
 func TestPayingIsOneTrace(t *testing.T) {
 	tel, recorder := telemetry.Recording()
-	r := run(t, dbtest.SQLite(t, order.Migrations), func(_ *order.Config, d *order.Deps) { d.Telemetry = tel })
+	r := run(t, ordertest.SQLite(t), func(_ *order.Config, d *order.Deps) { d.Telemetry = tel })
 	var purchase trace.SpanContext
 	d := r.created("u1", func(d *contract.Deduction) {
 		ctx, root := tel.Tracer.Start(t.Context(), "purchase")

@@ -3,7 +3,8 @@ package shop
 import (
 	"context"
 	"database/sql"
-	"fmt"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -72,12 +73,18 @@ func (s *Buyers) ledgerBooks(t *testing.T, dsn string, accepted map[string]*boug
 func (s *Buyers) orderBooks(t *testing.T, dsn string, accepted map[string]*bought) {
 	t.Helper()
 	units := map[string]int64{}
-	Query(t, dsn, "SELECT order_sn, sku_id, qty FROM order_items", func(rows *sql.Rows) {
-		var sn, sku string
-		var qty int64
-		require.NoError(t, rows.Scan(&sn, &sku, &qty))
-		if accepted[sn] != nil {
-			require.Equal(t, s.Sale.SKUID, sku, "item of order %s", sn)
+	EachOrder(t, dsn, "order_sn, line_items", "tombstone = 0", func(rows *sql.Rows) {
+		var sn, lines string
+		require.NoError(t, rows.Scan(&sn, &lines))
+		if accepted[sn] == nil {
+			return
+		}
+		for line := range strings.SplitSeq(lines, ",") { // sku_id:qty:price
+			fields := strings.Split(line, ":")
+			require.Len(t, fields, 3, "lines of order %s", sn)
+			require.Equal(t, s.Sale.SKUID, fields[0], "item of order %s", sn)
+			qty, err := strconv.ParseInt(fields[1], 10, 64)
+			require.NoError(t, err)
 			units[sn] += qty
 		}
 	})
@@ -106,17 +113,16 @@ func (s *Buyers) orderBooks(t *testing.T, dsn string, accepted map[string]*bough
 		require.Equal(t, b.paidFor, succeeded[sn], "order %s: the result of the payment call, and the payment row", sn)
 		require.True(t, b.order.State != "paid" || b.paidFor, "order %s is paid and its buyer did not pay", sn)
 	}
-	for shard := range 16 {
-		Query(t, dsn, fmt.Sprintf("SELECT order_sn, COALESCE(paid_by, '') FROM orders_%02d "+
-			"WHERE activity_id = ? AND state = 'paid'", shard),
-			func(rows *sql.Rows) {
-				var sn, by string
-				require.NoError(t, rows.Scan(&sn, &by))
-				require.Equal(t, payments[sn], by, "the payment that made order %s paid", sn)
-			}, s.Sale.ActivityID)
-		require.Zero(t, Count(t, dsn, fmt.Sprintf("SELECT COUNT(*) FROM orders_%02d WHERE tombstone <> 0", shard)),
-			"tombstones")
-	}
+	EachOrder(t, dsn, "order_sn, COALESCE(paid_by, '')", "activity_id = ? AND state = 'paid'", func(rows *sql.Rows) {
+		var sn, by string
+		require.NoError(t, rows.Scan(&sn, &by))
+		require.Equal(t, payments[sn], by, "the payment that made order %s paid", sn)
+	}, s.Sale.ActivityID)
+	EachOrder(t, dsn, "order_sn", "tombstone <> 0", func(rows *sql.Rows) {
+		var sn string
+		require.NoError(t, rows.Scan(&sn))
+		require.Fail(t, "tombstone", "order_sn %s", sn)
+	})
 	require.Eventually(t, func() bool { return Count(t, dsn, "SELECT COUNT(*) FROM outbox") == 0 }, 2*time.Minute,
 		100*time.Millisecond,
 		"the outbox is not emptied")

@@ -3,7 +3,6 @@ package shop
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"testing"
 	"time"
 
@@ -107,19 +106,15 @@ func (s *Buyers) ledgerIs(t *testing.T, want map[string]int64, accepted map[stri
 func orderRows(t *testing.T, dsn, activityID string, accepted map[string]*bought) {
 	t.Helper()
 	found := 0
-	for shard := range 16 {
-		Query(t, dsn,
-			fmt.Sprintf("SELECT order_sn, user_id, state FROM orders_%02d WHERE activity_id = ? AND tombstone = 0",
-				shard),
-			func(rows *sql.Rows) {
-				var sn, user, state string
-				require.NoError(t, rows.Scan(&sn, &user, &state))
-				found++
-				b := accepted[sn]
-				require.NotNil(t, b, "order %s belongs to no accepted purchase", sn)
-				require.Equal(t, b.userID, user)
-				require.Equal(t, b.order.State, state)
-			}, activityID)
-	}
+	EachOrder(t, dsn, "order_sn, user_id, state",
+		"activity_id = ? AND tombstone = 0", func(rows *sql.Rows) {
+			var sn, user, state string
+			require.NoError(t, rows.Scan(&sn, &user, &state))
+			found++
+			b := accepted[sn]
+			require.NotNil(t, b, "order %s belongs to no accepted purchase", sn)
+			require.Equal(t, b.userID, user)
+			require.Equal(t, b.order.State, state)
+		}, activityID)
 	require.Equal(t, len(accepted), found)
 }

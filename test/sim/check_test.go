@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -63,6 +64,7 @@ type orderRow struct {
 	UserID      string
 	State       string
 	Tombstone   bool
+	LineItems   string
 	Amount      int64
 	CreatedAt   time.Time
 	ExpiresAt   time.Time
@@ -82,7 +84,25 @@ type refundRow struct {
 	State                      string
 }
 
+// orderTable holds the orders of a sale.
+const orderTable = "orders_1_00"
+
 type itemRow struct{ OrderSN, SKU, Qty, Price int64 }
+
+// items returns the lines of the order: "sku_id:qty:price" joined by commas.
+func (o orderRow) items() (items []itemRow, err error) {
+	if o.LineItems == "" {
+		return nil, nil
+	}
+	for line := range strings.SplitSeq(o.LineItems, ",") {
+		it := itemRow{OrderSN: o.OrderSN}
+		if _, err := fmt.Sscanf(line, "%d:%d:%d", &it.SKU, &it.Qty, &it.Price); err != nil {
+			return nil, fmt.Errorf("order %d: lines %q: %w", o.OrderSN, o.LineItems, err)
+		}
+		items = append(items, it)
+	}
+	return items, nil
+}
 
 // books holds the tables of both services at one time.
 type books struct {
@@ -126,12 +146,14 @@ func (w *world) read() (b books, err error) {
 	scan("inventory", "SELECT activity_id, user_id, held FROM allowances", &b.allowances)
 	scan("inventory", "SELECT sku_id AS sku, delta, state, decision, reason FROM adjustments", &b.adjustments)
 	scan("inventory", "SELECT origin, topic, why, state, item, order_sn FROM dead_letters", &b.deadLetters)
-	for shard := range 16 {
-		var part []orderRow
-		scan("order", fmt.Sprintf("SELECT order_sn, user_id, state, tombstone, amount, created_at, expires_at, closed_at, refunded_at, close_reason, paid_by FROM orders_%02d", shard), &part)
-		b.orders = append(b.orders, part...)
+	scan("order", "SELECT order_sn, user_id, state, tombstone, line_items, amount, created_at, expires_at, closed_at, refunded_at, close_reason, paid_by FROM "+orderTable, &b.orders)
+	for _, o := range b.orders {
+		items, e := o.items()
+		if err = errors.Join(err, e); err != nil {
+			return b, err
+		}
+		b.items = append(b.items, items...)
 	}
-	scan("order", "SELECT order_sn, sku_id AS sku, qty, price FROM order_items", &b.items)
 	scan("order", "SELECT payment_id, order_sn, amount, paid_amount, state FROM payments", &b.payments)
 	scan("order", "SELECT payment_id, order_sn, amount, state FROM refunds", &b.refunds)
 	scan("order", "SELECT refund_id, amount FROM sandbox_refunds", &b.given)

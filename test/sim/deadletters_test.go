@@ -3,7 +3,7 @@ package sim
 import (
 	"bytes"
 	"context"
-	"fmt"
+	"encoding/binary"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
@@ -169,21 +169,25 @@ func (w *world) loseClosing(orderSN string) bool {
 	}
 	w.writers["order"] <- struct{}{}
 	defer func() { <-w.writers["order"] }()
-	for shard := range 16 {
-		res := w.books["order"].Exec(fmt.Sprintf("UPDATE orders_%02d SET state = 'pending', closed_at = NULL, close_reason = '' "+
-			"WHERE order_sn = ? AND state = 'closed'", shard), orderSN)
-		if res.Error != nil {
-			w.fail("lose the closing of %s: %v", orderSN, res.Error)
+	res := w.books["order"].Exec("UPDATE "+orderTable+" SET state = 'pending', closed_at = NULL, close_reason = '' "+
+		"WHERE order_sn = ? AND state = 'closed'", orderSN)
+	if res.Error != nil {
+		w.fail("lose the closing of %s: %v", orderSN, res.Error)
+	}
+	if res.RowsAffected == 1 {
+		// The sweep deletes the order's row of close_checks after the closing, so that commit is lost, too.
+		sn, _ := strconv.ParseUint(orderSN, 10, 64)
+		if err := w.books["order"].Exec("INSERT INTO close_checks (check_at, order_sns) SELECT close_check_at, ? FROM "+orderTable+
+			" WHERE order_sn = ?", binary.BigEndian.AppendUint64(nil, sn), orderSN).Error; err != nil {
+			w.fail("lose the closing of %s: %v", orderSN, err)
 		}
-		if res.RowsAffected == 1 {
-			w.history.note("order", "! loses the closing of "+orderSN)
-			w.mu.Lock()
-			w.lostClosings[orderSN] = true
-			w.mu.Unlock()
-			coverage.pass("order: a closing is lost")
-			coverage.add("order: a closing is lost", happens)
-			return true
-		}
+		w.history.note("order", "! loses the closing of "+orderSN)
+		w.mu.Lock()
+		w.lostClosings[orderSN] = true
+		w.mu.Unlock()
+		coverage.pass("order: a closing is lost")
+		coverage.add("order: a closing is lost", happens)
+		return true
 	}
 	return false
 }

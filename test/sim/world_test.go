@@ -275,11 +275,13 @@ func templates(ctx context.Context, dir string) error {
 		if err != nil {
 			return err
 		}
-		migrations := order.Migrations
+		log := slog.New(slog.DiscardHandler)
 		if service == "inventory" {
-			migrations = inventory.Migrations
+			err = sqldb.Migrate(ctx, db, inventory.Migrations, log)
+		} else {
+			err = order.Migrate(ctx, db, 1, log)
 		}
-		if err := sqldb.Migrate(ctx, db, migrations, slog.New(slog.DiscardHandler)); err != nil {
+		if err != nil {
 			return err
 		}
 		if err := sqldb.Close(db); err != nil {

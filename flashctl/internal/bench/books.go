@@ -11,7 +11,12 @@ import (
 	"flashsale.internal/flashctl/internal/latency"
 )
 
-const orderTables = 16
+// orderTables returns the names of the tables that hold orders.
+func (b *bench) orderTables(ctx context.Context) (names []string, err error) {
+	var list string
+	err = b.orderDB.QueryRowContext(ctx, "SELECT table_names FROM order_layout").Scan(&list)
+	return strings.Split(list, ","), err
+}
 
 // eachOrder reads columns of all orders of these sales.
 func (b *bench) eachOrder(ctx context.Context, sales []*sale, columns string, read func(rows *sql.Rows) error) error {
@@ -20,8 +25,12 @@ func (b *bench) eachOrder(ctx context.Context, sales []*sale, columns string, re
 	for i, s := range sales {
 		ids[i] = s.id
 	}
-	for shard := range orderTables {
-		query := fmt.Sprintf("SELECT %s FROM orders_%02d WHERE activity_id IN (%s)", columns, shard, marks)
+	tables, err := b.orderTables(ctx)
+	if err != nil {
+		return err
+	}
+	for _, table := range tables {
+		query := fmt.Sprintf("SELECT %s FROM %s WHERE activity_id IN (%s)", columns, table, marks)
 		if err := b.eachRow(ctx, query, ids, read); err != nil {
 			return err
 		}

@@ -273,15 +273,12 @@ func (d *drill) quiet(what string, rows func() int) {
 func (d *drill) orders() map[string]string {
 	d.t.Helper()
 	states := map[string]string{}
-	for shard := range 16 {
-		shop.Query(d.t, d.rig.Dependencies.OrderDSN,
-			fmt.Sprintf("SELECT order_sn, state FROM orders_%02d WHERE activity_id = ? AND tombstone = 0", shard),
-			func(rows *sql.Rows) {
-				var sn, state string
-				require.NoError(d.t, rows.Scan(&sn, &state))
-				states[sn] = state
-			}, d.sale.ActivityID)
-	}
+	shop.EachOrder(d.t, d.rig.Dependencies.OrderDSN, "order_sn, state",
+		"activity_id = ? AND tombstone = 0", func(rows *sql.Rows) {
+			var sn, state string
+			require.NoError(d.t, rows.Scan(&sn, &state))
+			states[sn] = state
+		}, d.sale.ActivityID)
 	return states
 }
 

@@ -3,7 +3,6 @@ package trouble
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -33,11 +32,8 @@ func rowsOf(t *testing.T, r *rig.Rig, sale shop.Sale) (ledger, orders map[string
 	}
 	shop.Query(t, r.Dependencies.InventoryDSN, "SELECT order_sn, user_id, state FROM reservations WHERE activity_id = ?",
 		into(ledger), sale.ActivityID)
-	for shard := range 16 {
-		shop.Query(t, r.Dependencies.OrderDSN,
-			fmt.Sprintf("SELECT order_sn, user_id, state FROM orders_%02d WHERE activity_id = ? AND tombstone = 0", shard),
-			into(orders), sale.ActivityID)
-	}
+	shop.EachOrder(t, r.Dependencies.OrderDSN, "order_sn, user_id, state",
+		"activity_id = ? AND tombstone = 0", into(orders), sale.ActivityID)
 	return ledger, orders
 }
 

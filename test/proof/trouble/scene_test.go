@@ -617,21 +617,17 @@ func booked(t *testing.T, r *rig.Rig, sale shop.Sale, accepted map[string]string
 	defer cancel()
 	require.NoError(t, shop.Poll(ctx, func() (bool, error) {
 		made := 0
-		for shard := range 16 {
-			shop.Query(t, r.Dependencies.OrderDSN,
-				fmt.Sprintf("SELECT COUNT(*) FROM orders_%02d WHERE activity_id = ? AND tombstone = 0", shard),
-				func(rows *sql.Rows) {
-					var n int
-					require.NoError(t, rows.Scan(&n))
-					made += n
-				}, sale.ActivityID)
-		}
+		shop.EachOrder(t, r.Dependencies.OrderDSN, "COUNT(*)",
+			"activity_id = ? AND tombstone = 0", func(rows *sql.Rows) {
+				var n int
+				require.NoError(t, rows.Scan(&n))
+				made += n
+			}, sale.ActivityID)
 		return made >= len(accepted), fmt.Errorf("%d of %d orders exist", made, len(accepted))
 	}))
 	orders := map[string]bool{}
-	for shard := range 16 {
-		shop.Query(t, r.Dependencies.OrderDSN, fmt.Sprintf(`SELECT order_sn, user_id, CAST(TIMESTAMPDIFF(MICROSECOND, created_at, expires_at) / 1000 AS SIGNED)
-			FROM orders_%02d WHERE activity_id = ? AND tombstone = 0`, shard), func(rows *sql.Rows) {
+	shop.EachOrder(t, r.Dependencies.OrderDSN, "order_sn, user_id, CAST(TIMESTAMPDIFF(MICROSECOND, created_at, expires_at) / 1000 AS SIGNED)",
+		"activity_id = ? AND tombstone = 0", func(rows *sql.Rows) {
 			var sn, user string
 			var window int64
 			require.NoError(t, rows.Scan(&sn, &user, &window))
@@ -640,6 +636,5 @@ func booked(t *testing.T, r *rig.Rig, sale shop.Sale, accepted map[string]string
 			require.False(t, orders[sn], "order %s exists twice", sn)
 			orders[sn] = true
 		}, sale.ActivityID)
-	}
 	require.Len(t, orders, len(accepted), "orders")
 }

@@ -20,6 +20,7 @@ type databases struct {
 	settings.App
 	settings.MySQL
 	order.Payments
+	order.Tables
 	Patience time.Duration `env:"MIGRATE_PATIENCE"`
 }
 
@@ -58,7 +59,7 @@ func migrate(ctx context.Context, log *slog.Logger, up bool) error {
 	if err != nil {
 		return err
 	}
-	if err := command.Migrate(order.Migrations)(ctx, log, up); err != nil {
+	if err := migrateOrders(ctx, log, d, up); err != nil {
 		return err
 	}
 	if d.SandboxDSN != "" {
@@ -77,6 +78,19 @@ func migrate(ctx context.Context, log *slog.Logger, up bool) error {
 		return errors.Join(fmt.Errorf("copy the sandbox's book: %w", err), shut())
 	}
 	return shut()
+}
+
+// migrateOrders migrates the order database, or prints its migrations.
+func migrateOrders(ctx context.Context, log *slog.Logger, d databases, up bool) (err error) {
+	if !up {
+		return command.Migrate(order.Migrations)(ctx, log, false)
+	}
+	db, err := command.OpenToMigrate(ctx, log, d.DSN, d.Patience)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, sqldb.Close(db)) }()
+	return order.Migrate(ctx, db, d.Count, log)
 }
 
 // awaitMigrations waits until both databases have all migrations.

@@ -14,9 +14,10 @@ type ChangedQuery struct {
 }
 
 // ChangedPosition is the place of an order in the listing of changed orders: by table, then by the time of its last
-// change, then by order_sn. Began is the database's time at which the listing began.
+// change, if the tables have an index for it, then by order_sn. Began is the database's time at which the listing began.
 type ChangedPosition struct {
 	Began     time.Time
+	Layout    int // generation of the tables; a listing begins again in another one
 	Shard     int
 	ChangedAt time.Time // zero: before the first order of the table
 	OrderSN   string
@@ -34,8 +35,9 @@ type ChangedPage struct {
 // transactionMargin is more than the time from the moment at which a transaction reads its time to its commit.
 const transactionMargin = time.Minute
 
-// ChangedOrders returns one page of the orders whose state changed since a time. An order that changes during the
-// listing moves towards its end, so no position ever skips it within its table.
+// ChangedOrders returns one page of the orders whose state changed since a time. A page may have fewer orders than the
+// limit, even none, although others follow. The listing has each order whose change was committed before it began, in
+// the state at that time or a later one. NextSince is the time from which another listing has those that changed later.
 func (s *Service) ChangedOrders(ctx context.Context, q ChangedQuery) (ChangedPage, error) {
 	if q.After.Began.IsZero() {
 		now, err := s.store.Now(ctx)

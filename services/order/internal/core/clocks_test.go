@@ -12,10 +12,9 @@ import (
 
 	"flashsale.internal/pkg/clocks"
 	"flashsale.internal/pkg/contract"
-	"flashsale.internal/pkg/sqldb/dbtest"
 	"flashsale.internal/pkg/telemetry"
-	"flashsale.internal/services/order"
 	"flashsale.internal/services/order/internal/core"
+	"flashsale.internal/services/order/internal/ordertest"
 	"flashsale.internal/services/order/internal/publisher"
 	"flashsale.internal/services/order/internal/shards"
 	"flashsale.internal/services/order/internal/store"
@@ -25,7 +24,7 @@ import (
 func eachClock(t *testing.T, fn func(t *testing.T, w *world, wrong *core.Service)) {
 	for _, offset := range []time.Duration{5 * time.Minute, -5 * time.Minute} {
 		t.Run(fmt.Sprint(offset), func(t *testing.T) {
-			dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+			ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
 				w := newWorld(t, db)
 				fn(t, w, w.process(t, offset))
 			})
@@ -124,7 +123,7 @@ func TestTheDelayOfAClosingDoesNotDependOnTheClockOfAProcess(t *testing.T) {
 // A process that must not decide by time closes no expired order and starts no payment: another one does. What needs no
 // clock goes on.
 func TestAProcessWithAWrongClockDecidesNothingByTime(t *testing.T) {
-	w := newWorld(t, dbtest.SQLite(t, order.Migrations))
+	w := newWorld(t, ordertest.SQLite(t))
 	wrong := core.New(store.New(w.db, telemetry.Discard(t), nil, store.WithClock(w.clock.Now)),
 		publisher.New(w.bus, telemetry.Discard(t)), shards.Genes{}, w.recorder, []core.Provider{w.provider}, w.sealer,
 		core.Options{Now: w.clock.Now, CheckClocks: func(context.Context) error { return clocks.ErrOffset }})

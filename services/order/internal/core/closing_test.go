@@ -10,15 +10,14 @@ import (
 	"gorm.io/gorm"
 
 	"flashsale.internal/pkg/contract"
-	"flashsale.internal/pkg/sqldb/dbtest"
 	"flashsale.internal/pkg/telemetry"
-	"flashsale.internal/services/order"
 	"flashsale.internal/services/order/internal/core"
+	"flashsale.internal/services/order/internal/ordertest"
 	"flashsale.internal/services/order/internal/store"
 )
 
 func TestClosingAtTheDeadline(t *testing.T) {
-	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
 		w := newWorld(t, db)
 		d := w.created(t, "u1")
 		due := w.clock.Now().Add(payWithin)
@@ -40,7 +39,7 @@ func TestClosingAtTheDeadline(t *testing.T) {
 }
 
 func TestClosingOrdersInEveryState(t *testing.T) {
-	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
 		w := newWorld(t, db)
 		closed, paid, refunded, paying, cancelled := w.created(t, "a"), w.created(t, "b"), w.created(t, "c"), w.created(t, "d"), w.created(t, "e")
 		never := w.deduction("f")
@@ -97,7 +96,7 @@ func (t *lateSightTx) OpenPayments(orderSNs []string) (map[string]bool, error) {
 
 // A payment that is begun in time, and committed while a closing looks for payments, holds its order open.
 func TestAPaymentBegunDuringAClosing(t *testing.T) {
-	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
 		w := newWorld(t, db)
 		sight := &lateSight{Store: store.New(db, telemetry.Discard(t), nil, store.WithClock(w.clock.Now))}
 		svc := w.serviceOn(t, sight)
@@ -120,7 +119,7 @@ func TestAPaymentBegunDuringAClosing(t *testing.T) {
 
 // Orders that are due and unpaid are closed without being read; the counts show whether there are others.
 func TestAClosingReadsOnlyWhatItCannotCloseAtOnce(t *testing.T) {
-	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
 		w := newWorld(t, db)
 		early, late := w.created(t, "u1"), w.created(t, "u2")
 		w.clock.advance(time.Second)
@@ -141,7 +140,7 @@ func TestAClosingReadsOnlyWhatItCannotCloseAtOnce(t *testing.T) {
 }
 
 func TestAPaymentInFlightHoldsItsOrderOnce(t *testing.T) {
-	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
 		t.Run("until the grace ends", func(t *testing.T) {
 			w := newWorld(t, db)
 			d := w.created(t, "u1")
@@ -191,7 +190,7 @@ func TestAPaymentInFlightHoldsItsOrderOnce(t *testing.T) {
 }
 
 func TestRefundingPaidOrders(t *testing.T) {
-	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
 		w := newWorld(t, db)
 		paid, pending, never := w.created(t, "a"), w.created(t, "b"), w.deduction("c")
 		p := w.started(t, paid, "k")
@@ -218,7 +217,7 @@ func TestRefundingPaidOrders(t *testing.T) {
 }
 
 func TestLostClosingsArePublishedAgain(t *testing.T) {
-	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
 		w := newWorld(t, db)
 		var batch []contract.Deduction
 		for i := range 40 {

@@ -11,10 +11,9 @@ import (
 	"gorm.io/gorm"
 
 	"flashsale.internal/pkg/contract"
-	"flashsale.internal/pkg/sqldb/dbtest"
 	"flashsale.internal/pkg/telemetry"
-	"flashsale.internal/services/order"
 	"flashsale.internal/services/order/internal/core"
+	"flashsale.internal/services/order/internal/ordertest"
 	"flashsale.internal/services/order/internal/seal"
 	"flashsale.internal/services/order/internal/store"
 )
@@ -70,7 +69,7 @@ func about(w *world, title string, endsIn time.Duration) contract.ActivityInfo {
 }
 
 func TestAContactIsGivenUntilTheOrderEnds(t *testing.T) {
-	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
 		w := newWorld(t, db)
 		pending, paid, closed, refunded := w.created(t, "u1"), w.created(t, "u1"), w.created(t, "u1"), w.created(t, "u1")
 		require.Empty(t, w.nameOf(t, w.Service, pending))
@@ -112,7 +111,7 @@ func TestAContactIsGivenUntilTheOrderEnds(t *testing.T) {
 
 // A contact is deleted CONTACT_KEEP after the end of its activity: the latest end that is known when it is due.
 func TestContactsAreDeletedAfterTheEndOfTheActivity(t *testing.T) {
-	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
 		w := newWorld(t, db)
 		require.NoError(t, w.Describe(t.Context(), []contract.ActivityInfo{about(w, "sale", 24*time.Hour)}))
 		d := w.created(t, "u1")
@@ -154,7 +153,7 @@ func TestContactsAreDeletedAfterTheEndOfTheActivity(t *testing.T) {
 // Of an activity that ends early, order learns the earlier end from a later deduction. It counts for the contacts that
 // are given from then on; those given before are kept from the end that was known then.
 func TestContactsOfAnActivityThatEndsEarly(t *testing.T) {
-	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
 		w := newWorld(t, db)
 		require.NoError(t, w.Describe(t.Context(), []contract.ActivityInfo{about(w, "sale", 48*time.Hour)}))
 		before, after := w.created(t, "u1"), w.created(t, "u1")
@@ -203,7 +202,7 @@ func (w *world) insertMany(t testing.TB, first, second core.Sealer) {
 }
 
 func TestManyContactsAreDeleted(t *testing.T) {
-	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
 		w := newWorld(t, db)
 		w.insertMany(t, w.sealer, w.sealer)
 		deleted, err := w.upkeep(t).ForgetContacts(t.Context(), "u2")
@@ -223,7 +222,7 @@ func TestManyContactsAreDeleted(t *testing.T) {
 
 // Contacts that no key opens hold up neither the others under their key nor those under other keys.
 func TestManyContactsAreEncryptedAgain(t *testing.T) {
-	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
 		w := newWorld(t, db)
 		lost := keys(t, seal.DevelopmentKey)
 		w.insertMany(t, lost, keys(t, oldKey))
@@ -248,7 +247,7 @@ func TestManyContactsAreEncryptedAgain(t *testing.T) {
 // new,old, then reencrypt, then new alone: every contact stays readable. A lost key makes contacts unreadable: 503,
 // null in lists, an alarm; the buyer can give the contact again.
 func TestKeysOfContactsRotate(t *testing.T) {
-	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
 		w := newWorld(t, db)
 		before, _ := w.with(t, oldKey)
 		a, b := w.created(t, "u1"), w.created(t, "u2")
@@ -304,7 +303,7 @@ func (s racingStore) ReplaceContact(
 }
 
 func TestReencryptionNeverOverwritesANewerContact(t *testing.T) {
-	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
 		w := newWorld(t, db)
 		old, _ := w.with(t, oldKey)
 		changed, deleted, kept := w.created(t, "u1"), w.created(t, "u2"), w.created(t, "u3")
@@ -336,7 +335,7 @@ func TestReencryptionNeverOverwritesANewerContact(t *testing.T) {
 
 // A sealed contact that is copied to another order does not open there.
 func TestAContactCannotBeMovedToAnotherOrder(t *testing.T) {
-	w := newWorld(t, dbtest.SQLite(t, order.Migrations))
+	w := newWorld(t, ordertest.SQLite(t))
 	a, b := w.created(t, "u1"), w.created(t, "u1")
 	w.put(t, a, "a")
 	w.put(t, b, "b")
@@ -349,7 +348,7 @@ func TestAContactCannotBeMovedToAnotherOrder(t *testing.T) {
 // Order keeps the latest description of an activity, whatever the order of the messages. A process that has it in
 // memory executes no statement.
 func TestTheLatestDescriptionOfAnActivityIsKept(t *testing.T) {
-	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
 		w := newWorld(t, db)
 		first := about(w, "first", time.Hour)
 		w.clock.advance(time.Second)
@@ -399,7 +398,7 @@ func TestTheLatestDescriptionOfAnActivityIsKept(t *testing.T) {
 
 // A description that the tables refuse raises one alarm in a minute, and its deductions become orders.
 func TestADescriptionThatCannotBeStored(t *testing.T) {
-	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
 		w := newWorld(t, db)
 		refused := true
 		require.NoError(t, db.Callback().Create().Before("gorm:create").Register("refuse", func(tx *gorm.DB) {
@@ -431,7 +430,7 @@ func TestADescriptionThatCannotBeStored(t *testing.T) {
 // When the memory for descriptions is full, a new one replaces one of the others, and a description that is read again
 // replaces none.
 func TestDescriptionsInMemoryAreReplacedOneByOne(t *testing.T) {
-	w := newWorld(t, dbtest.SQLite(t, order.Migrations))
+	w := newWorld(t, ordertest.SQLite(t))
 	ids := make([]string, 1023)
 	for i := range ids {
 		ids[i] = fmt.Sprint(i + 1000)

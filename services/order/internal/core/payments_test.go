@@ -11,15 +11,14 @@ import (
 	"gorm.io/gorm"
 
 	"flashsale.internal/pkg/contract"
-	"flashsale.internal/pkg/sqldb/dbtest"
 	"flashsale.internal/pkg/telemetry"
-	"flashsale.internal/services/order"
 	"flashsale.internal/services/order/internal/core"
+	"flashsale.internal/services/order/internal/ordertest"
 	"flashsale.internal/services/order/internal/store"
 )
 
 func TestPaying(t *testing.T) {
-	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
 		w := newWorld(t, db)
 		d := w.created(t, "u1")
 		p := w.started(t, d, "k1")
@@ -59,7 +58,7 @@ func TestPaying(t *testing.T) {
 }
 
 func TestARefusedCallIsNotStored(t *testing.T) {
-	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
 		w := newWorld(t, db)
 		d := w.deduction("u1")
 		_, err := w.StartPayment(t.Context(), "u1", d.OrderSN, providerName, call(d, "k"))
@@ -75,7 +74,7 @@ func TestARefusedCallIsNotStored(t *testing.T) {
 }
 
 func TestPayingAtTheDeadline(t *testing.T) {
-	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
 		w := newWorld(t, db)
 		d := w.created(t, "u1")
 		w.clock.advance(payWithin - time.Millisecond)
@@ -92,7 +91,7 @@ func TestPayingAtTheDeadline(t *testing.T) {
 }
 
 func TestPaymentsAreBounded(t *testing.T) {
-	w := newWorld(t, dbtest.SQLite(t, order.Migrations))
+	w := newWorld(t, ordertest.SQLite(t))
 	d := w.created(t, "u1")
 	for i := range 20 {
 		w.started(t, d, fmt.Sprint(i))
@@ -102,7 +101,7 @@ func TestPaymentsAreBounded(t *testing.T) {
 }
 
 func TestASuccessThatDoesNotPayIsRefunded(t *testing.T) {
-	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
 		w := newWorld(t, db)
 		for name, tt := range map[string]struct {
 			before func(t *testing.T, d contract.Deduction)
@@ -162,7 +161,7 @@ func TestASuccessThatDoesNotPayIsRefunded(t *testing.T) {
 }
 
 func TestAPaymentOfTheWrongAmountLeavesTheOrderPayable(t *testing.T) {
-	w := newWorld(t, dbtest.SQLite(t, order.Migrations))
+	w := newWorld(t, ordertest.SQLite(t))
 	d := w.created(t, "u1")
 	wrong := success(w.started(t, d, "k1").PaymentID)
 	wrong.Amount = 1
@@ -183,7 +182,7 @@ func TestAPaymentOfTheWrongAmountLeavesTheOrderPayable(t *testing.T) {
 }
 
 func TestAFailedPayment(t *testing.T) {
-	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
 		w := newWorld(t, db)
 		d := w.created(t, "u1")
 		p := w.started(t, d, "k1")
@@ -206,7 +205,7 @@ func TestAFailedPayment(t *testing.T) {
 }
 
 func TestACallbackForAnUnknownPaymentIsKept(t *testing.T) {
-	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
 		w := newWorld(t, db)
 		e := success("123456789")
 		for range 3 {
@@ -230,7 +229,7 @@ func TestACallbackForAnUnknownPaymentIsKept(t *testing.T) {
 }
 
 func TestAnEventIDUsedForTwoEventsIsRefused(t *testing.T) {
-	w := newWorld(t, dbtest.SQLite(t, order.Migrations))
+	w := newWorld(t, ordertest.SQLite(t))
 	d := w.created(t, "u1")
 	p := w.started(t, d, "k1")
 	_, err := w.Callback(t.Context(), failure(p.PaymentID))
@@ -244,7 +243,7 @@ func TestAnEventIDUsedForTwoEventsIsRefused(t *testing.T) {
 }
 
 func TestAnotherUsersOrder(t *testing.T) {
-	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
 		w := newWorld(t, db)
 		d := w.created(t, "u1")
 		p := w.started(t, d, "k")
@@ -269,7 +268,7 @@ func TestAnotherUsersOrder(t *testing.T) {
 }
 
 func TestCancelling(t *testing.T) {
-	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
 		w := newWorld(t, db)
 		d := w.created(t, "u1")
 		o, err := w.Cancel(t.Context(), "u1", d.OrderSN)
@@ -299,7 +298,7 @@ func (blindStore) Order(context.Context, string) (core.Order, bool, error) {
 
 // A cancellation that is committed is reported as done, whatever fails after its commit.
 func TestACancellationNeedsNoReadAfterItsCommit(t *testing.T) {
-	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
 		w := newWorld(t, db)
 		blind := w.serviceOn(t, blindStore{store.New(db, telemetry.Discard(t), nil, store.WithClock(w.clock.Now))})
 		d := w.created(t, "u1")
@@ -322,7 +321,7 @@ func TestACancellationNeedsNoReadAfterItsCommit(t *testing.T) {
 }
 
 func TestRefundsAreRetriedUntilTheySucceed(t *testing.T) {
-	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
 		w := newWorld(t, db)
 		d := w.created(t, "u1")
 		p := w.started(t, d, "k")
@@ -358,7 +357,7 @@ func TestRefundsAreRetriedUntilTheySucceed(t *testing.T) {
 
 // A provider that times out for days decides nothing: the refund stays pending and is made once it responds.
 func TestATransientErrorNeverEndsARefund(t *testing.T) {
-	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
 		w := newWorld(t, db)
 		r := w.refundOf(t, "u1")
 		w.provider.fail = func(string) error { return errors.New("time-out") }
@@ -384,7 +383,7 @@ func TestATransientErrorNeverEndsARefund(t *testing.T) {
 }
 
 func TestARefundWaitsForItsProviderToBeConfigured(t *testing.T) {
-	w := newWorld(t, dbtest.SQLite(t, order.Migrations))
+	w := newWorld(t, ordertest.SQLite(t))
 	d := w.created(t, "u1")
 	p := w.started(t, d, "k")
 	_, err := w.Cancel(t.Context(), "u1", d.OrderSN)

@@ -11,9 +11,8 @@ import (
 	"gorm.io/gorm"
 
 	"flashsale.internal/pkg/contract"
-	"flashsale.internal/pkg/sqldb/dbtest"
-	"flashsale.internal/services/order"
 	"flashsale.internal/services/order/internal/core"
+	"flashsale.internal/services/order/internal/ordertest"
 	"flashsale.internal/services/order/internal/shards"
 )
 
@@ -43,7 +42,7 @@ func (w *world) reconcile(t testing.TB, since time.Time, keep bool) (charges, re
 }
 
 func TestChargesOfTheProviderAreRecorded(t *testing.T) {
-	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
 		w := newWorld(t, db)
 		since := w.clock.Now()
 		charge := func(d contract.Deduction, edit ...func(*core.Charge)) core.Charge {
@@ -164,7 +163,7 @@ func TestChargesOfTheProviderAreRecorded(t *testing.T) {
 }
 
 func TestRefundsOfTheProviderAreRecorded(t *testing.T) {
-	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
 		w := newWorld(t, db)
 		since := w.clock.Now()
 		back := func(paymentID string, amount int64) {
@@ -231,7 +230,7 @@ func TestRefundsOfTheProviderAreRecorded(t *testing.T) {
 
 // A run that the provider interrupts is repeated from its beginning. Callbacks that arrive meanwhile change nothing.
 func TestReconcilingIsRepeatedAfterAnInterruption(t *testing.T) {
-	w := newWorld(t, dbtest.SQLite(t, order.Migrations))
+	w := newWorld(t, ordertest.SQLite(t))
 	var all []contract.Deduction
 	for i := range 250 {
 		d := w.created(t, fmt.Sprint("u", i))
@@ -271,7 +270,7 @@ func TestReconcilingIsRepeatedAfterAnInterruption(t *testing.T) {
 // After a restore of this database inventory publishes deductions again: each order is created once, under its old
 // order_sn, and the charge of its lost payment pays it.
 func TestAnOrderThatWasLostIsCreatedAgainAndItsChargeFound(t *testing.T) {
-	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
 		w := newWorld(t, db)
 		d := w.deduction("u1")
 		c := w.provider.charge(w.chargeOf(t, d))

@@ -10,9 +10,8 @@ import (
 	"gorm.io/gorm"
 
 	"flashsale.internal/pkg/contract"
-	"flashsale.internal/pkg/sqldb/dbtest"
-	"flashsale.internal/services/order"
 	"flashsale.internal/services/order/internal/core"
+	"flashsale.internal/services/order/internal/ordertest"
 )
 
 var errRefused = fmt.Errorf("%w: account closed", core.ErrRefundDeclined)
@@ -33,7 +32,7 @@ func (w *world) refused(t *testing.T, user string) core.Refund {
 }
 
 func TestARefusedRefundWaitsForAnOperator(t *testing.T) {
-	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
 		w := newWorld(t, db)
 		r := w.refused(t, "u1")
 		require.Equal(t, errRefused.Error(), r.LastError)
@@ -68,7 +67,7 @@ func TestARefusedRefundWaitsForAnOperator(t *testing.T) {
 }
 
 func TestRetryingARefusedRefund(t *testing.T) {
-	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
 		w := newWorld(t, db)
 		r := w.refused(t, "u1")
 		got, err := w.RetryRefund(t.Context(), r.PaymentID, "op")
@@ -98,7 +97,7 @@ func TestRetryingARefusedRefund(t *testing.T) {
 }
 
 func TestSettlingARefusedRefundByHand(t *testing.T) {
-	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
 		w := newWorld(t, db)
 		r := w.refused(t, "u1")
 		for range 2 {
@@ -152,7 +151,7 @@ func TestSettlingARefusedRefundByHand(t *testing.T) {
 // A call of the provider hangs. Meanwhile another attempt is declined and an operator returns the money. Then the
 // provider makes the refund of the first call.
 func TestARefundMadeAfterItWasSettledByHandRaisesAnAlarm(t *testing.T) {
-	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
 		w := newWorld(t, db)
 		r := w.refundOf(t, "u1")
 		w.provider.fail = func(string) error {
@@ -171,7 +170,7 @@ func TestARefundMadeAfterItWasSettledByHandRaisesAnAlarm(t *testing.T) {
 }
 
 func TestAProviderThatDoesNotRespondDecidesNothing(t *testing.T) {
-	w := newWorld(t, dbtest.SQLite(t, order.Migrations))
+	w := newWorld(t, ordertest.SQLite(t))
 	r := w.refused(t, "u1")
 	w.provider.unreachable = errors.New("time-out")
 	for _, s := range []*core.Service{w.Service, w.service(t)} { // the second has no provider

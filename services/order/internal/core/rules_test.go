@@ -13,9 +13,8 @@ import (
 	"pgregory.net/rapid"
 
 	"flashsale.internal/pkg/contract"
-	"flashsale.internal/pkg/sqldb/dbtest"
-	"flashsale.internal/services/order"
 	"flashsale.internal/services/order/internal/core"
+	"flashsale.internal/services/order/internal/ordertest"
 )
 
 // scenario applies events to one order_sn in random order and keeps the state that the invariants need.
@@ -252,7 +251,7 @@ func (s *scenario) settled(t tb) {
 }
 
 func TestAnyInterleavingKeepsTheInvariants(t *testing.T) {
-	db := dbtest.SQLite(t, order.Migrations)
+	db := ordertest.SQLite(t)
 	w := newWorld(t, db)
 	n := 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -268,11 +267,11 @@ func TestAnyInterleavingKeepsTheInvariants(t *testing.T) {
 // One order is cancelled, paid twice, closed and landed again concurrently: exactly one transition wins, and every
 // payment either paid the order or is refunded.
 func TestCancelRacesPaymentRacesClosing(t *testing.T) {
-	raceOrders(t, dbtest.MariaDB(t, order.Migrations), 40)
+	raceOrders(t, ordertest.MariaDB(t, 1), 40)
 }
 
 func TestCancelRacesPaymentRacesClosingOnSQLite(t *testing.T) {
-	raceOrders(t, dbtest.SQLite(t, order.Migrations), 10)
+	raceOrders(t, ordertest.SQLite(t), 10)
 }
 
 func raceOrders(t *testing.T, db *gorm.DB, n int) {
@@ -344,7 +343,7 @@ func raceOrders(t *testing.T, db *gorm.DB, n int) {
 
 // Of many concurrent calls with one Idempotency-Key, one starts a payment and all return it.
 func TestConcurrentCallsWithOneIdempotencyKey(t *testing.T) {
-	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
 		w := newWorld(t, db)
 		d := w.created(t, "u1")
 		started := make(chan core.StartedPayment, 8)

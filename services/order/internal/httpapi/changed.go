@@ -18,6 +18,7 @@ const (
 	changedDefault = 256
 	changedMost    = 1000
 	mostTables     = 256 // a gene has 8 bits
+	mostLayouts    = 1 << 20
 )
 
 // OrdersSince implements internalapi.ServerInterface.
@@ -96,11 +97,11 @@ func changedView(o core.Order) internalapi.ChangedOrder {
 	return v
 }
 
-// formatChanged encodes a position: the start of the listing, the table, the time of the change, and the order_sn.
-// Times are in milliseconds.
+// formatChanged encodes a position: the start of the listing, layout and table, the time of the change, and the
+// order_sn. Times are in milliseconds.
 func formatChanged(p core.ChangedPosition) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strings.Join([]string{
-		strconv.FormatInt(p.Began.UnixMilli(), 10), strconv.Itoa(p.Shard),
+		strconv.FormatInt(p.Began.UnixMilli(), 10), strconv.Itoa(p.Layout*mostTables + p.Shard),
 		strconv.FormatInt(p.ChangedAt.UnixMilli(), 10), p.OrderSN,
 	}, ".")))
 }
@@ -118,10 +119,10 @@ func parseChanged(s string) (p core.ChangedPosition, ok bool) {
 	shard, err2 := strconv.Atoi(parts[1])
 	changed, err3 := strconv.ParseInt(parts[2], 10, 64)
 	if err1 != nil || err2 != nil || err3 != nil || began < 1 || began > 1<<46 || changed < 1 || changed > 1<<46 ||
-		shard < 0 || shard >= mostTables || !contract.ValidID(parts[3]) {
+		shard < 0 || shard >= mostTables*mostLayouts || !contract.ValidID(parts[3]) {
 		return p, false
 	}
 	return core.ChangedPosition{
-		Began: time.UnixMilli(began).UTC(), Shard: shard, ChangedAt: time.UnixMilli(changed).UTC(), OrderSN: parts[3],
+		Began: time.UnixMilli(began).UTC(), Layout: shard / mostTables, Shard: shard % mostTables, ChangedAt: time.UnixMilli(changed).UTC(), OrderSN: parts[3],
 	}, true
 }

@@ -156,19 +156,24 @@ func (s *Store) ReplaceContact(
 
 // OrderStates implements core.Store.
 func (s *Store) OrderStates(ctx context.Context, orderSNs []string) (map[string]core.Order, error) {
-	groups, err := byShard(orderSNs)
-	if err != nil {
-		return nil, err
-	}
-	rows, err := readRows(s.db.WithContext(ctx), groups, false)
-	if err != nil {
-		return nil, refuseTransient(err)
-	}
-	found := make(map[string]core.Order, len(rows))
-	for _, r := range rows {
-		found[text(r.OrderSN)] = r.order()
-	}
-	return found, nil
+	found := make(map[string]core.Order, len(orderSNs))
+	err := s.withLayout(ctx, func(l *layout) error {
+		groups, err := l.groups(orderSNs)
+		if err != nil {
+			return err
+		}
+		rows, err := readRows(s.db.WithContext(ctx), groups, false)
+		if err != nil {
+			return err
+		}
+		for _, r := range rows {
+			if found[text(r.OrderSN)], err = r.order(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return found, refuseTransient(err)
 }
 
 var _ core.ContactStore = (*Store)(nil)

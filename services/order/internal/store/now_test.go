@@ -7,15 +7,14 @@ import (
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
-	"flashsale.internal/pkg/sqldb/dbtest"
 	"flashsale.internal/pkg/telemetry"
-	"flashsale.internal/services/order"
 	"flashsale.internal/services/order/internal/core"
+	"flashsale.internal/services/order/internal/ordertest"
 	"flashsale.internal/services/order/internal/store"
 )
 
 func TestTheTimeIsThatOfTheDatabase(t *testing.T) {
-	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+	ordertest.EachLayout(t, func(t *testing.T, db *gorm.DB) {
 		times := func(s *store.Store) []time.Time {
 			outside, err := s.Now(t.Context())
 			require.NoError(t, err)

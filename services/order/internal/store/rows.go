@@ -1,6 +1,7 @@
 package store
 
 import (
+	"fmt"
 	"time"
 
 	"gorm.io/gorm"
@@ -30,7 +31,11 @@ type orderRow struct {
 	CloseCheckAt time.Time
 	CloseResends int
 	Traceparent  string
+	LineItems    string // of version 2 of the layout
 }
+
+// withoutLines is the column that the tables of version 1 lack.
+const withoutLines = "LineItems"
 
 type itemRow struct {
 	OrderSN int64 `gorm:"column:order_sn;primaryKey;autoIncrement:false"`
@@ -39,8 +44,6 @@ type itemRow struct {
 	Qty     int64
 	Price   int64
 }
-
-func (itemRow) TableName() string { return "order_items" }
 
 type paymentRow struct {
 	PaymentID    int64 `gorm:"primaryKey;autoIncrement:false"`
@@ -104,7 +107,7 @@ func nullableTime(t time.Time) *time.Time {
 	return &t
 }
 
-func (r orderRow) order() core.Order {
+func (r orderRow) order() (core.Order, error) {
 	o := core.Order{
 		OrderSN: text(r.OrderSN), UserID: r.UserID, ActivityID: text(r.ActivityID), Bucket: r.Bucket,
 		State: core.State(r.State), Tombstone: r.Tombstone, Amount: r.Amount, Currency: r.Currency,
@@ -115,7 +118,11 @@ func (r orderRow) order() core.Order {
 	if r.PaidBy != nil {
 		o.PaidBy = text(*r.PaidBy)
 	}
-	return o
+	var err error
+	if o.Lines, err = parseLines(r.LineItems); err != nil {
+		return o, fmt.Errorf("order %d: %w", r.OrderSN, err)
+	}
+	return o, nil
 }
 
 func (r paymentRow) payment() core.Payment {
@@ -142,28 +149,25 @@ func (r eventRow) event() core.PaymentEvent {
 	}
 }
 
-// readOrders reads the orders of each shard with their lines. If lock is true it locks their rows.
-func readOrders(db *gorm.DB, groups [][]int64, lock bool) ([]core.Order, error) {
+// readOrders reads orders with their lines. If lock is true it locks their rows.
+func readOrders(db *gorm.DB, l *layout, groups []group, lock bool) ([]core.Order, error) {
 	rows, err := readRows(db, groups, lock)
 	if err != nil {
 		return nil, err
 	}
-	return withLines(db, rows)
+	return withLines(db, l, rows)
 }
 
-// readRows reads the rows of the orders of each shard. If lock is true it locks them.
-func readRows(db *gorm.DB, groups [][]int64, lock bool) ([]orderRow, error) {
+// readRows reads the rows of orders. If lock is true it locks them.
+func readRows(db *gorm.DB, groups []group, lock bool) ([]orderRow, error) {
 	var all []orderRow
-	for shard, sns := range groups {
-		if len(sns) == 0 {
-			continue
-		}
-		find := db.Table(table(shard))
+	for _, g := range groups {
+		find := db.Table(g.table)
 		if lock {
 			find = sqldb.ForUpdate(find)
 		}
 		var rows []orderRow
-		if err := find.Where("order_sn IN ?", sns).Order("order_sn").Find(&rows).Error; err != nil {
+		if err := find.Where("order_sn IN ?", g.sns).Order("order_sn").Find(&rows).Error; err != nil {
 			return nil, err
 		}
 		all = append(all, rows...)
@@ -171,7 +175,8 @@ func readRows(db *gorm.DB, groups [][]int64, lock bool) ([]orderRow, error) {
 	return all, nil
 }
 
-func withLines(db *gorm.DB, rows []orderRow) ([]core.Order, error) {
+// withLines returns the orders of the rows with their lines, which version 1 of the layout has in order_items.
+func withLines(db *gorm.DB, l *layout, rows []orderRow) ([]core.Order, error) {
 	if len(rows) == 0 {
 		return nil, nil
 	}
@@ -179,11 +184,18 @@ func withLines(db *gorm.DB, rows []orderRow) ([]core.Order, error) {
 	at := make(map[int64]int, len(rows))
 	sns := make([]int64, len(rows))
 	for i, r := range rows {
-		orders[i] = r.order()
+		var err error
+		if orders[i], err = r.order(); err != nil {
+			return nil, err
+		}
 		at[r.OrderSN], sns[i] = i, r.OrderSN
 	}
+	if l.inline() {
+		return orders, nil
+	}
 	var items []itemRow
-	if err := db.Where("order_sn IN ?", sns).Order("order_sn, line_no").Find(&items).Error; err != nil {
+	err := db.Table(l.itemTable()).Where("order_sn IN ?", sns).Order("order_sn, line_no").Find(&items).Error
+	if err != nil {
 		return nil, err
 	}
 	for _, it := range items {

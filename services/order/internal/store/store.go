@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -20,9 +20,6 @@ import (
 	"flashsale.internal/services/order/internal/core"
 )
 
-// Shards is the number of order tables, a power of two.
-const Shards = 16
-
 // Store implements core.Store on a database.
 type Store struct {
 	db  *gorm.DB
@@ -30,6 +27,7 @@ type Store struct {
 	// outboxWritten is called after the commit of each transaction that wrote to the outbox.
 	outboxWritten func()
 	clock         func() time.Time // nil: the database's
+	layout        atomic.Pointer[layout]
 }
 
 var _ core.Store = (*Store)(nil)
@@ -61,15 +59,17 @@ func (s *Store) InTx(ctx context.Context, name string, fn func(core.Tx) error) e
 	}
 	ctx, end := s.tel.Span(ctx, name, trace.SpanKindClient, attribute.String("db.system", system))
 	wroteOutbox := false
-	err := sqldb.InTx(ctx, s.db, func(db *gorm.DB) error {
-		t := &tx{db: db, clock: s.clock}
-		err := fn(t)
-		wroteOutbox = t.wroteOutbox
-		if errors.Is(err, core.ErrRetry) {
-			return sqldb.Race(err)
-		}
-		return err
-	}, sqldb.RetryDuplicates())
+	err := s.withLayout(ctx, func(l *layout) error {
+		return sqldb.InTx(ctx, s.db, func(db *gorm.DB) error {
+			t := &tx{db: db, layout: l, clock: s.clock}
+			err := fn(t)
+			wroteOutbox = t.wroteOutbox
+			if errors.Is(err, core.ErrRetry) {
+				return sqldb.Race(err)
+			}
+			return err
+		}, sqldb.RetryDuplicates())
+	})
 	if refusal := (*contract.Refusal)(nil); errors.As(err, &refusal) || errors.Is(err, core.ErrOrderExists) {
 		end(nil) // an expected result: the span is no error
 	} else {
@@ -92,29 +92,6 @@ func refuseTransient(err error) error {
 	}
 	return contract.Refuse(contract.CodeUnavailable,
 		"The service is temporarily unavailable. The outcome may be unknown; try again.").Because(err)
-}
-
-// table returns the name of the order table of a shard.
-func table(shard int) string { return fmt.Sprintf("orders_%02d", shard) }
-
-// byShard groups order_sns by shard, ascending within each. All transactions lock orders in this order.
-func byShard(orderSNs []string) ([][]int64, error) {
-	groups := make([][]int64, Shards)
-	for _, sn := range orderSNs {
-		shard, err := ordersn.ShardOf(sn, Shards)
-		if err != nil {
-			return nil, err
-		}
-		n, err := id(sn)
-		if err != nil {
-			return nil, err
-		}
-		groups[shard] = append(groups[shard], n)
-	}
-	for _, g := range groups {
-		slices.Sort(g)
-	}
-	return groups, nil
 }
 
 func id(s string) (int64, error) {
@@ -140,31 +117,38 @@ func ids(list []string) ([]int64, error) {
 func text(n int64) string { return strconv.FormatInt(n, 10) }
 
 // Order implements core.Store.
-func (s *Store) Order(ctx context.Context, orderSN string) (core.Order, bool, error) {
-	var o core.Order
-	groups, err := byShard([]string{orderSN})
-	if err != nil {
-		return o, false, err
-	}
-	db := s.db.WithContext(ctx)
-	found, err := readOrders(db, groups, false)
-	if err != nil {
-		return o, false, refuseTransient(err)
-	}
-	if len(found) == 0 {
-		return o, false, nil
-	}
-	if err := fillDetails(db, found); err != nil {
-		return o, false, refuseTransient(err)
-	}
-	return found[0], true, nil
+func (s *Store) Order(ctx context.Context, orderSN string) (o core.Order, found bool, err error) {
+	err = s.withLayout(ctx, func(l *layout) error {
+		groups, err := l.groups([]string{orderSN})
+		if err != nil {
+			return err
+		}
+		db := s.db.WithContext(ctx)
+		orders, err := readOrders(db, l, groups, false)
+		if found = len(orders) > 0; !found || err != nil {
+			return err
+		}
+		err = fillDetails(db, orders)
+		o = orders[0]
+		return err
+	})
+	return o, found && err == nil, refuseTransient(err)
 }
 
 // List implements core.Store.
-func (s *Store) List(ctx context.Context, q core.ListQuery) ([]core.Order, error) {
+func (s *Store) List(ctx context.Context, q core.ListQuery) (orders []core.Order, err error) {
+	err = s.withLayout(ctx, func(l *layout) (err error) {
+		orders, err = s.list(ctx, l, q)
+		return err
+	})
+	return orders, refuseTransient(err)
+}
+
+func (s *Store) list(ctx context.Context, l *layout, q core.ListQuery) ([]core.Order, error) {
 	db := s.db.WithContext(ctx)
 	// All orders of a user are in the shard of the user's gene.
-	find := db.Table(table(int(ordersn.Gene(q.UserID))%Shards)).Where("user_id = ? AND tombstone = ?", q.UserID, false)
+	find := db.Table(l.tables()[l.shardOf(ordersn.Gene(q.UserID))]).
+		Where("user_id = ? AND tombstone = ?", q.UserID, false)
 	if q.State != "" {
 		find = find.Where("state = ?", string(q.State))
 	}
@@ -178,16 +162,13 @@ func (s *Store) List(ctx context.Context, q core.ListQuery) ([]core.Order, error
 	}
 	var rows []orderRow
 	if err := find.Order("created_at DESC, order_sn DESC").Limit(q.Limit).Find(&rows).Error; err != nil {
-		return nil, refuseTransient(err)
+		return nil, err
 	}
-	orders, err := withLines(db, rows)
+	orders, err := withLines(db, l, rows)
 	if err != nil {
-		return nil, refuseTransient(err)
+		return nil, err
 	}
-	if err := fillDetails(db, orders); err != nil {
-		return nil, refuseTransient(err)
-	}
-	return orders, nil
+	return orders, fillDetails(db, orders)
 }
 
 // Payment implements core.Store.
@@ -197,18 +178,35 @@ func (s *Store) Payment(ctx context.Context, paymentID string) (core.Payment, bo
 }
 
 // OverdueOrders implements core.Store.
-func (s *Store) OverdueOrders(ctx context.Context, before time.Time, limit int) ([]core.Order, error) {
+func (s *Store) OverdueOrders(ctx context.Context, before time.Time, limit int) (overdue []core.Order, err error) {
+	err = s.withLayout(ctx, func(l *layout) (err error) {
+		if l.inline() {
+			overdue, err = s.overdueChecks(ctx, l, before, limit)
+		} else {
+			overdue, err = s.overdueByIndex(ctx, l, before, limit)
+		}
+		return err
+	})
+	return overdue, refuseTransient(err)
+}
+
+// overdueByIndex returns orders as OverdueOrders does, by the index of version 1 of the layout.
+func (s *Store) overdueByIndex(ctx context.Context, l *layout, before time.Time, limit int) ([]core.Order, error) {
 	var overdue []core.Order
-	for shard := range Shards {
+	for _, table := range l.tables() {
 		var rows []orderRow
-		err := s.db.WithContext(ctx).Table(table(shard)).
+		err := s.db.WithContext(ctx).Table(table).
 			Where("state = ? AND close_check_at <= ?", string(core.Pending), before).
 			Order("close_check_at").Limit(limit - len(overdue)).Find(&rows).Error
 		if err != nil {
-			return nil, refuseTransient(err)
+			return nil, err
 		}
 		for _, r := range rows {
-			overdue = append(overdue, r.order())
+			o, err := r.order()
+			if err != nil {
+				return nil, err
+			}
+			overdue = append(overdue, o)
 		}
 		if len(overdue) >= limit {
 			break
@@ -219,22 +217,26 @@ func (s *Store) OverdueOrders(ctx context.Context, before time.Time, limit int) 
 
 // PostponeClosingCheck implements core.Store.
 func (s *Store) PostponeClosingCheck(ctx context.Context, orderSNs []string, at time.Time) error {
-	groups, err := byShard(orderSNs)
-	if err != nil {
-		return err
-	}
-	for shard, sns := range groups {
-		if len(sns) == 0 {
-			continue
-		}
-		err := s.db.WithContext(ctx).Table(table(shard)).
-			Where("order_sn IN ? AND state = ?", sns, string(core.Pending)).
-			Updates(map[string]any{"close_check_at": at, "close_resends": gorm.Expr("close_resends + 1")}).Error
+	return refuseTransient(s.withLayout(ctx, func(l *layout) error {
+		groups, err := l.groups(orderSNs)
 		if err != nil {
-			return refuseTransient(err)
+			return err
 		}
-	}
-	return nil
+		postpone := func(db *gorm.DB) error {
+			for _, g := range groups {
+				err := db.Table(g.table).Where("order_sn IN ? AND state = ?", g.sns, string(core.Pending)).
+					Updates(map[string]any{"close_check_at": at, "close_resends": gorm.Expr("close_resends + 1")}).Error
+				if err != nil {
+					return err
+				}
+			}
+			return recordChanges(db, l, groups)
+		}
+		if l.records() {
+			return sqldb.InTx(ctx, s.db, postpone)
+		}
+		return postpone(s.db.WithContext(ctx))
+	}))
 }
 
 // DueRefunds implements core.Store.

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -15,6 +17,7 @@ import (
 // tx implements core.Tx.
 type tx struct {
 	db          *gorm.DB
+	layout      *layout
 	clock       func() time.Time
 	wroteOutbox bool
 }
@@ -22,11 +25,11 @@ type tx struct {
 func (t *tx) Now() (time.Time, error) { return sqldb.Now(t.db, t.clock) }
 
 func (t *tx) LockOrders(orderSNs []string) (map[string]core.Order, error) {
-	groups, err := byShard(orderSNs)
+	groups, err := t.layout.groups(orderSNs)
 	if err != nil {
 		return nil, err
 	}
-	found, err := readOrders(t.db, groups, true)
+	found, err := readOrders(t.db, t.layout, groups, true)
 	if err != nil {
 		return nil, err
 	}
@@ -38,9 +41,8 @@ func (t *tx) LockOrders(orderSNs []string) (map[string]core.Order, error) {
 }
 
 func (t *tx) InsertOrders(orders []core.Order) error {
-	sns := make([]string, len(orders))
-	rows := make(map[int64]orderRow, len(orders))
-	items := make([]itemRow, 0, len(orders))
+	rows := make([]orderRow, len(orders))
+	var items []itemRow
 	for i, o := range orders {
 		sn, err := id(o.OrderSN)
 		if err != nil {
@@ -50,11 +52,14 @@ func (t *tx) InsertOrders(orders []core.Order) error {
 		if err != nil {
 			return err
 		}
-		sns[i] = o.OrderSN
-		rows[sn] = orderRow{
+		rows[i] = orderRow{
 			OrderSN: sn, UserID: o.UserID, ActivityID: activity, Bucket: o.Bucket, State: string(o.State),
 			Amount: o.Amount, Currency: o.Currency, CreatedAt: o.CreatedAt, ExpiresAt: o.ExpiresAt,
 			CloseCheckAt: o.ExpiresAt, Traceparent: o.Traceparent,
+		}
+		if t.layout.inline() {
+			rows[i].LineItems = formatLines(o.Lines)
+			continue
 		}
 		for n, l := range o.Lines {
 			sku, err := id(l.SKUID)
@@ -64,74 +69,95 @@ func (t *tx) InsertOrders(orders []core.Order) error {
 			items = append(items, itemRow{OrderSN: sn, LineNo: n, SKUID: sku, Qty: l.Qty, Price: l.Price})
 		}
 	}
-	if err := t.insert(sns, func(sn int64) orderRow { return rows[sn] }); err != nil {
+	if err := t.insert(rows); err != nil {
 		if sqldb.IsDuplicate(err) {
 			return core.ErrOrderExists
 		}
 		return err
 	}
-	// A message has up to 256 orders of 16 lines. Batches keep the statements short.
-	return t.db.CreateInBatches(items, 1000).Error
-}
-
-func (t *tx) InsertTombstones(orderSNs []string, at time.Time) error {
-	return t.insert(orderSNs, func(sn int64) orderRow {
-		return orderRow{
-			OrderSN: sn, State: string(core.Closed), Tombstone: true, CreatedAt: at, ExpiresAt: at, ClosedAt: &at,
-			CloseCheckAt: at,
-		}
-	})
-}
-
-func (t *tx) insert(orderSNs []string, row func(int64) orderRow) error {
-	groups, err := byShard(orderSNs)
-	if err != nil {
-		return err
-	}
-	for shard, sns := range groups {
-		if len(sns) == 0 {
-			continue
-		}
-		rows := make([]orderRow, len(sns))
-		for i, sn := range sns {
-			rows[i] = row(sn)
-		}
-		if err := t.db.Table(table(shard)).Create(&rows).Error; err != nil {
+	if t.layout.inline() || t.layout.records() {
+		if err := t.db.Create(checksOf(rows)).Error; err != nil {
 			return err
 		}
 	}
-	return nil
+	if len(items) == 0 {
+		return nil
+	}
+	// A message has up to 256 orders of 16 lines. Batches keep the statements short.
+	return t.db.Table(t.layout.itemTable()).CreateInBatches(items, 1000).Error
+}
+
+func (t *tx) InsertTombstones(orderSNs []string, at time.Time) error {
+	rows := make([]orderRow, len(orderSNs))
+	for i, orderSN := range orderSNs {
+		sn, err := id(orderSN)
+		if err != nil {
+			return err
+		}
+		rows[i] = orderRow{
+			OrderSN: sn, State: string(core.Closed), Tombstone: true, CreatedAt: at, ExpiresAt: at, ClosedAt: &at,
+			CloseCheckAt: at,
+		}
+	}
+	return t.insert(rows)
+}
+
+func (t *tx) insert(rows []orderRow) error {
+	slices.SortFunc(rows, func(a, b orderRow) int { return cmp.Compare(a.OrderSN, b.OrderSN) })
+	names := t.layout.tables()
+	byTable := make([][]orderRow, len(names))
+	if len(names) == 1 {
+		byTable[0] = rows
+	} else {
+		for _, r := range rows {
+			shard := t.layout.shardOf(uint8(r.OrderSN)) //nolint:gosec // the gene is the lowest 8 bits
+			byTable[shard] = append(byTable[shard], r)
+		}
+	}
+	var groups []group
+	for shard, some := range byTable {
+		if len(some) == 0 {
+			continue
+		}
+		create := t.db.Table(names[shard])
+		if !t.layout.inline() {
+			create = create.Omit(withoutLines)
+		}
+		if err := create.Create(&some).Error; err != nil {
+			return err
+		}
+		if t.layout.records() {
+			g := group{table: names[shard]}
+			for _, r := range some {
+				g.sns = append(g.sns, r.OrderSN)
+			}
+			groups = append(groups, g)
+		}
+	}
+	return recordChanges(t.db, t.layout, groups)
 }
 
 func (t *tx) Deadline(orderSN string) (at time.Time, err error) {
-	groups, err := byShard([]string{orderSN})
+	groups, err := t.layout.groups([]string{orderSN})
 	if err != nil {
 		return at, err
 	}
-	for shard, sns := range groups {
-		if len(sns) > 0 {
-			var row orderRow
-			err = t.db.Table(table(shard)).Select("expires_at").Where("order_sn = ?", sns[0]).Take(&row).Error
-			at = row.ExpiresAt.UTC()
-		}
-	}
-	return at, err
+	var row orderRow
+	err = t.db.Table(groups[0].table).Select("expires_at").Where("order_sn = ?", groups[0].sns[0]).Take(&row).Error
+	return row.ExpiresAt.UTC(), err
 }
 
 // transition updates the orders that are in the state from, and returns their number. guard is a further condition;
 // "" for none.
 func (t *tx) transition(orderSNs []string, from core.State, set map[string]any, guard string, args ...any) (int, error) {
-	groups, err := byShard(orderSNs)
+	groups, err := t.layout.groups(orderSNs)
 	if err != nil {
 		return 0, err
 	}
 	n := 0
-	for shard, sns := range groups {
-		if len(sns) == 0 {
-			continue
-		}
-		find := t.db.Table(table(shard)).
-			Where("order_sn IN ? AND state = ? AND tombstone = ?", sns, string(from), false)
+	for _, g := range groups {
+		find := t.db.Table(g.table).
+			Where("order_sn IN ? AND state = ? AND tombstone = ?", g.sns, string(from), false)
 		if guard != "" {
 			find = find.Where(guard, args...)
 		}
@@ -141,7 +167,7 @@ func (t *tx) transition(orderSNs []string, from core.State, set map[string]any, 
 		}
 		n += int(res.RowsAffected)
 	}
-	return n, nil
+	return n, recordChanges(t.db, t.layout, groups)
 }
 
 func (t *tx) Close(orderSNs []string, reason string, at time.Time) (int, error) {
@@ -167,21 +193,9 @@ func (t *tx) Refund(orderSN string, at time.Time) (int, error) {
 }
 
 func (t *tx) HoldForPayment(orderSN string, until time.Time) (int, error) {
-	groups, err := byShard([]string{orderSN})
-	if err != nil {
-		return 0, err
-	}
-	for shard, sns := range groups {
-		if len(sns) == 0 {
-			continue
-		}
-		// The sweep does not need to check the order before the grace ends either.
-		res := t.db.Table(table(shard)).
-			Where("order_sn IN ? AND state = ? AND paying_until IS NULL", sns, string(core.Pending)).
-			Updates(map[string]any{"paying_until": until, "close_check_at": until})
-		return int(res.RowsAffected), res.Error
-	}
-	return 0, nil
+	// The sweep does not need to check the order before the grace ends either.
+	return t.transition([]string{orderSN}, core.Pending,
+		map[string]any{"paying_until": until, "close_check_at": until}, "paying_until IS NULL")
 }
 
 func (t *tx) AddEvents(events []contract.OrderEvent) error {

@@ -1,0 +1,53 @@
+// Package ordertest gives tests a fresh order database on the real MariaDB and on SQLite, with each layout of the order
+// tables.
+package ordertest
+
+import (
+	"log/slog"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
+
+	"flashsale.internal/pkg/sqldb"
+	"flashsale.internal/pkg/sqldb/dbtest"
+	"flashsale.internal/services/order"
+)
+
+// Each runs fn twice, as subtests "mariadb" and "sqlite", each on a separate database as `order migrate up` creates it.
+func Each(t *testing.T, fn func(t *testing.T, db *gorm.DB)) {
+	t.Helper()
+	t.Run("mariadb", func(t *testing.T) { fn(t, MariaDB(t, 1)) })
+	t.Run("sqlite", func(t *testing.T) { fn(t, SQLite(t)) })
+}
+
+// EachLayout runs fn as Each does, and on the other layouts: several tables, and the 16 tables of version 1.
+func EachLayout(t *testing.T, fn func(t *testing.T, db *gorm.DB)) {
+	t.Helper()
+	Each(t, fn)
+	t.Run("mariadb, 4 tables", func(t *testing.T) { fn(t, MariaDB(t, 4)) })
+	t.Run("mariadb, version 1", func(t *testing.T) { fn(t, dbtest.MariaDB(t, order.Migrations)) })
+	t.Run("sqlite, version 1", func(t *testing.T) { fn(t, dbtest.SQLite(t, order.Migrations)) })
+}
+
+// SQLite returns a database in a temporary file.
+func SQLite(t testing.TB) *gorm.DB {
+	t.Helper()
+	return migrated(t, "sqlite:"+filepath.Join(t.TempDir(), "test.db"), 1)
+}
+
+// MariaDB returns a database on the server of MYSQL_DSN with this number of order tables.
+func MariaDB(t testing.TB, tables int) *gorm.DB {
+	t.Helper()
+	return migrated(t, dbtest.MariaDBDSN(t), tables)
+}
+
+func migrated(t testing.TB, dsn string, tables int) *gorm.DB {
+	t.Helper()
+	db, err := sqldb.Open(dsn, sqldb.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = sqldb.Close(db) })
+	require.NoError(t, order.Migrate(t.Context(), db, tables, slog.New(slog.DiscardHandler)))
+	return db
+}
