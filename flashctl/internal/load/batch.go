@@ -28,15 +28,20 @@ type Batch struct {
 	// Response handles the response to request i; body is valid during the call only. If it returns true, the request
 	// is sent again after a pause, as a 503 demands. If Response is nil, every response is final.
 	Response func(i, status int, body []byte) (retry bool)
+	// Second appends the request that follows the final response to request i, on the same connection. If it is nil, or
+	// appends nothing, request i has no second request. A response to it is handled by SecondResponse, as by Response.
+	Second         func(i int, buf []byte) []byte
+	SecondResponse func(i, status int, body []byte) (retry bool)
 }
 
 // BatchResult is the result of a Batch.
 type BatchResult struct {
 	Began    time.Time       `json:"began"`
 	Took     time.Duration   `json:"took_ns"` // from the first request to the last response
-	Count    int             `json:"count"`   // requests with a final response
+	Count    int             `json:"count"`   // requests with a final response, also to their second requests
 	PerSec   float64         `json:"per_s"`
 	Latency  latency.Summary `json:"latency"` // of a request, from the time it was due, including its retries
+	Second   latency.Summary `json:"second"`  // of a second request alone, including its retries
 	Statuses map[int]int     `json:"statuses"`
 	Repeated int             `json:"repeated"` // retries after a 503, a time-out or a broken connection
 	GivenUp  int             `json:"given_up"` // requests without a final response
@@ -56,6 +61,7 @@ type sender struct {
 	batch    *Batch
 	buf      []byte
 	took     []time.Duration
+	second   []time.Duration
 	statuses map[int]int
 	repeated int
 	givenUp  int
@@ -83,9 +89,9 @@ func (b Batch) Send(ctx context.Context) (BatchResult, error) {
 	}
 	wg.Wait()
 	out := BatchResult{Began: began, Took: time.Since(began), Statuses: map[int]int{}}
-	var all []time.Duration
+	var all, second []time.Duration
 	for _, s := range senders {
-		all = append(all, s.took...)
+		all, second = append(all, s.took...), append(second, s.second...)
 		for status, n := range s.statuses {
 			out.Statuses[status] += n
 		}
@@ -97,7 +103,7 @@ func (b Batch) Send(ctx context.Context) (BatchResult, error) {
 	}
 	out.Count = len(all)
 	out.PerSec = float64(out.Count) / out.Took.Seconds()
-	out.Latency = latency.Of(all)
+	out.Latency, out.Second = latency.Of(all), latency.Of(second)
 	return out, ctx.Err()
 }
 
@@ -122,17 +128,34 @@ func (s *sender) run(ctx context.Context, began time.Time, next *atomic.Int64) {
 	}
 }
 
-// send sends request i until it has a final response, at most maxAttempts times.
+// send sends request i and its second request.
 func (s *sender) send(ctx context.Context, i int, due time.Time) {
 	s.buf = s.batch.Request(i, s.buf[:0])
+	if !s.deliver(ctx, i, s.batch.Response) {
+		return
+	}
+	if s.batch.Second != nil {
+		began := time.Now()
+		if s.buf = s.batch.Second(i, s.buf[:0]); len(s.buf) > 0 {
+			if !s.deliver(ctx, i, s.batch.SecondResponse) {
+				return
+			}
+			s.second = append(s.second, time.Since(began))
+		}
+	}
+	s.took = append(s.took, time.Since(due))
+}
+
+// deliver sends the request in s.buf until it has a final response, at most maxAttempts times. It returns false if
+// there was none.
+func (s *sender) deliver(ctx context.Context, i int, handle func(i, status int, body []byte) (retry bool)) bool {
 	pause := firstPause
 	for attempt := 1; ; attempt++ {
 		status, body, err := s.exchange(ctx, s.buf, time.Now())
 		if err == nil {
 			s.statuses[status]++
-			if s.batch.Response == nil || !s.batch.Response(i, status, body) {
-				s.took = append(s.took, time.Since(due))
-				return
+			if handle == nil || !handle(i, status, body) {
+				return true
 			}
 			err = fmt.Errorf("status %d: %.200s", status, body)
 		}
@@ -141,7 +164,7 @@ func (s *sender) send(ctx context.Context, i int, due time.Time) {
 		}
 		if attempt == maxAttempts || ctx.Err() != nil {
 			s.givenUp++
-			return
+			return false
 		}
 		s.repeated++
 		until(ctx, time.Now().Add(pause/2+rand.N(pause))) //nolint:gosec // no secret depends on it

@@ -138,3 +138,48 @@ func TestInvalidResponsesAreGivenUp(t *testing.T) {
 		})
 	}
 }
+
+func TestASecondRequestFollowsTheFirstOnTheSameConnection(t *testing.T) {
+	var mu sync.Mutex
+	first := map[string]string{} // the address of the caller, by request
+	refused := false
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		step, i, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+		if step == "path" {
+			first[i] = r.RemoteAddr
+			w.WriteHeader(http.StatusCreated)
+			return
+		}
+		if first[i] != r.RemoteAddr {
+			t.Errorf("request %s came from %s and %s", i, first[i], r.RemoteAddr)
+		}
+		if !refused {
+			refused = true
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		w.WriteHeader(http.StatusAccepted)
+	}))
+	defer server.Close()
+	post := func(step string) func(i int, buf []byte) []byte {
+		return func(i int, buf []byte) []byte {
+			if step == "buy" && i%2 == 1 {
+				return buf
+			}
+			return append(buf, "POST /"+step+"/"+strconv.Itoa(i)+" HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n"...)
+		}
+	}
+	out, err := load.Batch{
+		Addr: server.Listener.Addr().String(), Conns: 3, N: 100,
+		Request: post("path"), Second: post("buy"),
+		SecondResponse: func(_, status int, _ []byte) bool { return status == http.StatusServiceUnavailable },
+	}.Send(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, map[int]int{201: 100, 202: 50, 503: 1}, out.Statuses)
+	require.Equal(t, 100, out.Count)
+	require.Equal(t, 100, out.Latency.Count)
+	require.Equal(t, 50, out.Second.Count)
+	require.GreaterOrEqual(t, out.Latency.Max, out.Second.Max)
+}
