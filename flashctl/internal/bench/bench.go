@@ -21,6 +21,8 @@ import (
 type Config struct {
 	Origins      client.Origins
 	Seckill      string // host:port
+	Edge         string // host:port; "" means none
+	Redis        string // host:port of the gates
 	OrderAdmin   string // http://host:port
 	OrderDSN     string
 	InventoryDB  string // DSN
@@ -34,7 +36,9 @@ type Config struct {
 	Slice       time.Duration // duration of each other measurement
 	Rounds      int           // repetitions of each of them; measurements in short samples take Rounds*Slice in all
 	Closing     int           // orders that are due at once
-	Only        string        // one measurement, for profiling: accepted, steady, refused, landed, closing, polled
+	Phase       Phase         // sections of one phase run
+	Only        string        // name of the only section that runs; "" means those of the phase that are not long
+	Scale       float64       // factor of durations and counts of the sections as installed; 0 means 1
 	Log         io.Writer     // gets the progress
 }
 
@@ -74,23 +78,17 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 
 // measureAll fills the report.
 func (b *bench) measureAll(ctx context.Context) (err error) {
-	for _, measurement := range []struct {
-		name string
-		run  func(context.Context) error
-	}{
-		{"", b.warmUp},
-		{"accepted", b.accepted},
-		{"refused", b.refused},
-		{"polled", b.polled},
-		{"landed", b.landing},
-		{"steady", b.steady},
-		{"closing", b.closing},
-	} {
-		if b.cfg.Only != "" && measurement.name != "" && b.cfg.Only != measurement.name {
-			continue
-		}
-		if err := measurement.run(ctx); err != nil {
-			return fmt.Errorf("%s: %w", measurement.name, err)
+	selected, err := selectSections(b.cfg.Phase, b.cfg.Only)
+	if err != nil {
+		return err
+	}
+	if err := b.warmUp(ctx); err != nil {
+		return fmt.Errorf("warm-up: %w", err)
+	}
+	for _, s := range selected {
+		b.logf("section %s", s.name)
+		if err := s.run(b, ctx); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
 	b.logf("checking the books")

@@ -141,7 +141,7 @@ func (b *bench) soldAndLanded(ctx context.Context, n int, payWithin time.Duratio
 	if _, err := b.fetchPaths(ctx, s, buyers); err != nil {
 		return nil, err
 	}
-	if _, err := b.buy(ctx, s, buyers, 0, 0); err != nil {
+	if _, err := b.buy(ctx, s, buyers, traffic{}); err != nil {
 		return nil, err
 	}
 	_, err = b.landed(ctx)

@@ -108,7 +108,7 @@ func (b *bench) offer(
 		from <- count{n, time.Now(), errors.Join(err, e)}
 	}()
 	m := b.procs.meter()
-	result, err := b.buy(ctx, s, buyers, rate, within)
+	result, err := b.buy(ctx, s, buyers, traffic{rate: rate, within: within})
 	first := <-from
 	if err != nil {
 		return o, err

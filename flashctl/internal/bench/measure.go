@@ -27,28 +27,29 @@ func (b *bench) measure(ctx context.Context, what string, batch load.Batch) (Sam
 	return sample, err
 }
 
-// sampleBare measures the bare handler with the requests of a purchase for sampleTime.
-func (b *bench) sampleBare(ctx context.Context) error {
+// sampleBare measures the bare handler with the requests of a purchase, over that many connections, for sampleTime.
+func (b *bench) sampleBare(ctx context.Context, conns int) (Sample, error) {
 	target := &sale{id: "1", body: `{"lines":[{"sku_id":"1","qty":1}]}`}
-	sample, err := b.measure(ctx, "bare handler", load.Batch{
-		Addr: b.bareAddr, Conns: b.cfg.Connections, For: sampleTime,
+	return b.measure(ctx, "bare handler", load.Batch{
+		Addr: b.bareAddr, Conns: conns, For: sampleTime,
 		Request: func(i int, buf []byte) []byte {
 			return target.purchase(buf, b.cfg.Seckill, &b.bareBuyers[i%len(b.bareBuyers)])
 		},
 	})
-	b.report.Bare.add(sample)
-	return err
 }
 
-// bareRate takes n samples of the bare handler and returns their mean rate.
-func (b *bench) bareRate(ctx context.Context, n int) (float64, error) {
+// bareRate takes n samples of the bare handler and returns their mean rate. The report keeps those with the run's
+// number of connections.
+func (b *bench) bareRate(ctx context.Context, conns, n int) (float64, error) {
+	sum := 0.0
 	for range n {
-		if err := b.sampleBare(ctx); err != nil {
+		sample, err := b.sampleBare(ctx, conns)
+		if err != nil {
 			return 0, err
 		}
-	}
-	sum := 0.0
-	for _, sample := range b.report.Bare[len(b.report.Bare)-n:] {
+		if conns == b.cfg.Connections {
+			b.report.Bare.add(sample)
+		}
 		sum += sample.PerSec
 	}
 	return sum / float64(n), nil
@@ -57,7 +58,7 @@ func (b *bench) bareRate(ctx context.Context, n int) (float64, error) {
 // compare takes a measurement between n samples of the bare handler and n more. The speed of a shared host changes
 // within a run, so rates that are measured a minute apart cannot be compared.
 func (b *bench) compare(ctx context.Context, n int, to *Series, measure func() (Sample, error)) error {
-	before, err := b.bareRate(ctx, n)
+	before, err := b.bareRate(ctx, b.cfg.Connections, n)
 	if err != nil {
 		return err
 	}
@@ -65,7 +66,7 @@ func (b *bench) compare(ctx context.Context, n int, to *Series, measure func() (
 	if err != nil {
 		return err
 	}
-	after, err := b.bareRate(ctx, n)
+	after, err := b.bareRate(ctx, b.cfg.Connections, n)
 	if err != nil {
 		return err
 	}
@@ -79,7 +80,7 @@ func (b *bench) compare(ctx context.Context, n int, to *Series, measure func() (
 func (b *bench) alternate(
 	ctx context.Context, what string, to *Series, status int, request func(i int, buf []byte) []byte,
 ) error {
-	before, err := b.bareRate(ctx, 1)
+	before, err := b.bareRate(ctx, b.cfg.Connections, 1)
 	if err != nil {
 		return err
 	}
@@ -93,7 +94,7 @@ func (b *bench) alternate(
 		if err != nil {
 			return err
 		}
-		after, err := b.bareRate(ctx, 1)
+		after, err := b.bareRate(ctx, b.cfg.Connections, 1)
 		if err != nil {
 			return err
 		}

@@ -16,7 +16,7 @@ func (b *bench) warmUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := b.buy(ctx, s, buyers, 0, 0); err != nil {
+	if _, err := b.buy(ctx, s, buyers, traffic{}); err != nil {
 		return err
 	}
 	_, err = b.landed(ctx)
@@ -42,7 +42,7 @@ func (b *bench) accepted(ctx context.Context) error {
 // sell measures the purchases of these buyers. Then it measures the time until all of them have landed.
 func (b *bench) sell(ctx context.Context, what string, s *sale, buyers []buyer, within time.Duration) (Sample, error) {
 	m := b.procs.meter()
-	result, err := b.buy(ctx, s, buyers, 0, within)
+	result, err := b.buy(ctx, s, buyers, traffic{within: within})
 	if err != nil {
 		return Sample{}, err
 	}
@@ -98,7 +98,7 @@ func (b *bench) refused(ctx context.Context) error {
 		return err
 	}
 	losers := buyers[stock:]
-	if _, err := b.buy(ctx, s, buyers[:stock], 0, 0); err != nil {
+	if _, err := b.buy(ctx, s, buyers[:stock], traffic{}); err != nil {
 		return err
 	}
 	if _, err := b.landed(ctx); err != nil {
@@ -114,7 +114,7 @@ func (b *bench) polled(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := b.buy(ctx, s, buyers, 0, 0); err != nil {
+	if _, err := b.buy(ctx, s, buyers, traffic{}); err != nil {
 		return err
 	}
 	if _, err := b.landed(ctx); err != nil {

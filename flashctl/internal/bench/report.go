@@ -21,7 +21,10 @@ type Report struct {
 	CPUs        int               `json:"cpus"`
 	CPU         string            `json:"cpu_model"`
 	Connections int               `json:"connections"`
+	Phase       Phase             `json:"phase"`
+	Scale       float64           `json:"scale"` // of the sections as installed
 	Bare        Series            `json:"bare"`
+	Windows     []Window          `json:"windows"` // sales as installed
 	Burst       Series            `json:"accepted_burst"`
 	Steady      Series            `json:"accepted_steady"`
 	Refused     Series            `json:"refused"`
@@ -129,6 +132,7 @@ type Inserts struct {
 
 func (r *Report) fill(cfg Config) {
 	r.Began, r.CPUs, r.Connections = time.Now().UTC(), runtime.NumCPU(), cfg.Connections
+	r.Phase, r.Scale = cfg.Phase, cmp.Or(cfg.Scale, 1)
 	if raw, err := os.ReadFile("/proc/cpuinfo"); err == nil {
 		for line := range strings.Lines(string(raw)) {
 			if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
@@ -177,10 +181,37 @@ const (
 
 // Markdown writes the report as Markdown tables.
 func (r *Report) Markdown(w io.Writer) {
-	p := func(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
-	p("%s, %d processors (%s), %d connections, run of %s",
-		r.Began.Format("2006-01-02 15:04 MST"), r.CPUs, r.CPU, r.Connections, r.Took.Round(time.Second))
+	p := printTo(w)
+	p("%s, %s, %d processors (%s), %d connections, run of %s",
+		phaseTitles[r.Phase], r.Began.Format("2006-01-02 15:04 MST"), r.CPUs, r.CPU, r.Connections,
+		r.Took.Round(time.Second))
+	if r.Scale != 1 {
+		p("")
+		p("Durations and counts times %g: the figures do not compare with those of a whole run.", r.Scale)
+	}
 	p("")
+	r.windows(p, nil)
+	r.courses(p)
+	r.requests(p)
+	r.landings(p)
+	r.closings(p)
+	r.costs(p)
+	r.memory(p)
+	r.books(p)
+}
+
+var phaseTitles = map[Phase]string{Installed: "As installed", Priorities: "With priorities"}
+
+type printer = func(format string, args ...any)
+
+func printTo(w io.Writer) printer {
+	return func(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
+}
+
+func (r *Report) requests(p printer) {
+	if len(r.Bare)+len(r.Burst)+len(r.Steady)+len(r.Refused)+len(r.Polled) == 0 {
+		return
+	}
 	p("| Requests | per second | of bare | target | p50 | p99 | max | measurements (of bare) |")
 	p("|---|---:|---:|---:|---:|---:|---:|---|")
 	line := func(name string, s Series, target float64) {
@@ -204,14 +235,7 @@ func (r *Report) Markdown(w io.Writer) {
 	line("purchases refused as sold out", r.Refused, targetRefused)
 	line("results polled", r.Polled, 0)
 	p("")
-	r.landings(p)
-	r.closings(p)
-	r.costs(p)
-	r.memory(p)
-	r.books(p)
 }
-
-type printer = func(format string, args ...any)
 
 func (r *Report) landings(p printer) {
 	raw := r.rawRate()
@@ -292,6 +316,9 @@ func (r *Report) costs(p printer) {
 	}
 	for _, o := range r.Offered {
 		line(fmt.Sprintf("whole purchase, %.0f/s offered", o.Offered), o.Whole, o.Accepted.Count)
+	}
+	for _, w := range r.Windows {
+		line("whole purchase: "+w.Name, w.Whole, w.Accepted)
 	}
 	line("order closed and restored", r.Closing.Use, r.Closing.Orders)
 	rows := 0.0

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -27,6 +28,22 @@ type sale struct {
 	body     string // of a purchase of one unit
 	mu       sync.Mutex
 	accepted []string // order_sns
+
+	unavailable atomic.Int64 // responses with status 503, of paths and purchases
+}
+
+// traffic describes how the requests of a sale are sent. Zero fields have the value of the run.
+type traffic struct {
+	addr   string        // host:port; "" means seckill
+	conns  int           // connections
+	rate   float64       // requests a second; 0 means closed loop
+	within time.Duration // duration; 0 means until every buyer was served
+}
+
+func (b *bench) batch(t traffic, n int) load.Batch {
+	return load.Batch{
+		Addr: cmp.Or(t.addr, b.cfg.Seckill), Conns: cmp.Or(t.conns, b.cfg.Connections), N: n, Rate: t.rate, For: t.within,
+	}
 }
 
 func (s *sale) accept(orderSN string) {
@@ -80,31 +97,65 @@ func (s *sale) purchase(buf []byte, host string, by *buyer) []byte {
 
 // fetchPaths fetches a path for each buyer. It fails unless every buyer gets one.
 func (b *bench) fetchPaths(ctx context.Context, s *sale, buyers []buyer) (load.BatchResult, error) {
-	target := "/v1/activities/" + s.id + "/paths"
 	var wrong atomic.Value
-	result, err := load.Batch{
-		Addr: b.cfg.Seckill, Conns: b.cfg.Connections, N: len(buyers),
-		Request: func(i int, buf []byte) []byte {
-			return request(buf, "POST", target, b.cfg.Seckill, buyers[i].token, "{}")
-		},
-		Response: func(i, status int, body []byte) bool {
-			if status == 503 || status == 429 {
-				return true
-			}
-			buyers[i].path, buyers[i].orderSN = member(body, "path"), member(body, "order_sn")
-			if status != 201 || buyers[i].path == "" || buyers[i].orderSN == "" {
-				wrong.Store(fmt.Sprintf("status %d: %.200s", status, body))
-			}
-			return false
-		},
-	}.Send(ctx)
+	batch := b.batch(traffic{}, len(buyers))
+	batch.Request, batch.Response = b.pathRequest(s, buyers), pathResponse(s, buyers, &wrong)
+	result, err := batch.Send(ctx)
+	return result, checked("path", result, &wrong, err)
+}
+
+// pathRequest returns the function that appends the path request of a buyer.
+func (b *bench) pathRequest(s *sale, buyers []buyer) func(i int, buf []byte) []byte {
+	target := "/v1/activities/" + s.id + "/paths"
+	return func(i int, buf []byte) []byte {
+		return request(buf, "POST", target, b.cfg.Seckill, buyers[i].token, "{}")
+	}
+}
+
+// pathResponse returns the function that keeps the path of a buyer. It stores an unexpected response in wrong.
+func pathResponse(s *sale, buyers []buyer, wrong *atomic.Value) func(i, status int, body []byte) bool {
+	return func(i, status int, body []byte) bool {
+		if status == 503 {
+			s.unavailable.Add(1)
+		}
+		if status == 503 || status == 429 {
+			return true
+		}
+		buyers[i].path, buyers[i].orderSN = member(body, "path"), member(body, "order_sn")
+		if status != 201 || buyers[i].path == "" || buyers[i].orderSN == "" {
+			wrong.Store(fmt.Sprintf("status %d: %.200s", status, body))
+		}
+		return false
+	}
+}
+
+// purchaseResponse returns the function that records an accepted purchase in the sale. It stores a final response other
+// than 202 and sold_out in wrong.
+func purchaseResponse(s *sale, buyers []buyer, wrong *atomic.Value) func(i, status int, body []byte) bool {
+	return func(i, status int, body []byte) bool {
+		switch {
+		case status == 202:
+			s.accept(buyers[i].orderSN)
+		case status == 503:
+			s.unavailable.Add(1)
+			return true // the outcome is unknown, so repeat the request
+		case status == 409 && member(body, "code") == "sold_out":
+		default:
+			wrong.Store(fmt.Sprintf("status %d: %.200s", status, body))
+		}
+		return false
+	}
+}
+
+// checked adds an unexpected response, or a request without a response, to the error of a batch.
+func checked(what string, result load.BatchResult, wrong *atomic.Value, err error) error {
 	if err == nil && wrong.Load() != nil {
-		err = fmt.Errorf("path not issued: %s", wrong.Load())
+		err = fmt.Errorf("unexpected response to a %s: %s", what, wrong.Load())
 	}
 	if err == nil && result.GivenUp > 0 {
-		err = fmt.Errorf("%d requests for a path got no response: %s", result.GivenUp, result.Example)
+		err = fmt.Errorf("%d requests of a %s got no response: %s", result.GivenUp, what, result.Example)
 	}
-	return result, err
+	return err
 }
 
 // member returns a string member of a flat JSON object. It supports the output of our services only: no spaces, no
@@ -121,33 +172,29 @@ func member(body []byte, name string) string {
 	return string(value)
 }
 
-// buy makes the purchase of each buyer and records the accepted ones in the sale. Every final response other than 202
-// and sold_out is an error of the run.
-func (b *bench) buy(
-	ctx context.Context, s *sale, buyers []buyer, rate float64, within time.Duration,
-) (load.BatchResult, error) {
+// buy makes the purchase of each buyer, who has a path, and records the accepted ones in the sale. Every final response
+// other than 202 and sold_out is an error of the run.
+func (b *bench) buy(ctx context.Context, s *sale, buyers []buyer, t traffic) (load.BatchResult, error) {
 	var wrong atomic.Value
-	result, err := load.Batch{
-		Addr: b.cfg.Seckill, Conns: b.cfg.Connections, N: len(buyers), Rate: rate, For: within,
-		Request: func(i int, buf []byte) []byte { return s.purchase(buf, b.cfg.Seckill, &buyers[i]) },
-		Response: func(i, status int, body []byte) bool {
-			switch {
-			case status == 202:
-				s.accept(buyers[i].orderSN)
-			case status == 503:
-				return true // the outcome is unknown, so repeat the request
-			case status == 409 && member(body, "code") == "sold_out":
-			default:
-				wrong.Store(fmt.Sprintf("status %d: %.200s", status, body))
-			}
-			return false
-		},
-	}.Send(ctx)
-	if err == nil && wrong.Load() != nil {
-		err = fmt.Errorf("unexpected response to a purchase: %s", wrong.Load())
+	batch := b.batch(t, len(buyers))
+	batch.Request = func(i int, buf []byte) []byte { return s.purchase(buf, b.cfg.Seckill, &buyers[i]) }
+	batch.Response = purchaseResponse(s, buyers, &wrong)
+	result, err := batch.Send(ctx)
+	return result, checked("purchase", result, &wrong, err)
+}
+
+// buyInline makes the two requests of each buyer on the same connection: for a path, and the purchase with it.
+func (b *bench) buyInline(ctx context.Context, s *sale, buyers []buyer, t traffic) (load.BatchResult, error) {
+	var wrong atomic.Value
+	batch := b.batch(t, len(buyers))
+	batch.Request, batch.Response = b.pathRequest(s, buyers), pathResponse(s, buyers, &wrong)
+	batch.Second = func(i int, buf []byte) []byte {
+		if buyers[i].path == "" {
+			return buf // wrong has the response
+		}
+		return s.purchase(buf, b.cfg.Seckill, &buyers[i])
 	}
-	if err == nil && result.GivenUp > 0 {
-		err = fmt.Errorf("%d purchases got no response: %s", result.GivenUp, result.Example)
-	}
-	return result, err
+	batch.SecondResponse = purchaseResponse(s, buyers, &wrong)
+	result, err := batch.Send(ctx)
+	return result, checked("path and purchase", result, &wrong, err)
 }

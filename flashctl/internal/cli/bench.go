@@ -30,7 +30,11 @@ type benchCmd struct {
 	Slice        time.Duration `default:"3s" help:"Duration of each other measurement."`
 	Rounds       int           `default:"5" help:"Repetitions; refusals and polls take rounds*slice in all."`
 	Closing      int           `default:"20000" help:"Orders due at once."`
-	Only         string        `enum:",accepted,refused,polled,landed,steady,closing" default:"" help:"One measurement."`
+	Phase        bench.Phase   `enum:"installed,priorities" default:"priorities" help:"How the processes are scheduled."`
+	Only         string        `default:"" help:"One section of the phase."`
+	Scale        float64       `default:"1" help:"Factor of durations and counts of the sections as installed."`
+	Edge         string        `help:"Address of the edge, host:port; without it nothing is measured through the edge."`
+	Redis        string        `default:"127.0.0.1:16379" help:"Address of the Redis of the gates, host:port."`
 	JSON         string        `name:"json" help:"File for the whole report."`
 }
 
@@ -49,7 +53,8 @@ func (c *benchCmd) Run(e env) error {
 		OrderDSN: c.OrderDSN, InventoryDB: c.InventoryDB, OrderInserts: c.OrderInserts, RunDir: c.RunDir,
 		Secret:      signing.secretOr(settings.DevelopmentAuthSecret),
 		Connections: c.Connections, Burst: c.Burst, Steady: c.Steady, Slice: c.Slice, Rounds: c.Rounds,
-		Closing: c.Closing, Only: c.Only, Log: e.errs,
+		Closing: c.Closing, Phase: c.Phase, Only: c.Only,
+		Scale: c.Scale, Edge: c.Edge, Redis: c.Redis, Log: e.errs,
 	})
 	if report.Took == 0 {
 		return err
