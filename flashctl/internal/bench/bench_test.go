@@ -164,8 +164,15 @@ func TestReportStatesRatiosAndTargets(t *testing.T) {
 		CPUs: 2, Bare: Series{sampleOf(1000)}, Burst: Series{burst}, Refused: Series{refused},
 		Raw: []Inserts{{PerSec: 10_000, Transactions: latency.Of([]time.Duration{10 * time.Millisecond}), Use: Usage{Wall: time.Second}}}, Offered: []Offered{{PerSec: 900, Offered: 1000, Accepted: sampleOf(1000)}},
 		Drained: []Landed{{Orders: 100, Drained: 80, DrainPerSec: 1100, Whole: Usage{Wall: time.Second}}},
-		Closing: Closing{Orders: 20_000, Activities: 8, Spread: 2 * time.Second, Restored: 4 * time.Second},
-		Books:   Books{Accepted: 3, Ledger: 2, Orders: 3, Wrong: []string{"activity 1: one is lost"}},
+		Closings: []Closing{
+			{Orders: 20_000, Activities: 8, Spread: 2 * time.Second, Restored: 4 * time.Second},
+			{Orders: 100_000, Activities: 8, Restored: 30 * time.Second},
+		},
+		Payments: []Payments{{
+			Count: 100, Begun: sampleOf(1500).BatchResult, BegunUse: Usage{Wall: time.Second}, Behind: time.Second,
+			PaidUse: Usage{Wall: time.Second, CPU: map[string]time.Duration{"order": 30 * time.Millisecond}},
+		}},
+		Books: Books{Accepted: 3, Ledger: 2, Orders: 3, Wrong: []string{"activity 1: one is lost"}},
 	}
 	var out strings.Builder
 	r.Markdown(&out)
@@ -178,6 +185,9 @@ func TestReportStatesRatiosAndTargets(t *testing.T) {
 		"| landed while draining a backlog | 1100 | 0.110 |",
 		"4.00 s after the last deadline (target: 10s)",
 		"| accepted, burst (with landing meanwhile) | 0 | 50 | 0 |",
+		"| closed and restored, MySQL and gate | 30.0 s after the last deadline |",
+		"| payment begun | 100 | 1500 | 1.0 ms | 20 ms | 3.00 s |",
+		"| callback, and paid event until the gate settles it | 0 | 0 | 0 | 0 | 300 | 0 |",
 		"WRONG: activity 1: one is lost",
 	} {
 		require.Contains(t, out.String(), want)

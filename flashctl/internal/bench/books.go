@@ -189,12 +189,15 @@ func (b *bench) checkSale(ctx context.Context, k *Books, s *sale, orders map[str
 		k.wrong("activity %s: %d accepted, %d in the ledger, %d orders",
 			s.id, len(s.accepted), len(ledger), len(orders))
 	}
-	var reserved int64
+	var reserved, sold int64
 	for sn, state := range ledger {
-		if state == "reserved" {
+		switch state {
+		case "reserved":
 			reserved++
+		case "sold":
+			sold++
 		}
-		if (state == "released") != (orders[sn] == "closed") {
+		if (state == "released") != (orders[sn] == "closed") || (state == "sold") != (orders[sn] == "paid") {
 			k.wrong("order %s: %s in the ledger, but %s in the order table", sn, state, orders[sn])
 		}
 	}
@@ -203,9 +206,10 @@ func (b *bench) checkSale(ctx context.Context, k *Books, s *sale, orders map[str
 		return err
 	}
 	for _, v := range stock.SKUs {
-		if v.Difference != 0 || v.Journal != 0 || v.InFlight != 0 || v.MySQL.Reserved != reserved ||
-			v.MySQL.Available+reserved != s.stock || v.Gate.Left+reserved != s.stock || v.Gate.Held != reserved {
-			k.wrong("activity %s, %d reserved in the ledger: %s", s.id, reserved, v)
+		if v.Difference != 0 || v.Journal != 0 || v.InFlight != 0 ||
+			v.MySQL.Reserved != reserved || v.MySQL.Sold != sold || v.MySQL.Available+reserved+sold != s.stock ||
+			v.Gate.Left+reserved+sold != s.stock || v.Gate.Held != reserved {
+			k.wrong("activity %s, %d reserved and %d sold in the ledger: %s", s.id, reserved, sold, v)
 		}
 	}
 	return nil

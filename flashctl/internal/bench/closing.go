@@ -21,13 +21,23 @@ type Closing struct {
 
 const closingActivities = 8
 
-// closing measures how fast orders are closed that are due at once. It fails if one is closed before its deadline.
-func (b *bench) closing(ctx context.Context) error {
-	c, err := b.closeAll(ctx, b.cfg.Closing)
+// closing measures how fast orders are closed that are due at once.
+func (b *bench) closing(ctx context.Context) error { return b.close(ctx, b.cfg.Closing) }
+
+// closing20k and closing100k measure the same as installed.
+func (b *bench) closing20k(ctx context.Context) error { return b.close(ctx, b.scaledCount(20_000, 80)) }
+
+func (b *bench) closing100k(ctx context.Context) error {
+	return b.close(ctx, b.scaledCount(100_000, 80))
+}
+
+// close measures how fast n orders are closed. It fails if one is closed before its deadline.
+func (b *bench) close(ctx context.Context, n int) error {
+	c, err := b.closeAll(ctx, n)
 	if err != nil {
 		return err
 	}
-	b.report.Closing = c
+	b.report.Closings = append(b.report.Closings, c)
 	b.logf("%d orders of %d activities due within %s: all units restored %s after the last deadline; late by %s",
 		c.Orders, c.Activities, c.Spread.Round(time.Millisecond), c.Restored.Round(time.Millisecond), c.Lateness)
 	if c.Early > 0 {
@@ -160,4 +170,12 @@ func (b *bench) restored(ctx context.Context, s *sale) (bool, error) {
 		}
 	}
 	return true, nil
+}
+
+// target formats the target of a closing of that many orders, or returns "" if there is none.
+func (c Closing) target() string {
+	if c.Orders != targetClosings {
+		return ""
+	}
+	return fmt.Sprintf(" (target: %s)", targetRestored)
 }

@@ -73,8 +73,8 @@ func (b *bench) newBuyers(n int) ([]buyer, error) {
 	return buyers, nil
 }
 
-// request appends the bytes of an HTTP/1.1 request to buf.
-func request(buf []byte, method, target, host, token, body string) []byte {
+// request appends the bytes of an HTTP/1.1 request to buf. Each of headers is a line without its end.
+func request(buf []byte, method, target, host, token, body string, headers ...string) []byte {
 	buf = append(buf, method...)
 	buf = append(buf, ' ')
 	buf = append(buf, target...)
@@ -82,6 +82,10 @@ func request(buf []byte, method, target, host, token, body string) []byte {
 	buf = append(buf, host...)
 	buf = append(buf, "\r\nAuthorization: Bearer "...)
 	buf = append(buf, token...)
+	for _, header := range headers {
+		buf = append(buf, "\r\n"...)
+		buf = append(buf, header...)
+	}
 	if body != "" {
 		buf = append(buf, "\r\nContent-Type: application/json\r\nContent-Length: "...)
 		buf = strconv.AppendInt(buf, int64(len(body)), 10)

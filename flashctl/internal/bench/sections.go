@@ -30,6 +30,9 @@ func sections() []section {
 	return []section{
 		{"inline", Installed, false, (*bench).inlined},
 		{"fetched", Installed, false, (*bench).fetched},
+		{"payments", Installed, false, (*bench).paying},
+		{"due-20k", Installed, false, (*bench).closing20k},
+		{"due-100k", Installed, false, (*bench).closing100k},
 		{"edge", Installed, false, (*bench).throughEdge},
 		{"sustained", Installed, true, (*bench).sustained},
 		{"accepted", Priorities, false, (*bench).accepted},
