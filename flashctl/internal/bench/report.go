@@ -34,6 +34,7 @@ type Report struct {
 	Raw         []Inserts         `json:"raw_inserts"`
 	Closings    []Closing         `json:"closings"`
 	Payments    []Payments        `json:"payments"`
+	Hour        *Hour             `json:"hour,omitempty"`
 	Memory      map[string]Memory `json:"memory"`
 	Books       Books             `json:"books"`
 }
@@ -194,6 +195,7 @@ func (r *Report) Markdown(w io.Writer) {
 	p("")
 	r.windows(p, nil)
 	r.courses(p)
+	r.hour(p)
 	r.requests(p)
 	r.landings(p)
 	r.closings(p)
@@ -285,7 +287,7 @@ func (r *Report) costs(p printer) {
 	p("| CPU µs for each | %s | sum without generator | others, cores | MiB afterwards |", strings.Join(names, " | "))
 	p("|---|%s", strings.Repeat("---:|", len(names)+3))
 	line := func(name string, u Usage, n int) {
-		if n == 0 {
+		if n == 0 || u.Wall == 0 {
 			return
 		}
 		var cells []string
@@ -319,6 +321,9 @@ func (r *Report) costs(p printer) {
 	}
 	for _, w := range r.Windows {
 		line("whole purchase: "+w.Name, w.Whole, w.Accepted)
+	}
+	if r.Hour != nil {
+		line("whole purchase, with all calls of an hour", r.Hour.Whole, r.Hour.Result.Accepted)
 	}
 	for _, c := range r.Closings {
 		line(fmt.Sprintf("order closed and restored (%d)", c.Orders), c.Use, c.Orders)

@@ -35,6 +35,7 @@ func sections() []section {
 		{"due-100k", Installed, false, (*bench).closing100k},
 		{"edge", Installed, false, (*bench).throughEdge},
 		{"sustained", Installed, true, (*bench).sustained},
+		{"hour", Installed, true, (*bench).hour},
 		{"accepted", Priorities, false, (*bench).accepted},
 		{"refused", Priorities, false, (*bench).refused},
 		{"polled", Priorities, false, (*bench).polled},

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -36,6 +37,7 @@ type benchCmd struct {
 	Edge         string        `help:"Address of the edge, host:port; without it nothing is measured through the edge."`
 	Redis        string        `default:"127.0.0.1:16379" help:"Address of the Redis of the gates, host:port."`
 	JSON         string        `name:"json" help:"File for the whole report."`
+	Picture      string        `help:"SVG file for the picture of the section hour."`
 }
 
 // Run prints progress to standard error and the tables to standard output.
@@ -69,5 +71,21 @@ func (c *benchCmd) Run(e env) error {
 			err = errors.Join(err, fmt.Errorf("report: %w", jerr))
 		}
 	}
-	return err
+	return errors.Join(err, c.draw(&report))
+}
+
+// draw writes the picture of the section hour, if it ran and the picture has a file.
+func (c *benchCmd) draw(report *bench.Report) error {
+	if c.Picture == "" {
+		return nil
+	}
+	var svg bytes.Buffer
+	drawn, err := report.HourPicture(&svg)
+	if err != nil || !drawn {
+		return err
+	}
+	if err := os.WriteFile(c.Picture, svg.Bytes(), 0o644); err != nil { //nolint:gosec // part of the documentation
+		return fmt.Errorf("picture: %w", err)
+	}
+	return nil
 }
