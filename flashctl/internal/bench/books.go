@@ -11,13 +11,6 @@ import (
 	"flashsale.internal/flashctl/internal/latency"
 )
 
-// orderTables returns the names of the tables that hold orders.
-func (b *bench) orderTables(ctx context.Context) (names []string, err error) {
-	var list string
-	err = b.orderDB.QueryRowContext(ctx, "SELECT table_names FROM order_layout").Scan(&list)
-	return strings.Split(list, ","), err
-}
-
 // eachOrder reads columns of all orders of these sales.
 func (b *bench) eachOrder(ctx context.Context, sales []*sale, columns string, read func(rows *sql.Rows) error) error {
 	marks := strings.TrimSuffix(strings.Repeat("?,", len(sales)), ",")
@@ -25,12 +18,8 @@ func (b *bench) eachOrder(ctx context.Context, sales []*sale, columns string, re
 	for i, s := range sales {
 		ids[i] = s.id
 	}
-	tables, err := b.orderTables(ctx)
-	if err != nil {
-		return err
-	}
-	for _, table := range tables {
-		query := fmt.Sprintf("SELECT %s FROM %s WHERE activity_id IN (%s)", columns, table, marks)
+	for _, t := range b.orderTables {
+		query := fmt.Sprintf("SELECT %s FROM `%s` WHERE activity_id IN (%s)", columns, t.name, marks)
 		if err := b.eachRow(ctx, query, ids, read); err != nil {
 			return err
 		}

@@ -34,6 +34,8 @@ func sections() []section {
 		{"due-20k", Installed, false, (*bench).closing20k},
 		{"due-100k", Installed, false, (*bench).closing100k},
 		{"edge", Installed, false, (*bench).throughEdge},
+		{"filled-1m", Installed, false, (*bench).prefilled1M},
+		{"filled-5m", Installed, true, (*bench).prefilled5M},
 		{"sustained", Installed, true, (*bench).sustained},
 		{"hour", Installed, true, (*bench).hour},
 		{"accepted", Priorities, false, (*bench).accepted},
