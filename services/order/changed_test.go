@@ -235,7 +235,7 @@ func TestAnOrderThatMustNotLiveEnds(t *testing.T) {
 				}
 			}
 			return got[contract.OrderClosed] == 0 && got[contract.OrderRefunded] == 1
-		}, "inventory gets the event of the refund; it knows the closing from the response")
+		}, "inventory gets the event of the refund; the response has the closing")
 	})
 }
 

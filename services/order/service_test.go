@@ -563,7 +563,7 @@ func TestInternalCalls(t *testing.T) {
 				steps[e.Type]++
 			}
 			return steps[contract.OrderRefunded] == 1 && steps[contract.OrderPaid] == 1
-		}, "each transition is published that inventory does not know from a response")
+		}, "each transition is published that no response to inventory has")
 	})
 }
 

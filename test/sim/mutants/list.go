@@ -130,7 +130,7 @@ var mutants = []mutant{
 		old: "if c.orders, err = tx.Close(sns, reason, c.at); err != nil {", now: "if c.orders, err = tx.Close(sns, reason, c.at.Add(2*time.Second)); err != nil {",
 	},
 	{
-		name: "payments in flight are not looked for", file: orderDir + "core/closing.go",
+		name: "payments in flight do not hold their orders", file: orderDir + "core/closing.go",
 		old: "if reason != ReasonExpired || len(orderSNs) == 0 {", now: "if reason != \"\" || len(orderSNs) == 0 {",
 		hidden: "a late payment is refunded",
 		test:   unit{"services/order/internal/core", "^TestAPaymentInFlightHoldsItsOrderOnce$/^sqlite$"},

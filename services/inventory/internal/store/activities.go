@@ -80,7 +80,7 @@ func itemsOf(tx *gorm.DB, activityID int64, lock bool) ([]core.Stock, error) {
 	return toItems(tx, list)
 }
 
-// lockStocks locks and reads an activity's stock rows, without what products tell about their SKUs.
+// lockStocks locks and reads an activity's stock rows, without the names of their SKUs.
 func lockStocks(tx *gorm.DB, activityID int64) ([]core.Stock, error) {
 	list, err := stocksOf(tx, activityID, true)
 	items := make([]core.Stock, len(list))

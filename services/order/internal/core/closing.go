@@ -90,7 +90,7 @@ func (s *Service) closeIn(tx Tx, orderSNs []string, reason string) (c closed, er
 		return c, err
 	}
 	if _, begun, err := withoutPayments(tx, sns, reason); err != nil || len(begun) > 0 {
-		return c, cmp.Or(err, ErrRetry) // a payment that was begun in time and committed after it was looked for
+		return c, cmp.Or(err, ErrRetry) // a payment that was begun in time and committed after the first reading
 	}
 	if c.orders == len(sns) {
 		for _, sn := range sns {

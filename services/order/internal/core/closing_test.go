@@ -33,7 +33,7 @@ func TestClosingAtTheDeadline(t *testing.T) {
 		require.Equal(t, core.Closed, o.State)
 		require.Equal(t, core.ReasonExpired, o.CloseReason)
 		require.Equal(t, due, o.ClosedAt)
-		require.Empty(t, w.outbox(t), "the response is enough: inventory asked for the closing")
+		require.Empty(t, w.outbox(t), "inventory requested the closing: the response is enough")
 		require.Equal(t, []time.Duration{0}, w.recorder.late)
 	})
 }
@@ -72,10 +72,10 @@ func TestClosingOrdersInEveryState(t *testing.T) {
 	})
 }
 
-// lateSight is a store whose first look for open payments sees none: they are committed right after it.
+// lateSight is a store whose first reading of open payments finds none: they are committed right after it.
 type lateSight struct {
 	core.Store
-	looks int
+	reads int
 }
 
 func (s *lateSight) InTx(ctx context.Context, name string, fn func(core.Tx) error) error {
@@ -88,13 +88,13 @@ type lateSightTx struct {
 }
 
 func (t *lateSightTx) OpenPayments(orderSNs []string) (map[string]bool, error) {
-	if t.store.looks++; t.store.looks == 1 {
+	if t.store.reads++; t.store.reads == 1 {
 		return nil, nil
 	}
 	return t.Tx.OpenPayments(orderSNs)
 }
 
-// A payment that is begun in time, and committed while a closing looks for payments, holds its order open.
+// A payment that is begun in time, and committed while a closing reads the payments, holds its order open.
 func TestAPaymentBegunDuringAClosing(t *testing.T) {
 	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
 		w := newWorld(t, db)

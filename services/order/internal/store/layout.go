@@ -44,11 +44,6 @@ func (layout) TableName() string { return "order_layout" }
 // tables returns the names of the tables by shard.
 func (l *layout) tables() []string { return strings.Split(l.TableNames, ",") }
 
-// next returns the layout that is being filled.
-func (l *layout) next() *layout {
-	return &layout{ID: l.ID, Version: 2, Generation: l.Generation + 1, State: steady, TableNames: l.NextNames}
-}
-
 // inline reports whether the rows have their lines.
 func (l *layout) inline() bool { return l.Version > 1 }
 
@@ -115,7 +110,7 @@ func readLayout(db *gorm.DB) (*layout, error) {
 // withLayout runs work with the layout. If a table does not exist, the layout was changed since it was read:
 // withLayout reads it again and repeats work. While the tables are switched it waits, for at most switchPatience.
 func (s *Store) withLayout(ctx context.Context, work func(l *layout) error) error {
-	var patience context.Context
+	var patience <-chan time.Time
 	for {
 		l := s.layout.Load()
 		if l == nil {
@@ -140,12 +135,12 @@ func (s *Store) withLayout(ctx context.Context, work func(l *layout) error) erro
 			}
 		}
 		if patience == nil {
-			var cancel context.CancelFunc
-			patience, cancel = context.WithTimeout(ctx, switchPatience)
-			defer cancel()
+			patience = time.After(switchPatience)
 		}
 		select {
-		case <-patience.Done():
+		case <-ctx.Done():
+			return err
+		case <-patience:
 			return err
 		case <-time.After(switchPause):
 		}

@@ -9,11 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"flashsale.internal/pkg/ordersn"
+	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/order/internal/core"
 	"flashsale.internal/services/order/internal/ordertest"
 	"flashsale.internal/services/order/internal/store"
-
-	"flashsale.internal/pkg/telemetry"
 )
 
 // Statements on order_sns read the primary key, in the partitions of these months only.

@@ -110,7 +110,7 @@ func (t *tx) insert(rows []orderRow) error {
 		byTable[0] = rows
 	} else {
 		for _, r := range rows {
-			shard := t.layout.shardOf(uint8(r.OrderSN)) //nolint:gosec // the gene is the lowest 8 bits
+			shard := t.layout.shardOf(uint8(r.OrderSN))
 			byTable[shard] = append(byTable[shard], r)
 		}
 	}
