@@ -139,7 +139,7 @@ func storeTemplates(ctx context.Context, db *sql.DB, orderSNs []string, copies i
 	}
 	for table, values := range map[string][]string{templateTable: orderSNs, numberTable: numbers} {
 		for chunk := range slices.Chunk(values, templateMarks) {
-			statement := "INSERT INTO " + table + " VALUES (" + strings.Join(chunk, "),(") + ")" // numbers only
+			statement := "INSERT INTO " + table + " VALUES (" + strings.Join(chunk, "),(") + ")" //nolint:gosec // numbers only
 			if _, err := db.ExecContext(ctx, statement); err != nil {
 				return err
 			}

@@ -44,8 +44,8 @@ var mutants = []mutant{
 	{
 		name: "finish changes a terminal entry", file: luaDir + "prelude.lua",
 		old: "elseif holds(old) and (old.stage ~= 'p' or stage == 'x' and reason == 'refunded') then\n" +
-			"      local new = copy(old)\n      new.stage = old.stage == 'c' and 'x' or stage",
-		now: "else\n      local new = copy(old)\n      new.stage = stage",
+			"        local new = copy(old)\n        new.stage = old.stage == 'c' and 'x' or stage",
+		now: "else\n        local new = copy(old)\n        new.stage = stage",
 	},
 	{
 		name: "settle raises a terminal entry", file: luaDir + "settle.lua",
@@ -55,8 +55,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "a terminal entry releases its units again", file: luaDir + "prelude.lua",
-		old: "elseif holds(old) and (old.stage ~= 'p' or stage == 'x' and reason == 'refunded') then\n      local new",
-		now: "elseif old.stage ~= 'p' then\n      if ended(old) then old.stage = 'l' end\n      local new",
+		old: "elseif holds(old) and (old.stage ~= 'p' or stage == 'x' and reason == 'refunded') then\n        local new",
+		now: "elseif old.stage ~= 'p' then\n        if ended(old) then old.stage = 'l' end\n        local new",
 	},
 	{
 		name: "adjustments not once by id", file: luaDir + "adjust.lua",
@@ -213,7 +213,7 @@ var mutants = []mutant{
 	// Confirmations of Redis masters, unreadable rows, fair sweeps.
 	{
 		name: "a replaced master counts as confirmed", file: coreDir + "gatecontroller.go",
-		old: "return !known || last.Master != r.seen.Master", now: "return !known",
+		old: "return !known || last.Master != r.seen.Master", now: "return !known || last.Master == \"\"",
 		hidden: "the reconciler updates the gate some seconds later",
 		test:   unit{"services/inventory", "^TestANewMasterIsSynced$/^sqlite$"},
 	},
@@ -237,7 +237,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a buyer keeps released units", file: luaDir + "prelude.lua",
-		old: "b.units = b.units - units_of(e.lines)", now: "b.units = b.units + 0",
+		old: "b.units = b.units - units_of(lines)", now: "b.units = b.units + 0",
 	},
 	{
 		name: "journaling again takes the units again", file: luaDir + "rejournal.lua",
