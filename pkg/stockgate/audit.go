@@ -19,8 +19,9 @@ type Counts struct {
 	Held  int64 // of queued and created purchases
 	Sold  int64 // of paid purchases
 	Total int64
-	// Journal and InFlight are parts of Held: the units not known to be in the ledger, while the journal entry of their
-	// purchase exists (Journal), and once it was acked (InFlight).
+	// Journal and InFlight are parts of Held and together the units not known to be in the ledger. Journal is the number
+	// of units in the journal, also of purchases that have landed before their journal entry was acked, but at most the
+	// sum of both. InFlight is the rest.
 	Journal, InFlight int64
 }
 
@@ -33,7 +34,7 @@ type Audit struct {
 	Importing   bool     // Reserve accepts nothing until RenewEpoch
 	Held        int64    // sum of the held units of all SKUs, as the gate keeps it
 	Incomplete  []string // SKUs without a counter of the units left; only damage leaves them
-	JournalLen  int64    // journal entries not yet acked
+	JournalLen  int64    // journaled purchases not yet acked
 	UnlandedLen int64    // purchases not known to be in the ledger
 	EntriesLen  int64    // purchases in the gate, including ended ones
 }
@@ -44,7 +45,7 @@ func (g *Gate) Audit(ctx context.Context, ref contract.GateRef) (Audit, error) {
 	if err != nil {
 		return Audit{}, err
 	}
-	if len(reply) < 3 || len(reply)%2 == 0 {
+	if len(reply) < 3 {
 		return Audit{}, fmt.Errorf("stockgate: audit returned %d values", len(reply))
 	}
 	a := Audit{SKUs: map[string]Counts{}}
@@ -53,7 +54,46 @@ func (g *Gate) Audit(ctx context.Context, ref contract.GateRef) (Audit, error) {
 			return Audit{}, fmt.Errorf("stockgate: audit: %w", err)
 		}
 	}
-	return a, a.decode(reply[3:])
+	_, err = a.decodeCounters(reply[3:])
+	return a, err
+}
+
+// decodeCounters sets a from the values of counters() in lua/prelude.lua, and returns those that follow.
+func (a *Audit) decodeCounters(values []string) (rest []string, err error) {
+	lists := [2][]string{}
+	if len(values) < len(lists) {
+		return nil, fmt.Errorf("stockgate: %d values instead of counters", len(values))
+	}
+	rest = values[len(lists):]
+	for i := range lists {
+		n, err := strconv.Atoi(values[i])
+		if err != nil || n < 0 || n%2 != 0 || n > len(rest) {
+			return nil, fmt.Errorf("stockgate: a list of %q of %d counters", values[i], len(rest))
+		}
+		lists[i], rest = rest[:n], rest[n:]
+	}
+	if err := a.decode(lists[1]); err != nil {
+		return nil, err
+	}
+	return rest, a.decodeJournaled(lists[0])
+}
+
+// decodeJournaled moves the units that are in the journal from InFlight to Journal: alternating SKUs and units.
+func (a *Audit) decodeJournaled(values []string) error {
+	for pair := range slices.Chunk(values, 2) {
+		c, known := a.SKUs[pair[0]]
+		if !known {
+			continue
+		}
+		n, err := strconv.ParseInt(pair[1], 10, 64)
+		if err != nil {
+			return fmt.Errorf("stockgate: journaled units of SKU %s: %w", pair[0], err)
+		}
+		c.Journal = max(0, min(n, c.InFlight))
+		c.InFlight -= c.Journal
+		a.SKUs[pair[0]] = c
+	}
+	return nil
 }
 
 // decode sets a from the gate hash: alternating fields and values.
@@ -75,7 +115,7 @@ func (a *Audit) decode(values []string) (err error) {
 	}
 	for field, value := range hash {
 		kind, sku, ok := strings.Cut(field, ":")
-		if !ok || kind == "x" {
+		if !ok || kind == "x" || kind == "j" { // j: counted the journal's units in earlier releases
 			continue
 		}
 		if _, known := hash["s:"+sku]; !known && !slices.Contains(a.Incomplete, sku) {
@@ -95,11 +135,8 @@ func (a *Audit) decode(values []string) (err error) {
 			c.Sold = n
 		case "t":
 			c.Total = n
-		case "j":
-			c.Journal = n
-			c.InFlight -= n
 		case "u":
-			c.InFlight += n
+			c.InFlight = n
 		}
 		a.SKUs[sku] = c
 	}

@@ -57,8 +57,8 @@ const (
 )
 
 // entryFields is the number of fields of a stored entry: stage|user|lines|reason|expires|ended|reserved|journal|trace.
-// Times are Unix milliseconds, empty when zero. journal is the id of the entry's message in the journal, empty once it
-// was acked.
+// Times are Unix milliseconds, empty when zero. journal is the id of the purchase's last entry in the journal, which may
+// be acked; empty if there was none.
 const entryFields = 9
 
 var errEntry = errors.New("stockgate: malformed entry")
@@ -138,14 +138,6 @@ func decodeEntry(orderSN, stored string) (Entry, error) {
 		}
 	}
 	return e, nil
-}
-
-// journalID returns the id of a stored entry's message in the journal, "" once it was acked.
-func journalID(stored string) string {
-	if f := strings.Split(stored, "|"); len(f) == entryFields {
-		return f[7]
-	}
-	return ""
 }
 
 // encodeLines writes lines as "sku:qty,sku:qty", sorted by SKU, so that equal purchases are equal strings.

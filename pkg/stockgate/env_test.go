@@ -123,6 +123,8 @@ type env struct {
 	t   testing.TB
 	rdb redis.UniversalClient
 	ref contract.GateRef
+	// opts are those of the Gate.
+	opts Options
 	// full: the server has reached maxmemory and refuses MULTI, so that image is no snapshot.
 	full bool
 }
@@ -132,7 +134,7 @@ func newEnv(t testing.TB, rdb redis.UniversalClient, opts Options) *env {
 		opts.Timeout = patience
 	}
 	ref := contract.GateRef{ActivityID: strconv.FormatInt(activitySeq.Add(1), 10)}
-	return &env{Gate: New(rdb, opts), t: t, rdb: rdb, ref: ref}
+	return &env{Gate: New(rdb, opts), t: t, rdb: rdb, ref: ref, opts: opts}
 }
 
 // patience is how long a test waits for one reply. Writes wait for the disk, which stalls at times on a busy machine.
@@ -167,13 +169,17 @@ func clusterRedis(t testing.TB) redis.UniversalClient {
 	return rdb
 }
 
-// eachServer runs a test on Redis, on a Redis Cluster and on miniredis.
+// eachServer runs a test on Redis, on a Redis Cluster and on miniredis. Purchases are journaled in format 1 on the first
+// and in format 2 on the others.
 func eachServer(t *testing.T, opts Options, test func(t *testing.T, e *env)) {
 	for _, server := range []struct {
 		name    string
 		connect func(testing.TB) redis.UniversalClient
-	}{{"redis", realRedis}, {"cluster", clusterRedis}, {"miniredis", miniRedis}} {
+		format  int
+	}{{"redis", realRedis, 1}, {"cluster", clusterRedis, 2}, {"miniredis", miniRedis, 2}} {
 		t.Run(server.name, func(t *testing.T) {
+			opts := opts
+			opts.Format = server.format
 			e := newEnv(t, server.connect(t), opts)
 			t.Cleanup(func() { e.wipe() })
 			test(t, e)
@@ -271,10 +277,13 @@ const maxEnded = 16
 type image struct {
 	gate     map[string]string
 	entries  map[string]Entry
-	journals map[string]string // order_sn -> id of its message, of entries that have one
+	journals map[string]string // order_sn -> id of its last journal entry
 	buyers   map[string]string
-	unlanded []string
-	ended    []string
+	messages []redis.XMessage // the journal
+	// journaled holds the counters of the journal's content.
+	journaled map[string]string
+	unlanded  []string
+	ended     []string
 }
 
 func (e *env) image() image {
@@ -288,11 +297,12 @@ func (e *env) image() image {
 	held := p.HGetAll(ctx, keyOf(e.ref, "held"))
 	buyers := p.HGetAll(ctx, keyOf(e.ref, "buyers"))
 	unlanded, ended := p.ZRange(ctx, keyOf(e.ref, "unlanded"), 0, -1), p.ZRange(ctx, keyOf(e.ref, "ended"), 0, -1)
+	messages, journaled := p.XRange(ctx, keyOf(e.ref, "journal"), "-", "+"), p.HGetAll(ctx, keyOf(e.ref, "journaled"))
 	_, err := p.Exec(ctx)
 	require.NoError(e.t, err)
 	im := image{
 		gate: gate.Val(), entries: map[string]Entry{}, journals: map[string]string{}, buyers: buyers.Val(),
-		unlanded: unlanded.Val(), ended: ended.Val(),
+		unlanded: unlanded.Val(), ended: ended.Val(), messages: messages.Val(), journaled: journaled.Val(),
 	}
 	for sn, stored := range held.Val() {
 		im.entries[sn], err = decodeEntry(sn, stored)
@@ -306,11 +316,33 @@ func (e *env) image() image {
 	return im
 }
 
+// checkJournal compares the counters of the journal's content with the journal.
+func (im image) checkJournal(t testing.TB) {
+	t.Helper()
+	want := map[string]int64{}
+	for _, m := range im.messages {
+		for i, e := range appendJournalEntry(nil, contract.GateRef{}, m.ID, m.Values["r"].(string)) {
+			if i > 0 {
+				want["joined"]++
+			}
+			for _, l := range e.Lines {
+				want[l.SKUID] += l.Qty
+			}
+		}
+	}
+	for field, value := range im.journaled {
+		require.Equal(t, strconv.FormatInt(want[field], 10), value, "journal counter %s", field)
+		delete(want, field)
+	}
+	require.Empty(t, want, "journal counters are missing")
+}
+
 // check recomputes from the entries all counters, buyers' records and indexes, and compares them with the gate's. It
 // checks left + held + sold = total for each SKU. It returns what it has read.
 func (e *env) check() image {
 	e.t.Helper()
 	im := e.image()
+	im.checkJournal(e.t)
 	if len(im.gate) == 0 {
 		return im
 	}
@@ -338,9 +370,6 @@ func (e *env) check() image {
 			want["held"] += l.Qty
 			if queued {
 				want["u:"+l.SKUID] += l.Qty
-				if im.journals[sn] != "" {
-					want["j:"+l.SKUID] += l.Qty
-				}
 			}
 		}
 	}
@@ -355,7 +384,7 @@ func (e *env) check() image {
 	for field := range im.gate {
 		kind, sku, _ := strings.Cut(field, ":")
 		switch kind {
-		case "h", "p", "u", "j", "held":
+		case "h", "p", "u", "held":
 			require.Equal(e.t, want[field], number(field), "counter %s", field)
 			delete(want, field)
 		case "s":

@@ -2,69 +2,91 @@ package stockgate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/redis/go-redis/v9"
 
 	"flashsale.internal/pkg/contract"
 )
 
 // JournalEntry is a journaled reservation, which is still to be published.
 type JournalEntry struct {
-	ID string // for Ack: the id of the message in the journal, and its order_sn
-	// Err is the reason why the message cannot be decoded; only ID is set then. It should be acked all the same: as
+	// ID is for Ack: the id of the entry in the journal, and what Ack subtracts from the journal's counters. Reservations
+	// of one entry have the same ID. They must be acked together, once all of them are published.
+	ID string
+	// Err is the reason why the reservation cannot be decoded; only ID is set then. It should be acked all the same: as
 	// long as its purchase is in the gate and not in the ledger, Rejournal writes it again.
 	Err error
 	contract.Reservation
 }
 
-// idSeparator separates message id and order_sn in JournalEntry.ID. The order_sn in it saves Ack from reading the
-// message.
+// idSeparator separates the fields of JournalEntry.ID: id, number of purchases, their units as the lines of a purchase.
 const idSeparator = "/"
 
-// ReadJournal returns at most max entries for a consumer, which is a relay. First come entries that any consumer has
-// read more than Options.ClaimAfter ago and not acked, then new ones. It never waits: an empty result means that there
-// is nothing to publish. It creates the consumer group if that was lost; reading then starts at the beginning. It
-// needs no gate; an absent journal is empty. One script call, O(max).
+// ReadJournal returns about max reservations for a consumer, which is a relay. First come those that any consumer has
+// read more than Options.ClaimAfter ago and not acked, then new ones. Reservations of one entry are returned together
+// and in a row; so there are fewer than max if those of the next entry do not fit, and more if the first entry alone
+// has more. more reports that others wait. ReadJournal never waits: an empty result means that there is nothing to
+// publish. It creates the consumer group if that was lost; reading then starts at the beginning. It needs no gate; an
+// absent journal is empty. One script call, O(max).
 func (g *Gate) ReadJournal(ctx context.Context, ref contract.GateRef, consumer string, max int) (
-	[]JournalEntry, error,
+	entries []JournalEntry, more bool, err error,
 ) {
 	if consumer == "" || max < 1 {
-		return nil, fmt.Errorf("stockgate: journal consumer %q or maximum %d is invalid", consumer, max)
+		return nil, false, fmt.Errorf("stockgate: journal consumer %q or maximum %d is invalid", consumer, max)
 	}
 	reply, err := g.runStrings(ctx, scriptRead, ref, consumer, min(max, maxPage), g.opts.ClaimAfter.Milliseconds())
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	entries := make([]JournalEntry, 0, len(reply)/2)
-	for pair := range slices.Chunk(reply, 2) {
-		if len(pair) != 2 {
-			return nil, fmt.Errorf("stockgate: journal id without an entry in the reply")
-		}
-		entries = append(entries, newJournalEntry(ref, pair[0], pair[1]))
+	if len(reply)%2 != 1 {
+		return nil, false, fmt.Errorf("stockgate: read returned %d values", len(reply))
 	}
-	return entries, nil
+	entries = make([]JournalEntry, 0, min(max, maxPage))
+	for pair := range slices.Chunk(reply[1:], 2) {
+		entries = appendJournalEntry(entries, ref, pair[0], pair[1])
+	}
+	return entries, reply[0] == "1", nil
 }
 
 // Ack removes published entries from the journal. It needs no gate and ignores ids that the journal does not have. It
-// takes any number of ids, 256 to a script call, O(ids).
+// takes any number of ids, 256 entries to a script call, O(ids).
 func (g *Gate) Ack(ctx context.Context, ref contract.GateRef, ids []string) error {
-	args := make([]any, 0, 2*len(ids))
+	args := make([]any, 0, 3*len(ids))
+	last := ""
 	for _, id := range ids {
-		message, orderSN, _ := strings.Cut(id, idSeparator)
-		args = append(args, message, orderSN)
+		if id == last { // another reservation of the same entry
+			continue
+		}
+		last = id
+		entry, rest, _ := strings.Cut(id, idSeparator)
+		purchases, units, _ := strings.Cut(rest, idSeparator)
+		args = append(args, entry, purchases, units)
 	}
-	return g.runBatches(ctx, scriptAck, ref, 2, args)
+	return g.runBatches(ctx, scriptAck, ref, 3, args)
 }
 
-// JournalLen returns the number of entries that are not acked yet. It needs no gate; an absent journal is empty. One
-// round trip, O(1).
+// JournalLen returns the number of journaled purchases that are not acked yet. It needs no gate; an absent journal is
+// empty. One round trip, O(1).
 func (g *Gate) JournalLen(ctx context.Context, ref contract.GateRef) (int64, error) {
 	if err := validateRef(ref); err != nil {
 		return 0, err
 	}
 	return call(ctx, g, func(ctx context.Context) (int64, error) {
-		return g.rdb.XLen(ctx, keyOf(ref, "journal")).Result()
+		p := g.rdb.Pipeline()
+		entries, joined := p.XLen(ctx, keyOf(ref, "journal")), p.HGet(ctx, keyOf(ref, "journaled"), "joined")
+		if _, err := p.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+			return 0, err
+		}
+		if entries.Val() == 0 {
+			return 0, nil
+		}
+		n, _ := joined.Int64() // 0 if absent: each entry has one purchase
+		return entries.Val() + max(0, n), nil
 	})
 }
 
@@ -97,21 +119,34 @@ func (g *Gate) rejournal(ctx context.Context, ref contract.GateRef, which string
 	return journaled, nil
 }
 
-// newJournalEntry decodes a message of the journal. One that cannot be decoded gets an Err and does not delay the
-// others.
-func newJournalEntry(ref contract.GateRef, id, stored string) JournalEntry {
-	orderSN, _, _ := strings.Cut(stored, "|")
-	if !contract.ValidID(orderSN) {
-		orderSN = ""
+// appendJournalEntry appends the reservations of a journal entry: in format 1 there is one, in format 2 one on each
+// line. One that cannot be decoded gets an Err and does not delay the others.
+func appendJournalEntry(entries []JournalEntry, ref contract.GateRef, id, stored string) []JournalEntry {
+	first := len(entries)
+	units := map[string]int64{}
+	for record := range strings.SplitSeq(stored, "\n") {
+		r, err := decodeJournal(ref, record)
+		if err != nil { // the error does not quote the record, which may name a buyer
+			orderSN, _, _ := strings.Cut(record, "|")
+			if !contract.ValidID(orderSN) {
+				orderSN = ""
+			}
+			err = fmt.Errorf("journal entry %s, order_sn %q, of %d bytes: %w", id, orderSN, len(record), err)
+		}
+		for _, l := range r.Lines {
+			units[l.SKUID] += l.Qty
+		}
+		entries = append(entries, JournalEntry{Err: err, Reservation: r})
 	}
-	e := JournalEntry{ID: id + idSeparator + orderSN}
-	r, err := decodeJournal(ref, stored)
-	if err != nil { // the error does not quote the message, which may name a buyer
-		e.Err = fmt.Errorf("journal entry %s of %d bytes: %w", e.ID, len(stored), err)
-		return e
+	lines := make([]Line, 0, len(units))
+	for sku, n := range units {
+		lines = append(lines, Line{SKUID: sku, Qty: n})
 	}
-	e.Reservation = r
-	return e
+	ackID := id + idSeparator + strconv.Itoa(len(entries)-first) + idSeparator + encodeLines(lines)
+	for i := range entries[first:] {
+		entries[first+i].ID = ackID
+	}
+	return entries
 }
 
 // decodeJournal decodes "order_sn|user|lines|reserved|trace", as the reserve and rejournal scripts write it. It accepts

@@ -2,6 +2,8 @@ package stockgate
 
 import (
 	"context"
+	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -10,7 +12,7 @@ import (
 
 func (e *env) read(consumer string, max int) []JournalEntry {
 	e.t.Helper()
-	entries, err := e.ReadJournal(e.t.Context(), e.ref, consumer, max)
+	entries, _, err := e.ReadJournal(e.t.Context(), e.ref, consumer, max)
 	require.NoError(e.t, err)
 	return entries
 }
@@ -176,5 +178,96 @@ func TestJournalLenNeedsNoGate(t *testing.T) {
 		require.Equal(t, Accepted, e.reserve("2", "bob", lines(1)).Outcome)
 		require.NoError(t, e.rdb.Del(t.Context(), keyOf(e.ref, "gate")).Err())
 		require.EqualValues(t, 2, e.journalLen())
+	})
+}
+
+// reserveMany reserves one unit for each of n buyers with one call. Their order_sns follow first.
+func (e *env) reserveMany(first, n int) {
+	e.t.Helper()
+	requests := make([]Request, n)
+	for i := range requests {
+		sn := strconv.Itoa(first + i)
+		requests[i] = Request{OrderSN: sn, UserID: "u" + sn, Lines: lines(1)}
+	}
+	verdicts, err := e.Reserve(e.t.Context(), e.ref, requests)
+	require.NoError(e.t, err)
+	for _, v := range verdicts {
+		require.Equal(e.t, Accepted, v.Outcome)
+	}
+	e.check()
+}
+
+func TestPurchasesOfACallShareAJournalEntry(t *testing.T) {
+	eachServer(t, Options{ClaimAfter: time.Hour, JournalMax: 302}, func(t *testing.T, e *env) {
+		e.Gate = New(e.rdb, Options{ClaimAfter: time.Hour, JournalMax: 302, Timeout: patience, Format: 2})
+		e.open(openConfig(), 1000)
+		for i := range 3 {
+			e.reserveMany(1+100*i, 100)
+		}
+		former := *e // a process that still writes the former format
+		former.Gate = New(e.rdb, Options{ClaimAfter: time.Hour, JournalMax: 302, Timeout: patience, Format: 1})
+		former.reserveMany(301, 2)
+		require.Len(t, e.image().messages, 5)
+		require.EqualValues(t, 302, e.journalLen())
+		require.Equal(t, JournalFull, e.reserve("999", "zoe", lines(1)).Outcome, "purchases are counted, not entries")
+		require.Equal(t, Counts{Left: 698, Held: 302, Total: 1000, Journal: 302}, e.counts("1"))
+
+		read := func(consumer string, want int, wantMore bool) []JournalEntry {
+			t.Helper()
+			entries, more, err := e.ReadJournal(t.Context(), e.ref, consumer, 256)
+			require.NoError(t, err)
+			require.Len(t, entries, want)
+			require.Equal(t, wantMore, more)
+			return entries
+		}
+		first := read("a", 200, true)
+		rest := read("b", 102, false)
+		read("a", 0, false)
+		for i, entry := range slices.Concat(first, rest) {
+			require.NoError(t, entry.Err)
+			require.Equal(t, strconv.Itoa(1+i), entry.OrderSN)
+		}
+		require.Len(t, e.read("a", 1), 0)
+		e.ack(first...)
+		e.ack(first[:1]...) // a second ack counts nothing
+		require.EqualValues(t, 102, e.journalLen())
+		require.Equal(t, Counts{Left: 698, Held: 302, Total: 1000, Journal: 102, InFlight: 200}, e.counts("1"))
+
+		hasty := *e // b is dead
+		hasty.Gate = New(e.rdb, Options{ClaimAfter: 10 * time.Millisecond, Timeout: patience})
+		var claimed []JournalEntry
+		require.Eventually(t, func() bool {
+			claimed = append(claimed, hasty.read("a", 256)...)
+			return len(claimed) >= 102
+		}, 30*time.Second, 20*time.Millisecond)
+		require.Equal(t, rest, claimed[:102])
+		e.ack(claimed...)
+		require.Zero(t, e.journalLen())
+		require.Empty(t, e.image().journaled, "the counters of an empty journal")
+		require.Equal(t, Counts{Left: 698, Held: 302, Total: 1000, InFlight: 302}, e.counts("1"))
+	})
+}
+
+// The counters of a journal that was lost count nothing, and those that were lost do not count below 0.
+func TestCountersOfTheJournalRecover(t *testing.T) {
+	eachServer(t, Options{}, func(t *testing.T, e *env) {
+		ctx := t.Context()
+		e.Gate = New(e.rdb, Options{Timeout: patience, Format: 2})
+		e.open(openConfig(), 100)
+		e.reserveMany(1, 10)
+		require.NoError(t, e.rdb.Del(ctx, keyOf(e.ref, "journal")).Err())
+		require.Zero(t, e.journalLen())
+		require.Equal(t, Counts{Left: 90, Held: 10, Total: 100, InFlight: 10}, e.counts("1"))
+		e.reserveMany(11, 10)
+		require.EqualValues(t, 10, e.journalLen())
+
+		require.NoError(t, e.rdb.Del(ctx, keyOf(e.ref, "journaled")).Err())
+		require.EqualValues(t, 1, e.journalLen())
+		entries := e.read("a", 256)
+		require.Len(t, entries, 10)
+		require.NoError(t, e.Ack(ctx, e.ref, []string{entries[0].ID}))
+		require.Zero(t, e.journalLen())
+		e.reserveMany(21, 10)
+		require.EqualValues(t, 10, e.journalLen())
 	})
 }

@@ -43,7 +43,7 @@ func TestAtFullMemoryEveryPurchaseEnds(t *testing.T) {
 	e.setMaxMemory(1)
 	require.ErrorContains(t, e.rdb.HSet(t.Context(), keyOf(e.ref, "gate"), "x", "y").Err(), "OOM", "the server is full")
 
-	journal, err := e.ReadJournal(t.Context(), e.ref, "relay", 10)
+	journal, _, err := e.ReadJournal(t.Context(), e.ref, "relay", 10)
 	require.NoError(t, err)
 	require.Len(t, journal, 6)
 	for _, entry := range journal {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,6 +26,8 @@ type model struct {
 	entries  map[string]*modelEntry
 	adjusted map[string]*modelAdjustment
 	room     int // of the journal
+	// journaled is the number of purchases by journal entry.
+	journaled map[string]int
 }
 
 type modelEntry struct {
@@ -32,7 +35,7 @@ type modelEntry struct {
 	lines   []Line
 	stage   string
 	reason  string
-	journal bool
+	journal string // id of its last entry in the journal
 }
 
 type modelAdjustment struct {
@@ -89,10 +92,16 @@ func (m *model) reserve(r Request) Outcome {
 		return JournalFull
 	}
 	m.room--
-	e := &modelEntry{user: r.UserID, lines: r.Lines, stage: stageQueued, journal: true}
+	e := &modelEntry{user: r.UserID, lines: r.Lines, stage: stageQueued}
 	m.entries[r.OrderSN] = e
 	m.take(e, 1)
 	return Accepted
+}
+
+// journal adds a purchase to the journal entry that the gate has written for it.
+func (m *model) journal(sn, id string) {
+	m.entries[sn].journal = id
+	m.journaled[id]++
 }
 
 func (m *model) settle(s Settlement) {
@@ -154,10 +163,12 @@ func (g *gateMachine) Reserve(t *rapid.T) {
 	}), 1, 4).Draw(t, "group")
 	verdicts, err := g.e.Reserve(t.Context(), g.e.ref, group)
 	require.NoError(t, err)
+	journals := g.e.image().journals
 	for i, v := range verdicts {
 		held := g.m.holding(group[i].UserID)
 		require.Equal(t, g.m.reserve(group[i]), v.Outcome, "%v", group[i])
 		if v.Outcome == Accepted {
+			g.m.journal(group[i].OrderSN, journals[group[i].OrderSN])
 			require.LessOrEqual(t, g.m.holding(group[i].UserID), g.m.limit)
 		} else {
 			require.Equal(t, held, g.m.holding(group[i].UserID))
@@ -256,7 +267,7 @@ func (g *gateMachine) Configure(t *rapid.T) {
 }
 
 func (g *gateMachine) ReadJournal(t *rapid.T) {
-	entries, err := g.e.ReadJournal(t.Context(), g.e.ref, "relay", 3)
+	entries, _, err := g.e.ReadJournal(t.Context(), g.e.ref, "relay", 3)
 	require.NoError(t, err)
 	g.unacked = append(g.unacked, entries...)
 }
@@ -266,13 +277,10 @@ func (g *gateMachine) Ack(t *rapid.T) {
 		return
 	}
 	entry := rapid.SampledFrom(g.unacked).Draw(t, "entry") // may have been acked before
-	before := g.e.journalLen()
-	ids := g.e.image().journals
 	require.NoError(t, g.e.Ack(t.Context(), g.e.ref, []string{entry.ID}))
-	g.m.room += int(before - g.e.journalLen())
-	if e := g.m.entries[entry.OrderSN]; e != nil && ids[entry.OrderSN]+idSeparator+entry.OrderSN == entry.ID {
-		e.journal = false
-	}
+	id, _, _ := strings.Cut(entry.ID, idSeparator)
+	g.m.room += g.m.journaled[id]
+	delete(g.m.journaled, id)
 }
 
 func (g *gateMachine) Rejournal(t *rapid.T) {
@@ -280,9 +288,9 @@ func (g *gateMachine) Rejournal(t *rapid.T) {
 	n, err := g.e.Rejournal(t.Context(), g.e.ref, []string{sn})
 	require.NoError(t, err)
 	want := 0
-	if e := g.m.entries[sn]; e != nil && e.stage == stageQueued && !e.journal && g.m.room > 0 {
-		e.journal = true
+	if e := g.m.entries[sn]; e != nil && e.stage == stageQueued && g.m.journaled[e.journal] == 0 && g.m.room > 0 {
 		g.m.room--
+		g.m.journal(sn, g.e.image().journals[sn])
 		want = 1
 	}
 	require.Equal(t, want, n)
@@ -295,7 +303,7 @@ func (g *gateMachine) Lose(t *rapid.T) {
 	_, err := g.e.Audit(t.Context(), g.e.ref)
 	require.ErrorIs(t, err, ErrNoGate)
 	g.unacked = nil
-	g.m.room = modelJournalMax
+	g.m.room, g.m.journaled = modelJournalMax, map[string]int{}
 	s := Snapshot{Config: g.config, Stock: map[string]int64{}, Totals: maps.Clone(g.m.total)}
 	s.State, s.PerUserLimit, s.Version = g.m.state, g.m.limit, g.m.version
 	for sn, e := range g.m.entries {
@@ -354,7 +362,7 @@ func (g *gateMachine) Check(t *rapid.T) {
 func TestAnyOrderOfStepsMatchesTheModel(t *testing.T) {
 	eachServer(t, Options{JournalMax: modelJournalMax}, func(t *testing.T, outer *env) {
 		rapid.Check(t, func(t *rapid.T) {
-			e := newEnv(&failer{TB: outer.t, rt: t}, outer.rdb, Options{JournalMax: modelJournalMax})
+			e := newEnv(&failer{TB: outer.t, rt: t}, outer.rdb, outer.opts)
 			defer e.wipe()
 			c := openConfig()
 			c.PerUserLimit = 3
@@ -362,6 +370,7 @@ func TestAnyOrderOfStepsMatchesTheModel(t *testing.T) {
 				state: GateOpen, version: 1, limit: 3,
 				left: map[string]int64{"1": 9, "2": 2}, total: map[string]int64{"1": 9, "2": 2},
 				entries: map[string]*modelEntry{}, adjusted: map[string]*modelAdjustment{}, room: modelJournalMax,
+				journaled: map[string]int{},
 			}}
 			e.open(c, 9, 2) // of SKU 1, as many as all adjustments together can take off
 			t.Repeat(rapid.StateMachineActions(g))

@@ -38,7 +38,7 @@ func keyOf(r contract.GateRef, name string) string { return "fs:{" + r.String() 
 func keysOf(r contract.GateRef) []string {
 	names := [...]string{
 		"gate", "buyers", "held", "journal", "unlanded", "ended", "adjusted", "sale", "build", "touched", "counts",
-		"building",
+		"building", "journaled",
 	}
 	keys := make([]string, len(names))
 	for i, n := range names {

@@ -96,10 +96,10 @@ func (g *Gate) RebuildBuyer(ctx context.Context, ref contract.GateRef, userID st
 
 // Correction is what Correct adds to the counters of one SKU, in units. Negative numbers subtract.
 type Correction struct {
-	SKUID             string
-	Left, Held, Sold  int64
-	Total             int64
-	Unlanded, Journal int64 // parts of Held: not known to be in the ledger; of those: in the journal
+	SKUID            string
+	Left, Held, Sold int64
+	Total            int64
+	Unlanded         int64 // part of Held: not known to be in the ledger
 }
 
 // Correct adds the corrections to the counters of the SKUs, and held to the number of units held in the whole gate.
@@ -120,7 +120,7 @@ func (g *Gate) Correct(ctx context.Context, ref contract.GateRef, seen Revision,
 			return fmt.Errorf("stockgate: sku id %q is malformed", c.SKUID)
 		}
 		for field, n := range map[string]int64{
-			"s:": c.Left, "h:": c.Held, "p:": c.Sold, "t:": c.Total, "u:": c.Unlanded, "j:": c.Journal,
+			"s:": c.Left, "h:": c.Held, "p:": c.Sold, "t:": c.Total, "u:": c.Unlanded,
 		} {
 			add(field+c.SKUID, n)
 		}

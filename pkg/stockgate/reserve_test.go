@@ -90,7 +90,7 @@ func TestReserveKeepsTheOrderOfAGroup(t *testing.T) {
 		require.Equal(t, []string{"1", "2"}, vs[4].OrderSNs)
 		require.Equal(t, trace, vs[0].Entry.Traceparent)
 		require.Empty(t, vs[3].Entry.Traceparent, "a malformed traceparent is not stored")
-		journal, err := e.ReadJournal(t.Context(), e.ref, "relay", 10)
+		journal, _, err := e.ReadJournal(t.Context(), e.ref, "relay", 10)
 		require.NoError(t, err)
 		require.Len(t, journal, 3)
 		require.NoError(t, journal[0].Validate())

@@ -32,7 +32,6 @@ func decodeCount(s string) (int64, error) {
 type StoredEntry struct {
 	Entry
 	Stored        string // the stored form, "" if the gate has no such entry; Repair compares it before a change
-	Journaled     bool   // queued, and its journal entry is not acked
 	IndexMismatch bool   // the record of its buyer or an index contradicts it; RebuildBuyer repairs that
 }
 
@@ -88,9 +87,7 @@ func (g *Gate) survey(ctx context.Context, ref contract.GateRef, args ...any) (
 }
 
 func newStoredEntry(orderSN, stored string) StoredEntry {
-	e := readEntry(orderSN, stored)
-	journaled := e.Status == StatusQueued && !e.Landed && journalID(stored) != ""
-	return StoredEntry{Entry: e, Stored: stored, Journaled: journaled}
+	return StoredEntry{Entry: readEntry(orderSN, stored), Stored: stored}
 }
 
 // trackingTime bounds the time between TrackChanges and CollectChanges.
@@ -121,19 +118,16 @@ func (g *Gate) CollectChanges(ctx context.Context, ref contract.GateRef, token s
 	if err != nil {
 		return Audit{}, nil, err
 	}
-	n := 0
-	if len(values) > 0 {
-		n, err = strconv.Atoi(values[0])
-	}
-	if err != nil || n < 2 || n%2 != 0 || len(values) < n+1 || (len(values)-n-1)%2 != 0 {
-		return Audit{}, nil, fmt.Errorf("stockgate: collect_changes returned %d values", len(values))
-	}
 	a := Audit{SKUs: map[string]Counts{}}
-	if err := a.decode(values[1 : n+1]); err != nil {
+	changed, err := a.decodeCounters(values)
+	if err != nil {
 		return Audit{}, nil, err
 	}
+	if len(changed)%2 != 0 {
+		return Audit{}, nil, fmt.Errorf("stockgate: collect_changes returned %d values", len(values))
+	}
 	var touched []StoredEntry
-	for pair := range slices.Chunk(values[n+1:], 2) {
+	for pair := range slices.Chunk(changed, 2) {
 		if pair[1] == "" {
 			touched = append(touched, StoredEntry{Entry: Entry{OrderSN: pair[0]}})
 			continue

@@ -132,13 +132,13 @@ func TestALostConflictingPurchaseIsJournaledAgain(t *testing.T) {
 		w.restart()
 		_, b, _, second, id := w.twice("u1")
 		require.NoError(w.t, w.journalSweep.Run(w.ctx))
-		entries, err := w.gate.ReadJournal(w.ctx, ref(b), "test", 10)
+		entries, _, err := w.gate.ReadJournal(w.ctx, ref(b), "test", 10)
 		require.NoError(w.t, err)
 		require.Empty(w.t, entries, "its dead letter waits for an operator")
 		require.NoError(w.t, w.db.Exec("DELETE FROM dead_letters WHERE id = ?", id).Error)
 		require.Eventually(w.t, func() bool {
 			require.NoError(w.t, w.journalSweep.Run(w.ctx))
-			entries, err = w.gate.ReadJournal(w.ctx, ref(b), "test", 10)
+			entries, _, err = w.gate.ReadJournal(w.ctx, ref(b), "test", 10)
 			require.NoError(w.t, err)
 			return len(entries) == 1 && entries[0].OrderSN == second.OrderSN
 		}, 30*time.Second, 5*time.Millisecond)

@@ -273,7 +273,7 @@ func TestADeletedJournalIsRestored(t *testing.T) {
 			w.parts.Sweep.RejournalAfter = time.Millisecond
 			w.restart()
 			require.NoError(w.t, w.journalSweep.Run(w.ctx))
-			entries, err := w.gate.ReadJournal(w.ctx, ref(a), "test", 10)
+			entries, _, err := w.gate.ReadJournal(w.ctx, ref(a), "test", 10)
 			require.NoError(w.t, err)
 			return len(entries) == 1 && entries[0].OrderSN == r.OrderSN
 		}, 30*time.Second, 10*time.Millisecond)

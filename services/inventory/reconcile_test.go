@@ -61,9 +61,6 @@ func (w *world) whole(t require.TestingT, a *core.Activity) {
 			want["held"] += n
 			if f[0] == "q" {
 				want["u:"+sku] += n
-				if f[7] != "" {
-					want["j:"+sku] += n
-				}
 			}
 		}
 	}
@@ -80,7 +77,7 @@ func (w *world) whole(t require.TestingT, a *core.Activity) {
 	}
 	for field := range gate {
 		switch kind, _, _ := strings.Cut(field, ":"); kind {
-		case "h", "p", "u", "j", "held":
+		case "h", "p", "u", "held":
 			require.Equal(t, want[field], number(field), "counter %s", field)
 			delete(want, field)
 		}
@@ -219,14 +216,13 @@ func TestDamageIsRepaired(t *testing.T) {
 		{"sold", false, hincr("p:", -1), "counters"},
 		{"total", false, hincr("t:", 3), "counters"},
 		{"unlanded", false, hincr("u:", 3), "counters"},
-		{"journaled", false, hincr("j:", 1), "counters"},
 		{"left missing", false, func(w *world, m *mixed) error {
 			return w.rdb.HDel(w.ctx, gateKey(m.a, "gate"), "s:"+m.a.Items[0].SKUID).Err()
 		}, "counters"},
 		{"all counters missing", false, func(w *world, m *mixed) error {
 			fields := []string{"held"}
 			for _, it := range m.a.Items {
-				for _, k := range []string{"s:", "h:", "p:", "t:", "u:", "j:"} {
+				for _, k := range []string{"s:", "h:", "p:", "t:", "u:"} {
 					fields = append(fields, k+it.SKUID)
 				}
 			}

@@ -67,7 +67,7 @@ func (w *world) order(r contract.Reservation, state string) {
 
 // relayAndLand publishes what is in the journal, as seckill does, and lands it.
 func (w *world) relayAndLand(gate contract.GateRef) error {
-	entries, err := w.gate.ReadJournal(w.ctx, gate, "test", 256)
+	entries, _, err := w.gate.ReadJournal(w.ctx, gate, "test", 256)
 	if err != nil || len(entries) == 0 {
 		return err
 	}

@@ -149,7 +149,7 @@ func TestUnlandedEntriesAreJournaledAgain(t *testing.T) {
 		for range 3 {
 			require.Eventually(w.t, func() bool {
 				require.NoError(w.t, w.journalSweep.Run(w.ctx))
-				entries, err := w.gate.ReadJournal(w.ctx, ref(a), "test", 10)
+				entries, _, err := w.gate.ReadJournal(w.ctx, ref(a), "test", 10)
 				require.NoError(w.t, err)
 				for _, e := range entries {
 					require.Equal(w.t, lost.OrderSN, e.OrderSN)
@@ -512,7 +512,7 @@ func TestAQueuedPurchaseOfAnEndedSaleIsJournaledAgain(t *testing.T) {
 		w.shift = 26 * time.Hour
 		require.Eventually(w.t, func() bool {
 			require.NoError(w.t, w.journalSweep.Run(w.ctx))
-			entries, err := w.gate.ReadJournal(w.ctx, ref(a), "test", 10)
+			entries, _, err := w.gate.ReadJournal(w.ctx, ref(a), "test", 10)
 			require.NoError(w.t, err)
 			return len(entries) == 1 && entries[0].OrderSN == r.OrderSN
 		}, 30*time.Second, 5*time.Millisecond)
@@ -543,7 +543,7 @@ func TestAQueuedPurchaseBehindManyDeadLettersIsJournaledAgain(t *testing.T) {
 	behind := w.buy(a, "behind")
 	require.Eventually(t, func() bool {
 		require.NoError(t, w.journalSweep.Run(w.ctx))
-		entries, err := w.gate.ReadJournal(w.ctx, ref(a), "test", 10)
+		entries, _, err := w.gate.ReadJournal(w.ctx, ref(a), "test", 10)
 		require.NoError(t, err)
 		return len(entries) == 1 && entries[0].OrderSN == behind.OrderSN
 	}, 30*time.Second, 5*time.Millisecond)

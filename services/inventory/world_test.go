@@ -695,7 +695,7 @@ func (w *world) buy(a *core.Activity, user string, lines ...contract.Line) contr
 // relay acknowledges everything in the journal, as seckill's relay does after the broker confirmed it.
 func (w *world) relay(a *core.Activity) {
 	w.t.Helper()
-	entries, err := w.gate.ReadJournal(w.ctx, ref(a), "test", 256)
+	entries, _, err := w.gate.ReadJournal(w.ctx, ref(a), "test", 256)
 	require.NoError(w.t, err)
 	var ids []string
 	for _, e := range entries {

@@ -15,16 +15,18 @@ var _ relay.Journal = journal{}
 
 func (j journal) Refs(ctx context.Context) ([]contract.GateRef, error) { return j.gates.Refs(ctx) }
 
-func (j journal) Read(ctx context.Context, ref contract.GateRef, consumer string, limit int) ([]relay.Entry, error) {
-	entries, err := j.gates.ReadJournal(ctx, ref, consumer, limit)
+func (j journal) Read(
+	ctx context.Context, ref contract.GateRef, consumer string, limit int,
+) ([]relay.Entry, bool, error) {
+	entries, more, err := j.gates.ReadJournal(ctx, ref, consumer, limit)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	out := make([]relay.Entry, len(entries))
 	for i, e := range entries {
 		out[i] = relay.Entry(e)
 	}
-	return out, nil
+	return out, more, nil
 }
 
 func (j journal) Ack(ctx context.Context, ref contract.GateRef, ids []string) error {

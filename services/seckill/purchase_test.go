@@ -324,7 +324,7 @@ func TestEntriesOfADeadRelayArePublished(t *testing.T) {
 	_, err := r.gate.Reserve(t.Context(), ref,
 		[]stockgate.Request{{OrderSN: "4711", UserID: "alice", Lines: []contract.Line{{SKUID: "1", Qty: 1}}}})
 	require.NoError(t, err)
-	read, err := r.gate.ReadJournal(t.Context(), ref, "dead", 10)
+	read, _, err := r.gate.ReadJournal(t.Context(), ref, "dead", 10)
 	require.NoError(t, err)
 	require.Len(t, read, 1)
 

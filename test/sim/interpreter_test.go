@@ -93,7 +93,7 @@ func TestScriptsRunAsOnTheEmbeddedRedis(t *testing.T) {
 				stockgate.Adjustment{ID: strconv.Itoa(r.IntN(30)), SKUID: lines[0].SKUID, Delta: int64(r.IntN(7)) - 3, Force: r.IntN(2) == 0})
 		case 9:
 			var list []stockgate.JournalEntry
-			if list, err = gate.ReadJournal(ctx, ref, "c", 4); err == nil && len(list) > 0 {
+			if list, _, err = gate.ReadJournal(ctx, ref, "c", 4); err == nil && len(list) > 0 {
 				err = gate.Ack(ctx, ref, []string{list[0].ID})
 			}
 		case 10:

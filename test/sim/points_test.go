@@ -288,7 +288,7 @@ var points = []string{
 	"seckill: redis script reserve",
 	"seckill: redis smembers",
 	"seckill: redis time",
-	"seckill: redis xlen",
+	"seckill: redis pipeline of xlen",
 	"stopped: inventory",
 	"stopped: order",
 	"stopped: seckill",

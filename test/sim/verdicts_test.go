@@ -18,7 +18,7 @@ func verdictsOf(cmd redis.Cmder) map[string]string {
 	argv := argvOf(cmd.Args())
 	all := map[string]string{}
 	for i, reply := range replies {
-		if at := 1 + 4*i; at < len(argv) {
+		if at := 2 + 4*i; at < len(argv) {
 			all[fmt.Sprint(argv[at])] = fmt.Sprint(reply)
 		}
 	}
@@ -28,11 +28,18 @@ func verdictsOf(cmd redis.Cmder) map[string]string {
 // watchReserve requires that purchases are refused while Redis is full, and while it has reported for some time that
 // little memory is left. tight is for how long it had when the call began. It is called between commands.
 func (w *world) watchReserve(cmd redis.Cmder, tight time.Duration) {
+	accepted := 0
 	for sn, verdict := range verdictsOf(cmd) {
+		if strings.HasPrefix(verdict, "accepted") {
+			accepted++
+		}
 		if strings.HasPrefix(verdict, "accepted") && (w.full.Load() || tight > measured && len(w.sale.freezes) == 0) {
 			w.concern(sn)
 			w.fail("order_sn %s was accepted although Redis is short of memory", sn)
 		}
+	}
+	if accepted > 1 {
+		coverage.end("purchases accepted together in format " + fmt.Sprint(argvOf(cmd.Args())[1]))
 	}
 }
 

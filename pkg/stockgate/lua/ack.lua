@@ -1,26 +1,22 @@
 -- ack: removes published entries from the journal.
 -- KEYS    as in prelude.lua
--- ARGV    for each entry: its id in the journal, order_sn
+-- ARGV    for each entry: its id, number of its purchases, their units as the lines of one purchase
 -- returns the number of entries removed
--- Needs no gate: entries of a lost gate are published, too. If the purchase was journaled again meanwhile, its newer
--- journal entry stays.
+-- Needs no gate: entries of a lost gate are published, too. The purchases stay as they are, so that nothing but the
+-- journal is written. An entry that was removed before is not counted again.
 -- cost    O(entries)
-local ids = every(2, 1)
-if redis.call('EXISTS', GATE) == 1 then
-  run_at_full_memory()
-  read_entries(every(2, 2))
-  for i = 1, #ARGV, 2 do
-    local id, sn = ARGV[i], ARGV[i + 1]
-    local stored = stored_entry(sn)
-    local old = stored and parse(stored) or nil
-    if holds(old) and old.journal == id then
-      local new = copy(old)
-      new.journal = ''
-      change(sn, old, new)
-    end
+redis.pcall('XACK', JOURNAL, GROUP, unpack(every(3, 1))) -- fails if the group was lost; then there is nothing to ack
+local removed, joined, units = 0, 0, {}
+for i = 1, #ARGV, 3 do
+  if redis.call('XDEL', JOURNAL, ARGV[i]) == 1 then
+    removed = removed + 1
+    joined = joined + tonumber(ARGV[i + 1]) - 1
+    add_units(units, ARGV[i + 2])
   end
-  flush()
 end
-if redis.call('EXISTS', JOURNAL) == 0 then return 0 end
-redis.pcall('XACK', JOURNAL, GROUP, unpack(ids)) -- fails if the group was lost; then there is nothing to ack
-return redis.call('XDEL', JOURNAL, unpack(ids))
+if redis.call('XLEN', JOURNAL) == 0 then
+  redis.call('DEL', JOURNALED) -- also corrects counters that had lost their journal, or the reverse
+else
+  count_journaled(units, -1, joined)
+end
+return removed

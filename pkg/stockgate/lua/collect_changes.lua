@@ -3,8 +3,7 @@
 -- KEYS    as in prelude.lua
 -- ARGV    token
 -- returns 'no_gate', 'superseded' when the tracking ended early (another caller started one, it took too long, or too
---         many entries changed), or the number of values of the gate hash that follow, its alternating fields and
---         values, then alternating order_sns and entries ('' if removed)
+--         many entries changed), or the values of counters(), then alternating order_sns and entries ('' if removed)
 -- cost    O(SKUs + entries that changed), at most 2000 of these
 if redis.call('EXISTS', GATE) == 0 then return 'no_gate' end
 local token, deadline = string.match(redis.call('HGET', GATE, 'watch') or '', '^(.*)|(%d+)$')
@@ -12,9 +11,7 @@ if token ~= ARGV[1] then return 'superseded' end
 local touched = redis.call('SMEMBERS', TOUCHED)
 stop_tracking()
 if now_ms() >= tonumber(deadline) then return 'superseded' end
-local gate = redis.call('HGETALL', GATE)
-local out = { int(#gate) }
-for _, v in ipairs(gate) do out[#out + 1] = v end
+local out = counters()
 for _, sn in ipairs(touched) do
   out[#out + 1] = sn
   out[#out + 1] = redis.call('HGET', HELD, sn) or ''

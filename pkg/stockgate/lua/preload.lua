@@ -26,6 +26,7 @@ if step == 'begin' then
       redis.call('UNLINK', key)
     end
     redis.call('PERSIST', JOURNAL)
+    redis.call('PERSIST', JOURNALED)
     redis.call('PERSIST', SALE)
     redis.call('PERSIST', COUNTS)
     redis.call('SET', BUILD, token, 'PX', BUILD_TTL)
@@ -93,7 +94,7 @@ if ARGV[11] ~= '' then redis.call('HSET', BUILDING, 'importing', ARGV[11]) end
 for i = first, #ARGV, 5 do
   local sku = ARGV[i]
   redis.call('HSET', BUILDING, 's:' .. sku, ARGV[i + 1], 'h:' .. sku, ARGV[i + 2], 'p:' .. sku, ARGV[i + 3],
-    't:' .. sku, ARGV[i + 4], 'u:' .. sku, counted['u:' .. sku] or '0', 'j:' .. sku, '0')
+    't:' .. sku, ARGV[i + 4], 'u:' .. sku, counted['u:' .. sku] or '0')
 end
 redis.call('HDEL', BUILDING, 'step')
 redis.call('RENAME', BUILDING, GATE)

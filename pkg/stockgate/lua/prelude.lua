@@ -1,19 +1,20 @@
 -- Functions and key names that all scripts of a gate share. This file is prepended to each script and changes nothing.
 -- Every script receives the keys in this order:
-local GATE, BUYERS, HELD, JOURNAL, UNLANDED, ENDED, ADJUSTED, SALE, BUILD, TOUCHED, COUNTS, BUILDING = unpack(KEYS)
+local GATE, BUYERS, HELD, JOURNAL, UNLANDED, ENDED, ADJUSTED, SALE, BUILD, TOUCHED, COUNTS, BUILDING, JOURNALED =
+  unpack(KEYS)
 --
 -- GATE      hash    state, starts, ends, limit, version; life = token of the build that made it; held = units held
 --                   in the whole gate; ttl = 1 while the keys expire; repairs = number of corrections of the counters;
 --                   confirms = number of calls of confirm.lua;
 --                   watch = token|deadline of the change tracking; trimmed = purchases that ended and are no longer in
 --                   HELD; and for each SKU, in units: s: left, h: held,
---                   p: sold, t: total, u: of held, not known to be in the ledger, j: of those, in the journal;
---                   x: latest pay deadline known;
+--                   p: sold, t: total, u: of held, not known to be in the ledger; x: latest pay deadline known;
 --                   epoch = epoch of inventory's database that the gate belongs to, absent in a gate of an earlier
 --                   release; importing = 1 while inventory imports what orders and gate have: see mark_epoch.lua
 -- BUYERS    hash    user -> units|order_sns that hold them|recently ended order_sns; comma-separated lists, latest last
 -- HELD      hash    order_sn -> entry, see parse()
--- JOURNAL   stream  one field r = order_sn|user|lines|reserved|trace
+-- JOURNAL   stream  one field r = purchases of one call of reserve.lua, one on a line, each as
+--                   order_sn|user|lines|reserved|trace; in format 1 always one purchase
 -- UNLANDED  zset    order_sn -> ms of its last journaling, exactly the entries of stage q
 -- ENDED     zset    order_sn -> ms of its end, exactly the entries of stages x and f
 -- ADJUSTED  hash    adjustment id -> see adjust.lua
@@ -22,6 +23,8 @@ local GATE, BUYERS, HELD, JOURNAL, UNLANDED, ENDED, ADJUSTED, SALE, BUILD, TOUCH
 -- TOUCHED   set     order_sns whose entries changed since the change tracking began, see track_changes.lua
 -- COUNTS    hash    counter of buyers' requests since the publication -> number, see counts.go
 -- BUILDING  hash    the counters of the gate that the build in progress makes; step = number of its last step
+-- JOURNALED hash    content of JOURNAL: SKU -> units; joined = number of purchases less number of entries. Absent while
+--                   JOURNAL is empty, and like JOURNAL independent of the gate
 --
 -- Ids are strings throughout. Times are Unix milliseconds and quantities are small integers: both are exact as doubles.
 
@@ -38,7 +41,8 @@ end
 local function int(n) return string.format('%.0f', n) end
 
 -- Stored entries: stage|user|lines|reason|expires|ended|reserved|journal|trace. Stages: q queued, l landed, c created,
--- p paid, x closed, f failed. journal is the id of the entry's message in JOURNAL, empty once it was acked.
+-- p paid, x closed, f failed. journal is the id of the purchase's last entry in JOURNAL, which may be acked; empty if
+-- there was none.
 local ENTRY = '^(%a)|([^|]*)|([^|]*)|([^|]*)|([^|]*)|([^|]*)|([^|]*)|([^|]*)|([^|]*)$'
 
 local function parse(stored)
@@ -76,8 +80,7 @@ local function parse_lines(lines)
   p = { units = 0 }
   for sku, qty in string.gmatch(lines, '(%d+):(%d+)') do
     local n = tonumber(qty)
-    p[#p + 1] = { sku = sku, n = n, left = 's:' .. sku, held = 'h:' .. sku, sold = 'p:' .. sku, unlanded = 'u:' .. sku,
-      journaled = 'j:' .. sku }
+    p[#p + 1] = { sku = sku, n = n, left = 's:' .. sku, held = 'h:' .. sku, sold = 'p:' .. sku, unlanded = 'u:' .. sku }
     p.units = p.units + n
   end
   parsed_lines[lines] = p
@@ -111,10 +114,7 @@ local function count_entry(e, sign)
     else
       count(line.held, n)
       count('held', n)
-      if e.stage == 'q' then
-        count(line.unlanded, n)
-        if e.journal ~= '' then count(line.journaled, n) end
-      end
+      if e.stage == 'q' then count(line.unlanded, n) end
     end
   end
 end
@@ -342,9 +342,40 @@ local function every(step, first)
   return out
 end
 
--- journal_add journals a purchase and returns the id of its message.
-local function journal_add(sn, user, lines, reserved, trace)
-  return redis.call('XADD', JOURNAL, '*', 'r', sn .. '|' .. user .. '|' .. lines .. '|' .. reserved .. '|' .. trace)
+-- journal_length returns the number of purchases in the journal.
+local function journal_length()
+  local n = redis.call('XLEN', JOURNAL)
+  if n == 0 then return 0 end
+  return n + math.max(0, tonumber(redis.call('HGET', JOURNALED, 'joined') or 0) or 0)
+end
+
+local function journal_record(sn, user, lines, reserved, trace)
+  return sn .. '|' .. user .. '|' .. lines .. '|' .. reserved .. '|' .. trace
+end
+
+-- journal_add journals purchases with one entry, and returns its id. The caller counts them with count_journaled().
+local function journal_add(records) return redis.call('XADD', JOURNAL, '*', 'r', table.concat(records, '\n')) end
+
+-- add_units adds the units of a purchase to sums by SKU.
+local function add_units(sums, lines)
+  for _, line in ipairs(parse_lines(lines)) do sums[line.sku] = (sums[line.sku] or 0) + line.n end
+end
+
+-- count_journaled adds to the counters of the journal's content: units by SKU, with the given sign, and joined.
+local function count_journaled(units, sign, joined)
+  for sku, n in pairs(units) do redis.call('HINCRBY', JOURNALED, sku, int(sign * n)) end
+  if joined ~= 0 then redis.call('HINCRBY', JOURNALED, 'joined', int(sign * joined)) end
+end
+
+-- counters returns the length of two lists and then the lists: the units in the journal (alternating SKUs and units), and
+-- the gate hash (alternating fields and values).
+local function counters()
+  local journaled = redis.call('XLEN', JOURNAL) > 0 and redis.call('HGETALL', JOURNALED) or {}
+  local gate = redis.call('HGETALL', GATE)
+  local out = { int(#journaled), int(#gate) }
+  for _, v in ipairs(journaled) do out[#out + 1] = v end
+  for _, v in ipairs(gate) do out[#out + 1] = v end
+  return out
 end
 
 -- expire gives all keys a TTL of 24 h once the activity has ended and no units are held, and removes the TTL when that
@@ -378,14 +409,14 @@ local function trim(now, limit)
 end
 
 -- finish_unpaid ends a purchase that is not paid and whose buyer and lines are those given. It returns false for any
--- other entry, and for one that is still in the journal. It does the same as change(), but saves parsing the entry:
--- nearly all purchases that end are of this kind.
+-- other entry. It does the same as change(), but saves parsing the entry: nearly all purchases that end are of this
+-- kind.
 local function finish_unpaid(sn, stored, stage, user, lines, reason, now)
   local old = string.sub(stored, 1, 1)
   if old ~= 'q' and old ~= 'l' and old ~= 'c' then return false end
   local purchase = '|' .. user .. '|' .. lines .. '|'
   if string.sub(stored, 2, #purchase + 1) ~= purchase then return false end
-  local rest = string.match(stored, '^|%d*||(%d*||[^|]*)$', #purchase + 2) -- reserved, no journal, trace
+  local rest = string.match(stored, '^|%d*||(%d*|[^|]*|[^|]*)$', #purchase + 2) -- reserved, journal, trace
   if not rest then return false end
   touch(sn)
   for _, line in ipairs(parse_lines(lines)) do
@@ -402,32 +433,40 @@ local function finish_unpaid(sn, stored, stage, user, lines, reason, now)
   return true
 end
 
+-- finish_other ends any other purchase that may end, and notes the end of one that has no entry. It returns whether it
+-- changed something.
+local function finish_other(sn, stored, stage, user, lines, reason, now)
+  local old = stored and parse(stored) or nil
+  local new
+  if not old then
+    new = { stage = stage, user = user, lines = lines, reason = reason, expires = '', ended = now, reserved = '',
+      journal = '', trace = '' }
+  elseif holds(old) and (old.stage ~= 'p' or stage == 'x' and reason == 'refunded') then
+    new = copy(old)
+    new.stage = old.stage == 'c' and 'x' or stage
+    new.reason, new.ended, new.expires = reason, now, ''
+  else
+    return false
+  end
+  change(sn, old, new)
+  return true
+end
+
 -- finish implements release and drop. It ends the purchases in ARGV (order_sn, user, lines, reason of each) with the
 -- given stage. A paid entry ends only by a release with the reason refunded.
 local function finish(stage)
   run_at_full_memory()
   local now = now_ms()
+  local ms = int(now)
   local changed = 0
   read_entries(every(4, 1))
   read_buyers(every(4, 2))
   for i = 1, #ARGV, 4 do
-    local sn, user, lines, reason = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
+    local sn, user, lines, reason = unpack(ARGV, i, i + 3)
     local stored = stored_entry(sn)
-    if stored and finish_unpaid(sn, stored, stage, user, lines, reason, int(now)) then
+    if stored and finish_unpaid(sn, stored, stage, user, lines, reason, ms) or
+      finish_other(sn, stored, stage, user, lines, reason, ms) then
       changed = changed + 1
-    else
-      local old = stored and parse(stored) or nil
-      if not old then
-        change(sn, nil, { stage = stage, user = user, lines = lines, reason = reason, expires = '', ended = int(now),
-          reserved = '', journal = '', trace = '' })
-        changed = changed + 1
-      elseif holds(old) and (old.stage ~= 'p' or stage == 'x' and reason == 'refunded') then
-        local new = copy(old)
-        new.stage = old.stage == 'c' and 'x' or stage
-        new.reason, new.ended, new.expires, new.journal = reason, int(now), '', ''
-        change(sn, old, new)
-        changed = changed + 1
-      end
     end
   end
   trim(now, 8)

@@ -7,10 +7,11 @@
 -- its buyer reads as queued as before, and one that is created or paid stays so.
 -- cost    O(purchases)
 if redis.call('EXISTS', GATE) == 0 then return 'no_gate' end
-local room = tonumber(ARGV[1]) - redis.call('XLEN', JOURNAL)
+local length = journal_length()
+local room = tonumber(ARGV[1]) - length
 local any = ARGV[2] == 'any'
 local now = now_ms()
-local journaled = 0
+local journaled, units = 0, {}
 read_entries(every(1, 3))
 for i = 3, #ARGV do
   if room <= 0 then break end
@@ -21,7 +22,8 @@ for i = 3, #ARGV do
   if wanted and (old.journal == '' or #redis.call('XRANGE', JOURNAL, old.journal, old.journal) == 0) then
     if journaled == 0 then run_at_full_memory() end
     local new = copy(old)
-    new.journal = journal_add(sn, old.user, old.lines, old.reserved, old.trace)
+    new.journal = journal_add({ journal_record(sn, old.user, old.lines, old.reserved, old.trace) })
+    add_units(units, old.lines)
     if old.stage == 'l' then new.stage = 'q' end
     change(sn, old, new)
     if new.stage == 'q' then redis.call('ZADD', UNLANDED, int(now), sn) end
@@ -30,4 +32,6 @@ for i = 3, #ARGV do
   end
 end
 flush()
+if length == 0 then redis.call('DEL', JOURNALED) end -- the counters of a journal that was lost
+count_journaled(units, 1, 0)
 return journaled

@@ -15,7 +15,7 @@ for i = 8, 6 + 2 * skus, 2 do
   local has = redis.call('HMGET', GATE, 'h:' .. sku, 'p:' .. sku)
   local held, sold = tonumber(has[1] or 0) or 0, tonumber(has[2] or 0) or 0
   redis.call('HSET', GATE, 't:' .. sku, total, 's:' .. sku, int(tonumber(total) - held - sold))
-  for _, field in ipairs({ 'h:', 'p:', 'u:', 'j:' }) do redis.call('HSETNX', GATE, field .. sku, '0') end
+  for _, field in ipairs({ 'h:', 'p:', 'u:' }) do redis.call('HSETNX', GATE, field .. sku, '0') end
 end
 redis.call('UNLINK', ADJUSTED)
 for i = 8 + 2 * skus, #ARGV do redis.call('HSET', ADJUSTED, ARGV[i], 'm') end

@@ -26,7 +26,6 @@ for i = 2, #ARGV, 7 do
       local new = old and copy(old) or { reserved = '', journal = '', trace = '' }
       new.stage, new.user, new.lines, new.reason, new.expires = stage, user, lines, reason, expires
       new.ended = RANK[stage] == 5 and int(now) or ''
-      if stage ~= 'q' or (old and old.stage ~= 'q') then new.journal = '' end
       change(sn, old, new)
     end
     if stage == 'q' then redis.call('ZADD', UNLANDED, int(now), sn) else redis.call('ZREM', UNLANDED, sn) end

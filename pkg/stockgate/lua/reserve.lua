@@ -1,25 +1,27 @@
 -- reserve: decides a group of purchases, each by itself and in their order; journals the accepted ones and takes their
 -- units.
 -- KEYS    as in prelude.lua
--- ARGV    length from which the journal is full; then for each purchase: order_sn, user, lines, trace
+-- ARGV    number of purchases from which the journal is full; format: 1 journals each purchase with an entry of its own,
+--         2 all of them with one; then for each purchase: order_sn, user, lines, trace
 -- returns 'no_gate', or for each purchase one string 'outcome;payload':
 --         known;entry  conflict  paused  ended  not_started;starts  limit_reached;order_sns  unknown_sku
 --         sold_out;ms until which unpaid units may return, or ''  journal_full  accepted;ms of the reservation
 --         importing: the gate takes no new purchases until its epoch is renewed
--- cost    O(purchases): at most one XADD per purchase; everything else once per group
+-- cost    O(purchases): in format 1 an XADD per purchase; everything else once per group
 local gate = redis.call('HMGET', GATE, 'state', 'starts', 'ends', 'limit', 'importing')
 if not gate[1] then return 'no_gate' end
 local state, starts, ends, limit = gate[1], tonumber(gate[2]), tonumber(gate[3]), tonumber(gate[4])
 local now = now_ms()
 local reserved = int(now)
-local room = tonumber(ARGV[1]) - redis.call('XLEN', JOURNAL)
+local journaled = journal_length()
+local room = tonumber(ARGV[1]) - journaled
 
 -- The group's changes are written at the end. Entries and buyers of the whole group are read with one command each.
 local accepted = {}  -- order_sn, user, lines, trace of each
 local taken = {}     -- parsed line -> units
 local left = {}      -- SKU -> units left, false when unknown
-read_entries(every(4, 2))
-read_buyers(every(4, 3))
+read_entries(every(4, 3))
+read_buyers(every(4, 4))
 
 local function left_of(sku)
   if left[sku] == nil then
@@ -82,7 +84,7 @@ local function decide(sn, user, lines, trace)
 end
 
 local verdicts = {}
-for i = 2, #ARGV, 4 do
+for i = 3, #ARGV, 4 do
   verdicts[#verdicts + 1] = decide(ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3])
 end
 if #accepted == 0 then return verdicts end
@@ -90,23 +92,30 @@ if #accepted == 0 then return verdicts end
 -- The journal is written first, because Lua has no rollback, and because Redis refuses the first write at full memory.
 -- If the script fails after that, the ledger commits the reservation and settles it here. Units that are taken but not
 -- journaled would be held for no purchase.
-local unlanded = {}
-for _, a in ipairs(accepted) do
+local unlanded, records, units = {}, {}, {}
+for i, a in ipairs(accepted) do
   local sn, user, lines, trace = unpack(a)
-  local journal = journal_add(sn, user, lines, reserved, trace)
+  records[i] = journal_record(sn, user, lines, reserved, trace)
+  add_units(units, lines)
+end
+local one = ARGV[2] == '2' and journal_add(records)
+for i, a in ipairs(accepted) do
+  local sn, user, lines, trace = unpack(a)
+  local journal = one or journal_add({ records[i] })
   touch(sn)
   store_entry(sn, 'q|' .. user .. '|' .. lines .. '||||' .. reserved .. '|' .. journal .. '|' .. trace)
   unlanded[#unlanded + 1] = reserved
   unlanded[#unlanded + 1] = sn
 end
+if journaled == 0 then redis.call('DEL', JOURNALED) end -- the counters of a journal that was lost
+count_journaled(units, 1, one and #accepted - 1 or 0)
 
--- The sums that count_entry() would add for journaled entries of stage q.
+-- The sums that count_entry() would add for entries of stage q.
 for line, n in pairs(taken) do
   count(line.left, -n)
   count(line.held, n)
   count('held', n)
   count(line.unlanded, n)
-  count(line.journaled, n)
 end
 flush()
 redis.call('ZADD', UNLANDED, unpack(unlanded))

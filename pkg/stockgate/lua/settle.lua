@@ -8,14 +8,14 @@ if redis.call('EXISTS', GATE) == 0 then return 'no_gate' end
 run_at_full_memory()
 
 -- raise raises the entry of a purchase whose buyer and lines are those given. It returns false for an entry that is as
--- far or further, has a deadline, or is still in the journal. It does the same as change(), but saves parsing the
--- entry: nearly all settlements are of this kind.
+-- far or further, or has a deadline. It does the same as change(), but saves parsing the entry: nearly all settlements
+-- are of this kind.
 local function raise(sn, stored, user, lines, stage, expires)
   local old = string.sub(stored, 1, 1)
   if (RANK[old] or 5) >= RANK[stage] then return false end
   local purchase = '|' .. user .. '|' .. lines .. '||'
   if string.sub(stored, 2, #purchase + 1) ~= purchase then return false end
-  local rest = string.match(stored, '^||(%d*||[^|]*)$', #purchase + 2) -- reserved, no journal, trace
+  local rest = string.match(stored, '^||(%d*|[^|]*|[^|]*)$', #purchase + 2) -- reserved, journal, trace
   if not rest then return false end
   touch(sn)
   for _, line in ipairs(parse_lines(lines)) do
@@ -48,7 +48,6 @@ local function correct(sn, stored, user, lines, stage, expires)
     else
       new.expires = ''
     end
-    if new.stage ~= 'q' then new.journal = '' end
   end
   if not new or format(new) == stored then return false end
   change(sn, old, new)

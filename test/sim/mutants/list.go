@@ -44,8 +44,8 @@ var mutants = []mutant{
 	{
 		name: "finish changes a terminal entry", file: luaDir + "prelude.lua",
 		old: "elseif holds(old) and (old.stage ~= 'p' or stage == 'x' and reason == 'refunded') then\n" +
-			"        local new = copy(old)\n        new.stage = old.stage == 'c' and 'x' or stage",
-		now: "else\n        local new = copy(old)\n        new.stage = stage",
+			"    new = copy(old)\n    new.stage = old.stage == 'c' and 'x' or stage",
+		now: "elseif true then\n    new = copy(old)\n    new.stage = stage",
 	},
 	{
 		name: "settle raises a terminal entry", file: luaDir + "settle.lua",
@@ -55,8 +55,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "a terminal entry releases its units again", file: luaDir + "prelude.lua",
-		old: "elseif holds(old) and (old.stage ~= 'p' or stage == 'x' and reason == 'refunded') then\n        local new",
-		now: "elseif old.stage ~= 'p' then\n        if ended(old) then old.stage = 'l' end\n        local new",
+		old: "elseif holds(old) and (old.stage ~= 'p' or stage == 'x' and reason == 'refunded') then\n    new",
+		now: "elseif old.stage ~= 'p' then\n    if ended(old) then old.stage = 'l' end\n    new",
 	},
 	{
 		name: "adjustments not once by id", file: luaDir + "adjust.lua",
@@ -189,7 +189,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "ack waits for memory", file: luaDir + "ack.lua",
-		old: "  run_at_full_memory()\n  read_entries", now: "  read_entries",
+		old: "redis.pcall('XACK'", now: "redis.call('HINCRBY', JOURNALED, 'joined', '0')\nredis.pcall('XACK'",
 	},
 	// Leases of worker ids.
 	{

@@ -19,7 +19,7 @@ func revision(m stockgate.Revision) core.GateRevision {
 
 func entryOf(s stockgate.StoredEntry) reconcile.Entry {
 	r := reconcile.Entry{
-		OrderSN: s.OrderSN, UserID: s.UserID, Lines: s.Lines, ExpiresAt: s.ExpiresAt, Journaled: s.Journaled,
+		OrderSN: s.OrderSN, UserID: s.UserID, Lines: s.Lines, ExpiresAt: s.ExpiresAt,
 		IndexMismatch: s.IndexMismatch, Stored: s.Stored,
 	}
 	switch {
@@ -120,7 +120,6 @@ func (g *Gate) Correct(
 	for i, c := range list {
 		items[i] = stockgate.Correction{
 			SKUID: c.SKUID, Left: c.Left, Held: c.Held, Sold: c.Sold, Total: c.Total, Unlanded: c.Unlanded,
-			Journal: c.Journaled,
 		}
 	}
 	return translate(g.gate.Correct(ctx, r, stockgate.Revision{Build: read.Build, Corrections: read.Corrections}, held,

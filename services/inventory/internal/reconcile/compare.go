@@ -45,8 +45,8 @@ type comparison struct {
 	unexplained  int // mismatches that are never ordinary, or that changed just now
 }
 
-// sums are units of one SKU, summed over the entries or rows that hold some. Unlanded and Journaled are parts of Held.
-type sums struct{ Held, Sold, Unlanded, Journaled int64 }
+// sums are units of one SKU, summed over the entries or rows that hold some. Unlanded is a part of Held.
+type sums struct{ Held, Sold, Unlanded int64 }
 
 // sumsOf returns the sums of a SKU, which it adds if they are missing.
 func sumsOf(m map[string]*sums, sku string) *sums {
@@ -84,12 +84,11 @@ func (m mismatch) moved(g *Entry, row *core.Reservation) bool {
 
 // entryDigest is what is kept of an entry until the ledger's rows are read: 32 bytes, so a million entries need 32 MB.
 type entryDigest struct {
-	sn        int64
-	content   uint64 // of stage, buyer and lines
-	stored    uint64
-	lines     int32 // index in lineSets.sets
-	stage     int8  // of stageRank; 0 for an entry that cannot be read
-	journaled bool
+	sn      int64
+	content uint64 // of stage, buyer and lines
+	stored  uint64
+	lines   int32 // index in lineSets.sets
+	stage   int8  // of stageRank; 0 for an entry that cannot be read
 }
 
 func (d entryDigest) ended() bool { return d.stage == endedRank }
@@ -242,7 +241,7 @@ func (c *comparison) keep(entries []entryDigest, lines *lineSets, e *Entry) []en
 	return append(entries, entryDigest{
 		sn: sn, content: contentDigest(e.Stage, e.UserID, e.Lines, e.ExpiresAt), stored: digest(e.Stored),
 		lines: lines.index(e.Lines),
-		stage: int8(stageRank[e.Stage]), journaled: e.Journaled,
+		stage: int8(stageRank[e.Stage]),
 	})
 }
 
@@ -270,9 +269,6 @@ func (c *comparison) addEntry(d entryDigest, lines *lineSets) {
 		s.Held += line.Qty
 		if queued {
 			s.Unlanded += line.Qty
-			if d.journaled {
-				s.Journaled += line.Qty
-			}
 		}
 	}
 	if queued && len(c.unlanded) <= maxUnlanded {

@@ -49,7 +49,7 @@ func (c *comparison) counterErrors() counterErrors {
 		lack := Correction{
 			SKUID: sku, Left: total - want.Held - want.Sold - has.Left, Total: total - has.Total,
 			Held: want.Held - has.Held, Sold: want.Sold - has.Sold,
-			Unlanded: want.Unlanded - has.Journal - has.InFlight, Journaled: want.Journaled - has.Journal,
+			Unlanded: want.Unlanded - has.Journal - has.InFlight,
 		}
 		if lack != (Correction{SKUID: sku}) {
 			f.lacks[sku] = lack

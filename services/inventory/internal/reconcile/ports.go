@@ -141,7 +141,6 @@ type Entry struct {
 	Lines           []contract.Line
 	Stage           Stage
 	ExpiresAt       time.Time // of created
-	Journaled       bool      // queued, and its journal entry is not acknowledged
 	IndexMismatch   bool      // the record of its buyer or an index does not match it
 	Stored          string    // the entry as it is stored
 }
@@ -157,8 +156,8 @@ type EntryRepair struct {
 	ExpiresAt     time.Time
 }
 
-// Correction is what the counters of a SKU lack, in units. Unlanded and Journaled are parts of Held.
+// Correction is what the counters of a SKU lack, in units. Unlanded is a part of Held.
 type Correction struct {
-	SKUID                                        string
-	Left, Held, Sold, Total, Unlanded, Journaled int64
+	SKUID                             string
+	Left, Held, Sold, Total, Unlanded int64
 }

@@ -10,18 +10,18 @@ import (
 type Journal interface {
 	// Refs returns all gates, those of ended activities too.
 	Refs(ctx context.Context) ([]contract.GateRef, error)
-	// Read returns up to limit entries for this consumer: new ones first, then those that a dead consumer did not
-	// acknowledge.
-	Read(ctx context.Context, ref contract.GateRef, consumer string, limit int) ([]Entry, error)
-	// Ack removes entries.
+	// Read returns about limit reservations for this consumer: first those that a dead consumer did not acknowledge, then
+	// new ones. more reports that others wait, which did not fit.
+	Read(ctx context.Context, ref contract.GateRef, consumer string, limit int) (entries []Entry, more bool, err error)
+	// Ack removes reservations. Those with the same id are removed together.
 	Ack(ctx context.Context, ref contract.GateRef, ids []string) error
-	// Len returns the number of entries that are not removed yet. It is 0 for a gate that does not exist.
+	// Len returns the number of reservations that are not removed yet. It is 0 for a gate that does not exist.
 	Len(ctx context.Context, ref contract.GateRef) (int64, error)
 }
 
 // Entry is one reservation in the journal.
 type Entry struct {
-	ID  string
-	Err error // set if the entry cannot be read; Reservation is empty then
+	ID  string // shared by reservations that were journaled together; Read returns these together
+	Err error  // set if the entry cannot be read; Reservation is empty then
 	contract.Reservation
 }

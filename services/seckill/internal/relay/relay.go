@@ -60,7 +60,7 @@ type Relay struct {
 
 	unreadable metric.Int64Counter
 
-	maxYieldLength int64 // entries of a journal above which the relay does not yield to buyers
+	maxYieldLength int64 // reservations in a journal above which the relay does not yield to buyers
 
 	mu      sync.Mutex
 	loops   map[contract.GateRef]*loop
@@ -78,7 +78,7 @@ type loop struct {
 }
 
 // New returns a relay; Run starts it. consumer names this process among the relays of the installation. journalMax is
-// the number of entries that a journal may hold.
+// the number of reservations that a journal may hold.
 func New(
 	journal Journal, publisher bus.Publisher, tel *telemetry.Telemetry, consumer string, journalMax int64,
 ) (*Relay, error) {
@@ -204,9 +204,10 @@ func (r *Relay) measure(ctx context.Context, stops map[contract.GateRef]context.
 	r.length.Record(sum, err)
 }
 
-// batch holds the entries that were read and are not acknowledged yet.
+// batch holds the reservations that were read and are not acknowledged yet.
 type batch struct {
 	entries   []Entry
+	more      bool // the journal held others, so the batch is full
 	published bool
 }
 
@@ -218,7 +219,7 @@ func (r *Relay) run(ctx context.Context, l *loop) {
 	var pending batch
 	poll, batchPause, failed := minPoll, minBatchPause, 0
 	for ctx.Err() == nil {
-		n, took, err := r.step(ctx, l.ref, &pending)
+		done, took, err := r.step(ctx, l.ref, &pending)
 		if err != nil {
 			if ctx.Err() != nil {
 				break
@@ -236,10 +237,10 @@ func (r *Relay) run(ctx context.Context, l *loop) {
 			retry.Reset()
 		}
 		switch {
-		case n == contract.MaxItems:
+		case done.more:
 			poll = minPoll
-			wait(ctx, r.yieldToBuyers(ctx, l, n, took), nil)
-		case n > 0:
+			wait(ctx, r.yieldToBuyers(ctx, l, len(done.entries), took), nil)
+		case len(done.entries) > 0:
 			poll = minPoll
 			wait(ctx, batchPause, nil)
 			batchPause = min(2*batchPause, maxBatchPause)
@@ -285,62 +286,61 @@ func (r *Relay) drain(ctx context.Context, ref contract.GateRef, pending batch) 
 	defer stop()
 	for hard.Err() == nil {
 		read := len(pending.entries) == 0 // in this step; only then a batch that is not full means an empty journal
-		n, _, err := r.step(hard, ref, &pending)
-		if err != nil || read && n < contract.MaxItems {
+		done, _, err := r.step(hard, ref, &pending)
+		if err != nil || read && !done.more {
 			return
 		}
 	}
 }
 
 // step waits for a slot, then reads a batch (unless one is pending), publishes and acknowledges it. It returns the
-// number of entries and the time since it got the slot. After an error the batch stays pending for the next step. Its
-// calls have time-outs of their own, so that the end of the process does not cancel one halfway.
+// batch and the time since it got the slot. After an error the batch stays pending for the next step. Its calls have
+// time-outs of their own, so that the end of the process does not cancel one halfway.
 func (r *Relay) step(
 	ctx context.Context, ref contract.GateRef, pending *batch,
-) (n int, took time.Duration, err error) {
+) (done batch, took time.Duration, err error) {
 	select {
 	case r.slots <- struct{}{}:
 		defer func() { <-r.slots }()
 	case <-ctx.Done():
-		return 0, 0, ctx.Err()
+		return batch{}, 0, ctx.Err()
 	}
 	began := time.Now()
-	n, err = r.publishBatch(ctx, ref, pending)
-	return n, time.Since(began), err
+	done, err = r.publishBatch(ctx, ref, pending)
+	return done, time.Since(began), err
 }
 
-func (r *Relay) publishBatch(ctx context.Context, ref contract.GateRef, pending *batch) (int, error) {
+func (r *Relay) publishBatch(ctx context.Context, ref contract.GateRef, pending *batch) (done batch, err error) {
 	if len(pending.entries) == 0 {
 		call, cancel := detached(ctx, callTimeout)
-		entries, err := r.journal.Read(call, ref, r.consumer, contract.MaxItems)
+		entries, more, err := r.journal.Read(call, ref, r.consumer, contract.MaxItems)
 		cancel()
 		if err != nil {
-			return 0, fmt.Errorf("read journal: %w", err)
+			return batch{}, fmt.Errorf("read journal: %w", err)
 		}
-		*pending = batch{entries: entries}
+		*pending = batch{entries: entries, more: more}
 		r.reportUnreadable(ctx, entries)
 	}
-	n := len(pending.entries)
-	if n == 0 {
-		return 0, nil
+	if len(pending.entries) == 0 {
+		return batch{}, nil
 	}
 	if !pending.published {
 		if err := r.publish(ctx, pending.entries); err != nil {
-			return 0, err
+			return batch{}, err
 		}
 		pending.published = true
 	}
-	ids := make([]string, n)
+	ids := make([]string, len(pending.entries))
 	for i, e := range pending.entries {
 		ids[i] = e.ID
 	}
 	call, cancel := detached(ctx, callTimeout)
 	defer cancel()
 	if err := r.journal.Ack(call, ref, ids); err != nil {
-		return 0, fmt.Errorf("acknowledge journal: %w", err)
+		return batch{}, fmt.Errorf("acknowledge journal: %w", err)
 	}
-	*pending = batch{}
-	return n, nil
+	done, *pending = *pending, batch{}
+	return done, nil
 }
 
 // reportUnreadable logs and counts entries that cannot be read. They are acknowledged with the others of their batch,
@@ -364,7 +364,7 @@ func (r *Relay) publish(ctx context.Context, entries []Entry) error {
 	if len(list) == 0 {
 		return nil
 	}
-	// A batch of the longest lines needs two messages. If one of them fails, both are published again; consumers are
+	// A batch of the longest lines needs several messages. If one of them fails, both are published again; consumers are
 	// idempotent by order_sn.
 	err := items.Publish(context.WithoutCancel(ctx), r.bus, r.tel, contract.TopicReservations, time.Time{}, list)
 	if err != nil {
