@@ -95,6 +95,7 @@ type sale struct {
 	instances    int
 	abandonAfter time.Duration
 	journalMax   int
+	formats      [2]int                   // GATE_FORMAT of each instance of seckill
 	losses       []time.Duration          // of the gate, after the start of the sale
 	failover     time.Duration            // time of a failover to a replica without the last writes; 0 for none
 	behind       time.Duration            // length of time that the replica is cut off before
@@ -136,6 +137,10 @@ func drawSale(seed uint64) sale {
 		skus: 1 + r.IntN(2), limit: int64(1 + r.IntN(3)), price: int64(100 + r.IntN(900)), buyers: 4 + r.IntN(9),
 		window: time.Duration(3+r.IntN(8)) * time.Second, payWithin: time.Duration(2+r.IntN(6)) * time.Second,
 		instances: 1, abandonAfter: 24 * time.Hour, journalMax: 1000,
+	}
+	formats := rng(seed, "formats")
+	for i := range s.formats {
+		s.formats[i] = 1 + formats.IntN(2)
 	}
 	for range s.skus {
 		s.stock = append(s.stock, int64(1+r.IntN(8)))
