@@ -227,7 +227,7 @@ func TestPurchasesOfACallShareAJournalEntry(t *testing.T) {
 			require.NoError(t, entry.Err)
 			require.Equal(t, strconv.Itoa(1+i), entry.OrderSN)
 		}
-		require.Len(t, e.read("a", 1), 0)
+		require.Empty(t, e.read("a", 1))
 		e.ack(first...)
 		e.ack(first[:1]...) // a second ack counts nothing
 		require.EqualValues(t, 102, e.journalLen())
