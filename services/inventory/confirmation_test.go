@@ -20,11 +20,14 @@ func TestAMasterReplacedAfterALongOutageAndARestartIsSynced(t *testing.T) {
 		a := w.sale(1, 10)
 		r := w.buy(a, "u1")
 		w.land(r)
-		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
+		for range 3 { // a master is confirmed once it is held for the window
+			require.NoError(w.t, w.gates.EnsureGates(w.ctx))
+			w.shift += w.parts.Timing.ResettleWindow + time.Second
+		}
 		w.loses(func() error {
 			return w.consumer.OrderEvents(w.ctx, message(w.t, contract.TopicOrderEvents, event(r, contract.OrderPaid)))
 		})
-		w.shift = 30 * time.Minute
+		w.shift += 30 * time.Minute
 		m.id = "second"
 		w.restart()
 		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
