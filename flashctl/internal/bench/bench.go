@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"flashsale.internal/flashctl/client"
@@ -17,17 +18,10 @@ import (
 	"flashsale.internal/pkg/sqldb"
 )
 
-// Config holds the addresses of the system and the size of the measurements.
+// Config holds the system and the size of the measurements.
 type Config struct {
-	Origins      client.Origins
-	Seckill      string // host:port
-	Edge         string // host:port; "" means none
-	Redis        string // host:port of the gates
-	OrderAdmin   string // http://host:port
-	OrderDSN     string
-	InventoryDB  string // DSN
+	System
 	OrderInserts string // program that inserts orders with the order service's store, and does nothing else
-	RunDir       string // folder with the pid files of dependencies and services
 	Secret       string // signs buyers' tokens
 
 	Connections int           // of the load generator
@@ -39,11 +33,34 @@ type Config struct {
 	Phase       Phase         // sections of one phase run
 	Only        string        // name of the only section that runs; "" means those of the phase that are not long
 	Scale       float64       // factor of durations and counts of the sections as installed; 0 means 1
+	Turns       int           // repetitions of each section; 0 means 1
+	Before      *System       // is measured in turns with the system; nil means none
 	Log         io.Writer     // gets the progress
 }
 
+// System holds the addresses of a system.
+type System struct {
+	Origins     client.Origins
+	Edge        string // host:port; "" means none
+	Redis       string // host:port of the gates
+	OrderAdmin  string // http://host:port
+	OrderDSN    string
+	InventoryDB string // DSN
+	RunDir      string // folder with the pid files of dependencies and services
+}
+
+// before returns the same measurements of the system of Before.
+func (c Config) before() Config {
+	c.System, c.Before = *c.Before, nil
+	return c
+}
+
+// seckill returns the address of seckill as host:port.
+func (s *System) seckill() string { return strings.TrimPrefix(s.Origins.Seckill, "http://") }
+
 type bench struct {
 	cfg         Config
+	label       string // of the system, before each line of the progress
 	began       time.Time
 	http        *http.Client
 	client      *client.Client
@@ -68,31 +85,66 @@ var ErrWrong = errors.New("something was lost or sold twice")
 // Run measures everything and ends its sales. After an error, too, the report is complete if its Took is set: the books
 // are wrong (ErrWrong), or a sale could not be ended.
 func Run(ctx context.Context, cfg Config) (Report, error) {
-	b := &bench{cfg: cfg, began: time.Now(), http: &http.Client{Timeout: 10 * time.Second}}
-	stop, err := b.start(ctx)
-	if err != nil {
-		return Report{}, err
+	turns := []*bench{newBench(cfg, "")}
+	if cfg.Before != nil {
+		turns = append(turns, newBench(cfg.before(), "before: "))
 	}
-	defer stop()
-	err = b.measureAll(ctx)
-	return b.report, errors.Join(err, b.endSales(ctx))
+	for _, b := range turns {
+		stop, err := b.start(ctx)
+		if err != nil {
+			return Report{}, fmt.Errorf("%sstart: %w", b.label, err)
+		}
+		defer stop()
+	}
+	errs := []error{measureAll(ctx, turns)}
+	for _, b := range turns {
+		errs = append(errs, b.endSales(ctx))
+	}
+	report := &turns[0].report
+	if cfg.Before != nil {
+		report.Before = &turns[1].report
+	}
+	return *report, errors.Join(errs...)
 }
 
-// measureAll fills the report.
-func (b *bench) measureAll(ctx context.Context) (err error) {
-	selected, err := selectSections(b.cfg.Phase, b.cfg.Only)
+func newBench(cfg Config, label string) *bench {
+	return &bench{cfg: cfg, label: label, began: time.Now(), http: &http.Client{Timeout: 10 * time.Second}}
+}
+
+// measureAll runs the selected sections on each system in turns and fills the reports.
+func measureAll(ctx context.Context, turns []*bench) error {
+	cfg := turns[0].cfg
+	selected, err := selectSections(cfg.Phase, cfg.Only)
 	if err != nil {
 		return err
 	}
-	if err := b.warmUp(ctx); err != nil {
-		return fmt.Errorf("warm-up: %w", err)
-	}
-	for _, s := range selected {
-		b.logf("section %s", s.name)
-		if err := s.run(b, ctx); err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
+	for _, b := range turns {
+		if err := b.warmUp(ctx); err != nil {
+			return fmt.Errorf("%swarm-up: %w", b.label, err)
 		}
 	}
+	for _, s := range selected {
+		for round := range max(cfg.Turns, 1) {
+			for i := range turns {
+				b := turns[(i+round)%len(turns)] // each system is the first one in every other round
+				b.logf("section %s", s.name)
+				if err := s.run(b, ctx); err != nil {
+					return fmt.Errorf("%s%s: %w", b.label, s.name, err)
+				}
+			}
+		}
+	}
+	var wrong []error
+	for _, b := range turns {
+		if err := b.finish(ctx); err != nil {
+			wrong = append(wrong, fmt.Errorf("%s%w", b.label, err))
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// finish checks the books and completes the report.
+func (b *bench) finish(ctx context.Context) (err error) {
 	b.logf("checking the books")
 	if b.report.Books, err = b.checkBooks(ctx); err != nil {
 		return err
@@ -120,7 +172,7 @@ func (b *bench) endSales(ctx context.Context) error {
 }
 
 func (b *bench) logf(format string, args ...any) {
-	fmt.Fprintf(b.cfg.Log, "%6.1f s  %s\n", time.Since(b.began).Seconds(), fmt.Sprintf(format, args...))
+	fmt.Fprintf(b.cfg.Log, "%6.1f s  %s%s\n", time.Since(b.began).Seconds(), b.label, fmt.Sprintf(format, args...))
 }
 
 // start opens the connections and starts the bare handler. stop releases them.

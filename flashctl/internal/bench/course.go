@@ -153,7 +153,7 @@ func entryAge(reply *bufio.Reader, now time.Time) (time.Duration, error) {
 func (b *bench) sustained(ctx context.Context) error {
 	within := b.scaled(180 * time.Second)
 	return b.window(ctx, saleWindow{
-		name: "path fetched before, sustained", bare: 2, every: within / 18,
+		name: "path fetched before, sustained", bare: 2, every: within / 18, buyers: expectedSustained,
 		traffic: traffic{conns: 256, within: within},
 	})
 }

@@ -49,15 +49,15 @@ func (b *bench) hour(ctx context.Context) error {
 	}
 	target := "/v1/activities/" + s.id + "/paths"
 	arrivals := load.Arrivals{
-		Addr: b.cfg.Seckill, Conns: hourConnections, Users: h.Users, For: h.For,
+		Addr: b.cfg.seckill(), Conns: hourConnections, Users: h.Users, For: h.For,
 		Early: 0.5, EarlyFor: h.For / 12, Slot: h.Slot,
 		Path: func(user int, buf []byte) []byte {
-			return request(buf, "POST", target, b.cfg.Seckill, by(user).token, "{}")
+			return request(buf, "POST", target, b.cfg.seckill(), by(user).token, "{}")
 		},
 		Purchase: func(user int, path, buf []byte) []byte {
 			buyer := by(user)
 			buyer.path = member(path, "path")
-			return s.purchase(buf, b.cfg.Seckill, &buyer)
+			return s.purchase(buf, b.cfg.seckill(), &buyer)
 		},
 		Accepted: func(_ int, path []byte) { s.accept(member(path, "order_sn")) },
 		Begin: func(slot int) {

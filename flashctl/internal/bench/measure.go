@@ -33,7 +33,7 @@ func (b *bench) sampleBare(ctx context.Context, conns int) (Sample, error) {
 	return b.measure(ctx, "bare handler", load.Batch{
 		Addr: b.bareAddr, Conns: conns, For: sampleTime,
 		Request: func(i int, buf []byte) []byte {
-			return target.purchase(buf, b.cfg.Seckill, &b.bareBuyers[i%len(b.bareBuyers)])
+			return target.purchase(buf, b.cfg.seckill(), &b.bareBuyers[i%len(b.bareBuyers)])
 		},
 	})
 }
@@ -86,7 +86,7 @@ func (b *bench) alternate(
 	}
 	for range max(1, int(time.Duration(b.cfg.Rounds)*b.cfg.Slice/sampleTime)) {
 		sample, err := b.measure(ctx, what, load.Batch{
-			Addr: b.cfg.Seckill, Conns: b.cfg.Connections, For: sampleTime, Request: request,
+			Addr: b.cfg.seckill(), Conns: b.cfg.Connections, For: sampleTime, Request: request,
 		})
 		if err == nil {
 			err = sample.only(status)

@@ -104,7 +104,7 @@ func (b *bench) refused(ctx context.Context) error {
 	if _, err := b.landed(ctx); err != nil {
 		return err
 	}
-	request := func(i int, buf []byte) []byte { return s.purchase(buf, b.cfg.Seckill, &losers[i%len(losers)]) }
+	request := func(i int, buf []byte) []byte { return s.purchase(buf, b.cfg.seckill(), &losers[i%len(losers)]) }
 	return b.alternate(ctx, "refused as sold out", &b.report.Refused, http.StatusConflict, request)
 }
 
@@ -123,6 +123,6 @@ func (b *bench) polled(ctx context.Context) error {
 	return b.alternate(ctx, "result polled", &b.report.Polled, http.StatusOK, func(i int, buf []byte) []byte {
 		buyer := &buyers[i%len(buyers)]
 		target := "/v1/activities/" + s.id + "/reservations/" + buyer.orderSN
-		return request(buf, http.MethodGet, target, b.cfg.Seckill, buyer.token, "")
+		return request(buf, http.MethodGet, target, b.cfg.seckill(), buyer.token, "")
 	})
 }

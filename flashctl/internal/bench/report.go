@@ -35,6 +35,7 @@ type Report struct {
 	Closings    []Closing         `json:"closings"`
 	Payments    []Payments        `json:"payments"`
 	Hour        *Hour             `json:"hour,omitempty"`
+	Before      *Report           `json:"before,omitempty"` // of the system that was measured in turns
 	Memory      map[string]Memory `json:"memory"`
 	Books       Books             `json:"books"`
 }
@@ -193,7 +194,7 @@ func (r *Report) Markdown(w io.Writer) {
 		p("Durations and counts times %g: the figures do not compare with those of a whole run.", r.Scale)
 	}
 	p("")
-	r.windows(p, nil)
+	r.windows(p, r.Before)
 	r.courses(p)
 	r.hour(p)
 	r.requests(p)
@@ -203,6 +204,12 @@ func (r *Report) Markdown(w io.Writer) {
 	r.costs(p)
 	r.memory(p)
 	r.books(p)
+	if r.Before != nil {
+		p("")
+		p("The system of before, in turns with the one above:")
+		p("")
+		r.Before.Markdown(w)
+	}
 }
 
 var phaseTitles = map[Phase]string{Installed: "As installed", Priorities: "With priorities"}

@@ -42,7 +42,7 @@ type traffic struct {
 
 func (b *bench) batch(t traffic, n int) load.Batch {
 	return load.Batch{
-		Addr: cmp.Or(t.addr, b.cfg.Seckill), Conns: cmp.Or(t.conns, b.cfg.Connections), N: n, Rate: t.rate, For: t.within,
+		Addr: cmp.Or(t.addr, b.cfg.seckill()), Conns: cmp.Or(t.conns, b.cfg.Connections), N: n, Rate: t.rate, For: t.within,
 	}
 }
 
@@ -112,7 +112,7 @@ func (b *bench) fetchPaths(ctx context.Context, s *sale, buyers []buyer) (load.B
 func (b *bench) pathRequest(s *sale, buyers []buyer) func(i int, buf []byte) []byte {
 	target := "/v1/activities/" + s.id + "/paths"
 	return func(i int, buf []byte) []byte {
-		return request(buf, "POST", target, b.cfg.Seckill, buyers[i].token, "{}")
+		return request(buf, "POST", target, b.cfg.seckill(), buyers[i].token, "{}")
 	}
 }
 
@@ -181,7 +181,7 @@ func member(body []byte, name string) string {
 func (b *bench) buy(ctx context.Context, s *sale, buyers []buyer, t traffic) (load.BatchResult, error) {
 	var wrong atomic.Value
 	batch := b.batch(t, len(buyers))
-	batch.Request = func(i int, buf []byte) []byte { return s.purchase(buf, b.cfg.Seckill, &buyers[i]) }
+	batch.Request = func(i int, buf []byte) []byte { return s.purchase(buf, b.cfg.seckill(), &buyers[i]) }
 	batch.Response = purchaseResponse(s, buyers, &wrong)
 	result, err := batch.Send(ctx)
 	return result, checked("purchase", result, &wrong, err)
@@ -196,7 +196,7 @@ func (b *bench) buyInline(ctx context.Context, s *sale, buyers []buyer, t traffi
 		if buyers[i].path == "" {
 			return buf // wrong has the response
 		}
-		return s.purchase(buf, b.cfg.Seckill, &buyers[i])
+		return s.purchase(buf, b.cfg.seckill(), &buyers[i])
 	}
 	batch.SecondResponse = purchaseResponse(s, buyers, &wrong)
 	result, err := batch.Send(ctx)

@@ -35,15 +35,17 @@ type saleWindow struct {
 	name   string
 	inline bool // each buyer fetches the path on the connection of the purchase; otherwise paths are fetched before
 	traffic
-	bare  int           // samples of the bare handler before and after; 0 means no comparison
-	every time.Duration // length of the intervals of Course; 0 means none
+	bare   int           // samples of the bare handler before and after; 0 means no comparison
+	every  time.Duration // length of the intervals of Course; 0 means none
+	buyers int           // purchases a second for which buyers are prepared; 0 means expectedInline or expectedFetched
 }
 
 // expectedRates are the purchases a second for which buyers are prepared: more than the system serves, because a window
 // ends early when its buyers are used up.
 const (
-	expectedInline  = 12_000
-	expectedFetched = 25_000
+	expectedInline    = 12_000
+	expectedFetched   = 25_000
+	expectedSustained = 16_000 // a longer window has a lower rate, and each buyer takes some 400 bytes
 )
 
 // scaled returns a duration of the sections as installed, times the scale of the run.
@@ -92,9 +94,13 @@ func (b *bench) throughEdge(ctx context.Context) error {
 
 // window prepares a sale and its buyers, measures it and waits until all of its purchases have landed.
 func (b *bench) window(ctx context.Context, of saleWindow) error {
-	expected := expectedFetched
-	if of.inline {
+	expected := of.buyers
+	switch {
+	case expected > 0:
+	case of.inline:
 		expected = expectedInline
+	default:
+		expected = expectedFetched
 	}
 	n := int(float64(expected) * of.within.Seconds())
 	s, buyers, err := b.prepareWindow(ctx, n, of.inline)

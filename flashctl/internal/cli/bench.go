@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"flashsale.internal/flashctl/client"
@@ -37,7 +36,32 @@ type benchCmd struct {
 	Edge         string        `help:"Address of the edge, host:port; without it nothing is measured through the edge."`
 	Redis        string        `default:"127.0.0.1:16379" help:"Address of the Redis of the gates, host:port."`
 	JSON         string        `name:"json" help:"File for the whole report."`
+	Turns        int           `default:"1" help:"Repetitions of each section."`
+	Before       beforeFlags   `embed:"" prefix:"before-"`
 	Picture      string        `help:"SVG file for the picture of the section hour."`
+}
+
+// beforeFlags names the system that is measured in turns with the present one, "before" in its report.
+type beforeFlags struct {
+	RunDir      string `help:"Folder with the pid files of a second system, which is measured in turns; default: none."`
+	Seckill     string `help:"Its seckill, http://host:port."`
+	Order       string `help:"Its order."`
+	Inventory   string `help:"Its inventory."`
+	OrderAdmin  string `help:"Its admin listener of order."`
+	Redis       string `help:"Its Redis, host:port."`
+	OrderDSN    string `name:"order-dsn" help:"Its database of order."`
+	InventoryDB string `name:"inventory-dsn" help:"Its database of inventory."`
+}
+
+// system returns nil if there is none.
+func (f beforeFlags) system() *bench.System {
+	if f.RunDir == "" {
+		return nil
+	}
+	return &bench.System{
+		Origins:    client.Origins{Seckill: f.Seckill, Order: f.Order, Inventory: f.Inventory},
+		OrderAdmin: f.OrderAdmin, Redis: f.Redis, OrderDSN: f.OrderDSN, InventoryDB: f.InventoryDB, RunDir: f.RunDir,
+	}
 }
 
 // Run prints progress to standard error and the tables to standard output.
@@ -51,12 +75,16 @@ func (c *benchCmd) Run(e env) error {
 		return err
 	}
 	report, err := bench.Run(e.ctx, bench.Config{
-		Origins: origins, Seckill: strings.TrimPrefix(origins.Seckill, "http://"), OrderAdmin: c.OrderAdmin,
-		OrderDSN: c.OrderDSN, InventoryDB: c.InventoryDB, OrderInserts: c.OrderInserts, RunDir: c.RunDir,
-		Secret:      signing.secretOr(settings.DevelopmentAuthSecret),
-		Connections: c.Connections, Burst: c.Burst, Steady: c.Steady, Slice: c.Slice, Rounds: c.Rounds,
+		System: bench.System{
+			Origins: origins, Edge: c.Edge, Redis: c.Redis, OrderAdmin: c.OrderAdmin,
+			OrderDSN: c.OrderDSN, InventoryDB: c.InventoryDB, RunDir: c.RunDir,
+		},
+		Before: c.Before.system(), Turns: c.Turns,
+		OrderInserts: c.OrderInserts,
+		Secret:       signing.secretOr(settings.DevelopmentAuthSecret),
+		Connections:  c.Connections, Burst: c.Burst, Steady: c.Steady, Slice: c.Slice, Rounds: c.Rounds,
 		Closing: c.Closing, Phase: c.Phase, Only: c.Only,
-		Scale: c.Scale, Edge: c.Edge, Redis: c.Redis, Log: e.errs,
+		Scale: c.Scale, Log: e.errs,
 	})
 	if report.Took == 0 {
 		return err
