@@ -134,7 +134,7 @@ web: ## Builds the pages into web/dist
 	@scripts/dev/deps web
 	@scripts/dev/web build
 
-bench: deps .bin ## Measures the figures of docs/benchmarks.md (BENCH="--only refused" for one section)
+bench: deps .bin ## Measures the figures of docs/benchmarks.md (BENCH="--only refused" for one section, BENCH_BEFORE=<commit>)
 	@scripts/dev/bench $(BENCH)
 
 pgo: deps .bin ## Records new profiles of seckill for Go's compiler, some 5 min
