@@ -3,6 +3,7 @@ package order
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 
 	"gorm.io/gorm"
@@ -39,4 +40,25 @@ func Migrate(ctx context.Context, db *gorm.DB, tables int, log *slog.Logger) err
 		return fmt.Errorf("prepare the order tables: %w", err)
 	}
 	return nil
+}
+
+// MoveTables moves all orders into another number of tables, beside running services of this release, and writes its
+// progress to out. It continues a move that was interrupted. The old tables are kept until DropOldTables.
+func MoveTables(ctx context.Context, db *gorm.DB, tables int, log *slog.Logger, out io.Writer) error {
+	if err := (Tables{Count: tables}).Validate(false); err != nil {
+		return err
+	}
+	return store.MoveTables(ctx, db, tables, log, out)
+}
+
+// DropOldTables drops the tables that MoveTables has left, and writes their names to out.
+func DropOldTables(ctx context.Context, db *gorm.DB, log *slog.Logger, out io.Writer) error {
+	dropped, err := store.DropOldTables(ctx, db, log)
+	for _, name := range dropped {
+		fmt.Fprintf(out, "dropped %s\n", name)
+	}
+	if err == nil && len(dropped) == 0 {
+		fmt.Fprintln(out, "there are no old tables")
+	}
+	return err
 }

@@ -1,12 +1,16 @@
 // Command order runs the order service.
 package main
 
-import "flashsale.internal/pkg/command"
+import (
+	"slices"
+
+	"flashsale.internal/pkg/command"
+)
 
 func main() {
 	command.Main(command.Spec{
 		Name: "order", Serve: serve, CheckConfig: checkConfig,
 		Migrate: migrate, Await: awaitMigrations,
-		More: append(contactCommands(), paymentCommands()...),
+		More: slices.Concat(contactCommands(), paymentCommands(), tableCommands()),
 	})
 }
