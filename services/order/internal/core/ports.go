@@ -23,10 +23,10 @@ type Store interface {
 	List(ctx context.Context, q ListQuery) ([]Order, error)         // with all details; never tombstones
 	Payment(ctx context.Context, paymentID string) (Payment, bool, error)
 
-	// OrderStates returns the orders that exist, without lines and refunds; tombstones too.
+	// OrderStates returns the orders that exist, without refunds and not always with lines; tombstones too.
 	OrderStates(ctx context.Context, orderSNs []string) (map[string]Order, error)
-	// ChangedOrders returns the orders after q.After whose state changed at or after q.Since, with their lines, never
-	// tombstones. next is the position of the last one; more reports whether others follow.
+	// ChangedOrders returns orders after q.After whose state changed at or after q.Since, with their lines, never
+	// tombstones. next is the position up to which it read; more reports whether others may follow.
 	ChangedOrders(ctx context.Context, q ChangedQuery) (orders []Order, next ChangedPosition, more bool, err error)
 	Contacts(ctx context.Context, orderSNs []string) (map[string]SealedContact, error)
 	Activities(ctx context.Context, ids []string) (map[string]contract.ActivityInfo, error) // those that are known

@@ -25,7 +25,7 @@ func (checkRow) TableName() string { return "close_checks" }
 func (r checkRow) orderSNs() []string {
 	sns := make([]string, 0, len(r.OrderSNs)/8)
 	for b := r.OrderSNs; len(b) >= 8; b = b[8:] {
-		sns = append(sns, text(int64(binary.BigEndian.Uint64(b))))
+		sns = append(sns, text(int64(binary.BigEndian.Uint64(b)))) // as it was written
 	}
 	return sns
 }
@@ -35,7 +35,7 @@ func checksOf(rows []orderRow) []checkRow {
 	byTime := map[int64][]byte{}
 	for _, r := range rows {
 		at := r.CloseCheckAt.UnixMilli()
-		byTime[at] = binary.BigEndian.AppendUint64(byTime[at], uint64(r.OrderSN))
+		byTime[at] = binary.BigEndian.AppendUint64(byTime[at], uint64(r.OrderSN)) // positive
 	}
 	var checks []checkRow
 	for at, sns := range byTime {

@@ -110,7 +110,7 @@ func readLayout(db *gorm.DB) (*layout, error) {
 // withLayout runs work with the layout. If a table does not exist, the layout was changed since it was read:
 // withLayout reads it again and repeats work. While the tables are switched it waits, for at most switchPatience.
 func (s *Store) withLayout(ctx context.Context, work func(l *layout) error) error {
-	var patience <-chan time.Time
+	var patience *time.Timer
 	for {
 		l := s.layout.Load()
 		if l == nil {
@@ -135,12 +135,13 @@ func (s *Store) withLayout(ctx context.Context, work func(l *layout) error) erro
 			}
 		}
 		if patience == nil {
-			patience = time.After(switchPatience)
+			patience = time.NewTimer(switchPatience)
+			defer patience.Stop()
 		}
 		select {
 		case <-ctx.Done():
-			return err
-		case <-patience:
+			return errors.Join(ctx.Err(), err)
+		case <-patience.C:
 			return err
 		case <-time.After(switchPause):
 		}

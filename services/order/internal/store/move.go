@@ -286,7 +286,7 @@ func put(tx *gorm.DB, l *layout, rows []orderRow) error {
 	names := next.tables()
 	byTable := make([][]orderRow, len(names))
 	for _, r := range rows {
-		shard := next.shardOf(uint8(r.OrderSN)) //nolint:gosec // the gene is the lowest 8 bits
+		shard := next.shardOf(uint8(r.OrderSN)) // the gene is the lowest 8 bits
 		byTable[shard] = append(byTable[shard], r)
 	}
 	for shard, some := range byTable {

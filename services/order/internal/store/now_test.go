@@ -14,7 +14,7 @@ import (
 )
 
 func TestTheTimeIsThatOfTheDatabase(t *testing.T) {
-	ordertest.EachLayout(t, func(t *testing.T, db *gorm.DB) {
+	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
 		times := func(s *store.Store) []time.Time {
 			outside, err := s.Now(t.Context())
 			require.NoError(t, err)

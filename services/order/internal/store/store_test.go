@@ -28,8 +28,14 @@ func TestMain(m *testing.M) {
 
 var start = time.Date(2026, 11, 21, 10, 0, 0, 123e6, time.UTC)
 
-func each(t *testing.T, fn func(t *testing.T, s *store.Store, db *gorm.DB)) {
+func eachLayout(t *testing.T, fn func(t *testing.T, s *store.Store, db *gorm.DB)) {
 	ordertest.EachLayout(t, func(t *testing.T, db *gorm.DB) {
+		fn(t, store.New(db, telemetry.Discard(t), nil), db)
+	})
+}
+
+func each(t *testing.T, fn func(t *testing.T, s *store.Store, db *gorm.DB)) {
+	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
 		fn(t, store.New(db, telemetry.Discard(t), nil), db)
 	})
 }
@@ -57,7 +63,7 @@ func do(t *testing.T, s *store.Store, fn func(core.Tx)) {
 }
 
 func TestOrdersAreReadAsInserted(t *testing.T) {
-	each(t, func(t *testing.T, s *store.Store, db *gorm.DB) {
+	eachLayout(t, func(t *testing.T, s *store.Store, db *gorm.DB) {
 		var all []core.Order
 		var sns []string
 		for i := range 64 { // over all shards
@@ -91,7 +97,7 @@ func TestOrdersAreReadAsInserted(t *testing.T) {
 }
 
 func TestStepsAreCompareAndSwaps(t *testing.T) {
-	each(t, func(t *testing.T, s *store.Store, _ *gorm.DB) {
+	eachLayout(t, func(t *testing.T, s *store.Store, _ *gorm.DB) {
 		o := newOrder("u1", 1)
 		sn := []string{o.OrderSN}
 		at := start.Add(time.Second)
@@ -130,7 +136,7 @@ func TestStepsAreCompareAndSwaps(t *testing.T) {
 }
 
 func TestATombstoneAndAnOrderShareOneKey(t *testing.T) {
-	each(t, func(t *testing.T, s *store.Store, _ *gorm.DB) {
+	eachLayout(t, func(t *testing.T, s *store.Store, _ *gorm.DB) {
 		a, b := newOrder("u1", 1), newOrder("u1", 2)
 		do(t, s, func(tx core.Tx) {
 			require.NoError(t, tx.InsertOrders([]core.Order{a}))
@@ -157,7 +163,7 @@ func TestATombstoneAndAnOrderShareOneKey(t *testing.T) {
 }
 
 func TestListsAreNewestFirst(t *testing.T) {
-	each(t, func(t *testing.T, s *store.Store, _ *gorm.DB) {
+	eachLayout(t, func(t *testing.T, s *store.Store, _ *gorm.DB) {
 		var mine []core.Order
 		for i := range 7 {
 			o := newOrder("u1", i)
@@ -199,7 +205,7 @@ func TestListsAreNewestFirst(t *testing.T) {
 }
 
 func TestOverdueOrdersAndTheirNextCheck(t *testing.T) {
-	each(t, func(t *testing.T, s *store.Store, _ *gorm.DB) {
+	eachLayout(t, func(t *testing.T, s *store.Store, _ *gorm.DB) {
 		var all []core.Order
 		for i := range 30 {
 			all = append(all, newOrder(fmt.Sprintf("u%d", i), i))
@@ -330,7 +336,7 @@ func TestAFailedTransactionWritesNothing(t *testing.T) {
 }
 
 func TestTheSandboxRecordsARefundOnce(t *testing.T) {
-	ordertest.EachLayout(t, func(t *testing.T, db *gorm.DB) {
+	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
 		b := store.NewSandboxBook(db, nil)
 		for _, tt := range []struct {
 			amount int64

@@ -92,7 +92,7 @@ func serverTime(b *testing.B) time.Duration {
 		return time.Duration(time.Now().UnixNano())
 	}
 	var ts syscall.Timespec
-	clock := uintptr(int32(^pid)<<3 | 2) //nolint:gosec // the clock of a process, as clock_getcpuclockid computes it
+	clock := uintptr(int32(^pid)<<3 | 2) // the clock of a process, as clock_getcpuclockid computes it
 	_, _, errno := syscall.Syscall(syscall.SYS_CLOCK_GETTIME, clock, uintptr(unsafe.Pointer(&ts)), 0)
 	require.Zero(b, errno)
 	return time.Duration(ts.Nano())

@@ -110,7 +110,7 @@ func (t *tx) insert(rows []orderRow) error {
 		byTable[0] = rows
 	} else {
 		for _, r := range rows {
-			shard := t.layout.shardOf(uint8(r.OrderSN))
+			shard := t.layout.shardOf(uint8(r.OrderSN)) // the gene is the lowest 8 bits
 			byTable[shard] = append(byTable[shard], r)
 		}
 	}
