@@ -44,6 +44,11 @@ func (layout) TableName() string { return "order_layout" }
 // tables returns the names of the tables by shard.
 func (l *layout) tables() []string { return strings.Split(l.TableNames, ",") }
 
+// next returns the layout that is being filled.
+func (l *layout) next() *layout {
+	return &layout{ID: l.ID, Version: 2, Generation: l.Generation + 1, State: steady, TableNames: l.NextNames}
+}
+
 // inline reports whether the rows have their lines.
 func (l *layout) inline() bool { return l.Version > 1 }
 
