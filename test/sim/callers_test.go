@@ -333,6 +333,9 @@ func (b *caller) buy(act *activity, qty int64) {
 		w.fail("order_sn %s was issued to %s and to %s", p.orderSN, other.user, p.user)
 	}
 	post := func() response {
+		if at := w.sale.together; at > 0 {
+			time.Sleep(time.Until(time.Now().Truncate(at).Add(at)))
+		}
 		a := b.call(http.MethodPost, base+"/paths/"+path.Path+"/reservations", "", map[string]any{"lines": body})
 		if a.status == http.StatusAccepted {
 			var got struct {

@@ -150,6 +150,12 @@ func (f redisFaults) process(ctx context.Context, cmd redis.Cmder, next redis.Pr
 		defer cancel()
 		_ = carry(func() error { return f.p.w.rdb.Do(out, cmd.Args()...).Err() })
 	}
+	if name == "script reserve" && f.p.w.sale.together > 0 { // the other purchases of this moment form the next group
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
 	err := f.p.at(ctx, "redis", name, kinds, args, func() error {
 		if name == "script adjust undo" {
 			f.p.w.noteUndone(cmd.Args())

@@ -96,6 +96,7 @@ type sale struct {
 	abandonAfter time.Duration
 	journalMax   int
 	formats      [2]int                   // GATE_FORMAT of each instance of seckill
+	together     time.Duration            // buyers post at multiples of this, so that purchases form groups; 0: at any time
 	losses       []time.Duration          // of the gate, after the start of the sale
 	failover     time.Duration            // time of a failover to a replica without the last writes; 0 for none
 	behind       time.Duration            // length of time that the replica is cut off before
@@ -144,6 +145,13 @@ func drawSale(seed uint64) sale {
 	}
 	for range s.skus {
 		s.stock = append(s.stock, int64(1+r.IntN(8)))
+	}
+	if formats.IntN(4) == 0 {
+		s.together = s.window / 2
+		s.buyers += 6
+		for i := range s.stock {
+			s.stock[i] += 6
+		}
 	}
 	if r.IntN(4) == 0 {
 		s.instances = 2
