@@ -31,17 +31,12 @@ func (s *Service) Land(ctx context.Context, items []contract.Reservation, deadLe
 func (s *Service) landInLedger(
 	ctx context.Context, items []contract.Reservation, deadLetters []contract.DeadLetter,
 ) (l landing, err error) {
-	for attempt := 1; attempt <= maxLandings; attempt++ {
-		l, err = s.tryLanding(ctx, items, deadLetters, attempt > 1)
-		if !errors.Is(err, ErrKnown) && (attempt > 1 || !errors.Is(err, ErrImporting)) {
-			break
-		}
+	l, err = s.tryLanding(ctx, items, deadLetters, false)
+	if errors.Is(err, ErrKnown) || errors.Is(err, ErrImporting) {
+		return s.tryLanding(ctx, items, deadLetters, true)
 	}
 	return l, err
 }
-
-// maxLandings is one attempt without reading and some with it: another process may land the same items meanwhile.
-const maxLandings = 4
 
 func (s *Service) tryLanding(
 	ctx context.Context, items []contract.Reservation, deadLetters []contract.DeadLetter, read bool,
@@ -62,7 +57,7 @@ func (s *Service) tryLanding(
 				}
 			}
 			l.moves.DeadLetters = append(l.moves.DeadLetters, deadLetters...)
-			l.moves.Unread = true
+			l.moves.Unread = !read
 			return tx.Apply(l.moves)
 		})
 	})

@@ -344,15 +344,7 @@ func (m *move) copyChanges(l *layout, left int) error {
 			if err := tx.Where("order_sn IN ?", sns).Delete(&changeRow{}).Error; err != nil {
 				return err
 			}
-			groups, err := l.groups(texts(sns))
-			if err != nil {
-				return err
-			}
-			rows, err := readRows(tx, groups, false)
-			if err != nil || len(rows) == 0 {
-				return err
-			}
-			return put(tx, l, rows)
+			return copyAgain(tx, l, sns)
 		}, sqldb.RetryUnknownCommit())
 		if err != nil {
 			return fmt.Errorf("copy changes: %w", err)
@@ -361,6 +353,19 @@ func (m *move) copyChanges(l *layout, left int) error {
 			return nil
 		}
 	}
+}
+
+// copyAgain copies the present rows of these orders.
+func copyAgain(tx *gorm.DB, l *layout, sns []int64) error {
+	groups, err := l.groups(texts(sns))
+	if err != nil {
+		return err
+	}
+	rows, err := readRows(tx, groups, false)
+	if err != nil || len(rows) == 0 {
+		return err
+	}
+	return put(tx, l, rows)
 }
 
 func texts(sns []int64) []string {
@@ -494,15 +499,7 @@ func (m *move) finish(l *layout) error {
 			break
 		}
 		err := sqldb.InTx(m.ctx, m.db, func(tx *gorm.DB) error {
-			groups, err := l.groups(texts(sns))
-			if err != nil {
-				return err
-			}
-			rows, err := readRows(tx, groups, false)
-			if err != nil || len(rows) == 0 {
-				return err
-			}
-			return put(tx, l, rows)
+			return copyAgain(tx, l, sns)
 		}, sqldb.RetryUnknownCommit())
 		if err != nil {
 			return err
