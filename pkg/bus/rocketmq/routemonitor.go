@@ -27,7 +27,8 @@ type routeMonitor struct {
 // view is the result of a check. A consumer object is replaced when the view differs from that at its creation.
 type view struct {
 	topic, retry []brokerQueues
-	alive        []string // addresses of the brokers that respond
+	alive        []string      // addresses of the brokers that respond
+	over         []*connection // the connections over which they do
 }
 
 func sortByBroker(s []brokerQueues) {
@@ -61,6 +62,10 @@ func (m *routeMonitor) watch(ctx context.Context, built view, instance string) e
 			return err
 		case !slices.Equal(v.alive, built.alive):
 			return fmt.Errorf("the reachable brokers changed from %v to %v", built.alive, v.alive)
+		case !slices.Equal(v.over, built.over):
+			// The broker may have restarted between two checks. The consumer's requests would then wait for
+			// responses of the old process until their time-out, 30 s.
+			return errors.New("a connection to a broker was lost")
 		case !slices.Equal(v.topic, built.topic) || !slices.Equal(v.retry, built.retry):
 			return fmt.Errorf("the route changed from %v, %v to %v, %v", built.topic, built.retry, v.topic, v.retry)
 		case slices.ContainsFunc(consumers, func(id string) bool { return isInstance(id, instance) }):
@@ -89,6 +94,7 @@ func (m *routeMonitor) check(ctx context.Context, last *view) (v view, consumers
 		}
 		if ids, err := m.consumers(ctx, s.addr); err == nil {
 			v.alive = append(v.alive, s.addr)
+			v.over = append(v.over, m.connections[s.addr])
 			consumers = append(consumers, ids...)
 		}
 	}
