@@ -762,6 +762,31 @@ func TestAPaidPurchaseThatOrderHasLost(t *testing.T) {
 	})
 }
 
+// After a restore of both databases a purchase lands again, and the events that its lost order had published come
+// before its deduction is published: they do not prove that the order exists. The import creates it.
+func TestEventsOfALostOrderDoNotReplaceIt(t *testing.T) {
+	eachDB(t, func(w *world) {
+		a := w.sale(1, 5)
+		b := w.backup()
+		pending, paid := w.buy(a, "u1"), w.buy(a, "u2")
+		w.land(pending, paid)
+		w.broker.take(contract.TopicDeductions)
+		w.restore(b)
+		w.newEpoch()
+		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
+		require.NoError(w.t, w.importer.Run(w.ctx))
+		require.NoError(w.t, w.relayAndLand(contract.GateRef{ActivityID: a.ID}))
+		w.broker.take(contract.TopicDeductions) // inventory was killed before it published them
+		w.follow(event(pending, contract.OrderCreated), event(paid, contract.OrderCreated), event(paid, contract.OrderPaid))
+		w.imports()
+		require.Equal(w.t, "pending", w.orders.of(pending.OrderSN))
+		require.Equal(w.t, "pending", w.orders.of(paid.OrderSN), "`order payments reconcile` makes it paid")
+		require.Equal(w.t, core.StateSold, w.row(paid.OrderSN).State)
+		require.EqualValues(w.t, 2, w.counts().Republished)
+		w.agree(a)
+	})
+}
+
 // Without an operator, too, purchases that only the gate has do not hold units for ever.
 func TestPurchasesAfterTheBackupDoNotHoldUnitsForEver(t *testing.T) {
 	eachDB(t, func(w *world) {

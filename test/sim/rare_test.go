@@ -62,7 +62,7 @@ func (s *sale) stocks() [][]int64 {
 
 func (s *sale) fillRedis(r *rand.Rand, at time.Duration) {
 	s.full, s.fullFor = at, time.Duration(10+r.IntN(60))*100*time.Millisecond
-	s.tight = time.Duration(r.IntN(2)*r.IntN(40)) * 100 * time.Millisecond
+	s.tight = time.Duration(r.IntN(2)*r.IntN(80)) * 100 * time.Millisecond
 }
 
 // addFreeze stops one of two processes, so that the other takes over what it leased.

@@ -38,6 +38,7 @@ const (
 	ImportRows    ImportStep = "rows"    // rows without an order get one
 	ImportEntries ImportStep = "entries" // purchases that only the gate has are journaled again
 	ImportWait    ImportStep = "wait"    // until they have landed, or were refused
+	ImportLanded  ImportStep = "landed"  // as rows, once more: events of lost orders may have reached rows that have landed
 	ImportGate    ImportStep = "gate"    // the entries of the gate follow the ledger
 	ImportRenew   ImportStep = "renew"   // the gate gets the figures and the epoch
 	ImportForeign ImportStep = "foreign" // of an activity that the database does not have: its purchases end

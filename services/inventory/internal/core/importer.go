@@ -100,8 +100,8 @@ func (m *Importer) runAll(ctx context.Context, e Epoch, i Import) error {
 // runOne runs the import of one activity.
 func (m *Importer) runOne(ctx context.Context, e Epoch, i Import) error {
 	return m.steps(ctx, e, i, map[ImportStep]stepFunc{
-		ImportRows: m.rowsOfLedger, ImportEntries: m.entriesOfGate, ImportWait: m.waitForLanding,
-		ImportGate: m.followLedger, ImportRenew: m.renew, ImportForeign: m.endForeign,
+		ImportRows: m.ordersOfRows(ImportEntries), ImportEntries: m.entriesOfGate, ImportWait: m.waitForLanding,
+		ImportLanded: m.ordersOfRows(ImportGate), ImportGate: m.followLedger, ImportRenew: m.renew, ImportForeign: m.endForeign,
 	})
 }
 

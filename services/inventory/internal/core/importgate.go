@@ -11,52 +11,58 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// rowsOfLedger publishes the deductions again of rows that hold units and whose order does not exist: the order service
-// was restored. It repeats until the order service has all of them. It never closes one of them, except an order_sn
-// that can never get an order. Position: the last order_sn, after an r if rows were published.
-func (m *Importer) rowsOfLedger(ctx context.Context, e Epoch, i Import) (Import, error) {
-	if w := m.waits[i.ActivityID]; i.Position == "r" && m.svc.clock().Before(w.next) {
-		return i, errImportWaits
+// ordersOfRows returns the step that publishes the deductions again of rows that hold units and whose order does not
+// exist. It repeats until the order service has all of them, then goes on to next. It never closes one of them, except
+// an order_sn that can never get an order. Position: the last order_sn, after an r if rows were published.
+//
+// Before purchases land again, such a row proves that the order service was restored. Afterwards it is one that has
+// landed again: an event that its lost order published before the restore may have come meanwhile, so that the ledger
+// takes the order for known and does not publish the deduction again by itself.
+func (m *Importer) ordersOfRows(next ImportStep) stepFunc {
+	return func(ctx context.Context, e Epoch, i Import) (Import, error) {
+		if w := m.waits[i.ActivityID]; i.Position == "r" && m.svc.clock().Before(w.next) {
+			return i, errImportWaits
+		}
+		a, now, err := m.svc.store.DatedActivity(ctx, i.ActivityID)
+		if err != nil {
+			return i, err
+		}
+		if a == nil || a.State == ActivityDraft {
+			return i.to(ImportForeign), nil
+		}
+		var since time.Time
+		if !a.GateDue(now) { // it is over: only what changed since can be unknown to the order service
+			since = e.Since
+		}
+		after, dirty := strings.CutPrefix(i.Position, "r")
+		if after == "" {
+			dirty = false
+		}
+		rows, broken, more, err := m.svc.store.ChangedReservations(
+			ctx, i.ActivityID, []ReservationState{StateReserved, StateSold}, since, after, contract.MaxItems)
+		if err != nil {
+			return i, err
+		}
+		m.svc.Alarms.RaiseUnreadable(ctx, broken)
+		n, err := m.republishUnknown(ctx, a, rows, now)
+		if err != nil {
+			return i, err
+		}
+		i.Counts.Republished += int64(n)
+		dirty = dirty || n > 0
+		switch {
+		case more == "" && dirty:
+			i.Position = "r"
+			m.waits[i.ActivityID] = wait{next: m.svc.clock().Add(3 * importPause)}
+		case more == "":
+			return i.to(next), nil
+		case dirty:
+			i.Position = "r" + more
+		default:
+			i.Position = more
+		}
+		return i, nil
 	}
-	a, now, err := m.svc.store.DatedActivity(ctx, i.ActivityID)
-	if err != nil {
-		return i, err
-	}
-	if a == nil || a.State == ActivityDraft {
-		return i.to(ImportForeign), nil
-	}
-	var since time.Time
-	if !a.GateDue(now) { // it is over: only what changed since can be unknown to the order service
-		since = e.Since
-	}
-	after, dirty := strings.CutPrefix(i.Position, "r")
-	if after == "" {
-		dirty = false
-	}
-	rows, broken, next, err := m.svc.store.ChangedReservations(
-		ctx, i.ActivityID, []ReservationState{StateReserved, StateSold}, since, after, contract.MaxItems)
-	if err != nil {
-		return i, err
-	}
-	m.svc.Alarms.RaiseUnreadable(ctx, broken)
-	n, err := m.republishUnknown(ctx, a, rows, now)
-	if err != nil {
-		return i, err
-	}
-	i.Counts.Republished += int64(n)
-	dirty = dirty || n > 0
-	switch {
-	case next == "" && dirty:
-		i.Position = "r"
-		m.waits[i.ActivityID] = wait{next: m.svc.clock().Add(3 * importPause)}
-	case next == "":
-		return i.to(ImportEntries), nil
-	case dirty:
-		i.Position = "r" + next
-	default:
-		i.Position = next
-	}
-	return i, nil
 }
 
 // republishUnknown publishes the deductions of rows whose order does not exist. It returns their number.
@@ -265,7 +271,7 @@ func (m *Importer) waitForLanding(ctx context.Context, _ Epoch, i Import) (Impor
 		}
 	}
 	if len(lost) == 0 {
-		return i.to(ImportGate), nil
+		return i.to(ImportLanded), nil
 	}
 	w.next = now.Add(max(importPause, 10*m.svc.clock().Sub(now)))
 	if w.journaled.IsZero() { // entriesOfGate has journaled them
