@@ -73,7 +73,19 @@ func (record) TableName() string { return "idempotency_keys" }
 // used with another body with idempotency_conflict.
 //
 // Call it first in the transaction, under sqldb.InTx: two requests that wait for the rollback of a third may deadlock.
-func Begin(tx *gorm.DB, k Key) (*Stored, error) {
+func Begin(tx *gorm.DB, k Key) (*Stored, error) { return take(tx, k, Stored{}) }
+
+// BeginWith is Begin and Save in one statement, for a response that is known before the work is done. If the work fails,
+// the transaction must be rolled back.
+func BeginWith(tx *gorm.DB, k Key, response Stored) (*Stored, error) {
+	if response.Status <= 0 {
+		return nil, fmt.Errorf("idempotency: status %d", response.Status)
+	}
+	return take(tx, k, response)
+}
+
+// take takes the key and stores the response with it, which has status 0 while it is not known.
+func take(tx *gorm.DB, k Key, response Stored) (*Stored, error) {
 	if err := k.validate(); err != nil {
 		return nil, err
 	}
@@ -87,12 +99,13 @@ func Begin(tx *gorm.DB, k Key) (*Stored, error) {
 	if sqldb.IsSQLite(tx) {
 		known = " ON CONFLICT DO NOTHING"
 	}
-	insert := tx.Exec("INSERT INTO idempotency_keys (caller, method, path, idem_key, body_hash, status, created_at) "+
-		"VALUES (?, ?, ?, ?, ?, 0, ?)"+known, k.Caller, k.Method, k.Path, k.Value, hash, now)
-	if insert.Error != nil {
-		return nil, fmt.Errorf("idempotency: take the key: %w", insert.Error)
+	inserted, err := sqldb.Exec(tx, "INSERT INTO idempotency_keys "+
+		"(caller, method, path, idem_key, body_hash, status, body, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"+known,
+		k.Caller, k.Method, k.Path, k.Value, hash, response.Status, response.Body, now)
+	if err != nil {
+		return nil, fmt.Errorf("idempotency: take the key: %w", err)
 	}
-	if insert.RowsAffected > 0 {
+	if inserted > 0 {
 		return nil, nil
 	}
 	var row record
@@ -102,23 +115,24 @@ func Begin(tx *gorm.DB, k Key) (*Stored, error) {
 		}
 		return nil, fmt.Errorf("idempotency: read the key: %w", err)
 	}
+	expired := !row.CreatedAt.After(now.Add(-KeptFor)) // but not yet deleted
 	switch {
-	case !row.CreatedAt.After(now.Add(-KeptFor)):
-		// Expired, but not yet deleted: this request takes the row over.
-		err := tx.Model(&record{}).Where("id = ?", row.ID).
-			Updates(map[string]any{"body_hash": hash, "status": 0, "body": nil, "created_at": now}).Error
-		if err != nil {
-			return nil, fmt.Errorf("idempotency: take over the key: %w", err)
-		}
-		return nil, nil
-	case row.BodyHash != hash:
+	case !expired && row.BodyHash != hash:
 		return nil, contract.Refuse(contract.CodeIdempotencyConflict,
 			"this Idempotency-Key was used with another request body")
-	case row.Status == 0:
+	case !expired && row.Status != 0:
+		return &Stored{Status: row.Status, Body: row.Body}, nil
+	case !expired && response.Status == 0:
 		// This transaction took it before, or one was committed without Save: there is no response yet.
 		return nil, nil
 	}
-	return &Stored{Status: row.Status, Body: row.Body}, nil
+	err = tx.Model(&record{}).Where("id = ?", row.ID).Updates(map[string]any{
+		"body_hash": hash, "status": response.Status, "body": response.Body, "created_at": now,
+	}).Error
+	if err != nil {
+		return nil, fmt.Errorf("idempotency: take over the key: %w", err)
+	}
+	return nil, nil
 }
 
 // Save stores the response, in the same transaction as Begin.

@@ -10,6 +10,16 @@ import (
 // SQLite has no such function.
 const NowColumn = "UTC_TIMESTAMP(3)"
 
+// NowIn returns the time of Now for a statement that writes it or compares with it: an expression, and its arguments.
+// For the clock of the database it is the time at which that statement begins.
+func NowIn(db *gorm.DB, clock func() time.Time) (expression string, args []any) {
+	if clock == nil && !IsSQLite(db) {
+		return NowColumn, nil
+	}
+	now, _ := Now(db, clock) // without a statement it cannot fail
+	return "?", []any{now}
+}
+
 // Now returns the time of the database in UTC, in whole milliseconds, which is the precision of the tables. Claims,
 // deadlines and sweeps over rows are decided by it: all processes share it, whatever their own clocks show. SQLite is
 // part of the process and has its clock. A clock other than nil replaces that of the database, for tests.

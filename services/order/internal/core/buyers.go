@@ -62,10 +62,11 @@ type StartedPayment struct {
 // StartPayment starts a payment of a pending order before its deadline. The deadline does not change. A repeated call
 // (call.Key) returns the same response. While this process must not decide by time, StartPayment refuses a new payment
 // as unavailable, with ErrClocks.
+//
+// One statement decides and inserts. The order is read only if it is not payable, to find the reason.
 func (s *Service) StartPayment(
 	ctx context.Context, userID, orderSN, provider string, call Call,
-) (StartedPayment, error) {
-	var started StartedPayment
+) (started StartedPayment, err error) {
 	if !s.shards.Belongs(orderSN, userID) {
 		return started, errNoOrder
 	}
@@ -74,68 +75,66 @@ func (s *Service) StartPayment(
 		return started, contract.InvalidField("provider", "is not a configured payment provider")
 	}
 	undecidable := s.requireClocks(ctx) // before the transaction: it may read the clocks
-	err := s.store.InTx(ctx, "payment transaction", func(tx Tx) error {
-		stored, found, err := tx.StoredResponse(call)
+	err = s.store.InTx(ctx, "payment transaction", func(tx Tx) error {
+		id, err := s.shards.NewPaymentID(userID)
 		if err != nil {
-			return err
+			return fmt.Errorf("generate payment id: %w", err)
 		}
-		if found {
-			return json.Unmarshal(stored, &started)
-		}
-		o, err := lockOwnOrder(tx, userID, orderSN)
-		if err != nil {
-			return err
-		}
-		if o.State == Pending && undecidable != nil {
-			return undecidable
-		}
-		p, err := s.newPayment(tx, o, provider)
-		if err != nil {
-			return err
-		}
-		if err := tx.InsertPayment(p); err != nil {
-			return err
-		}
-		started = StartedPayment{PaymentID: p.PaymentID, State: p.State, PayURL: prov.PayURL(p)}
+		started = StartedPayment{PaymentID: id, State: PaymentStarted, PayURL: prov.PayURL(id)}
 		body, err := json.Marshal(started)
 		if err != nil {
 			return err
 		}
-		return tx.StoreResponse(call, 201, body)
+		stored, found, err := tx.StoreResponse(call, 201, body)
+		if err != nil {
+			return err
+		}
+		if found {
+			started = StartedPayment{}
+			return json.Unmarshal(stored, &started)
+		}
+		if undecidable == nil {
+			p := Payment{PaymentID: id, OrderSN: orderSN, UserID: userID, Provider: provider, State: PaymentStarted}
+			if n, err := tx.BeginPayment(p, s.opts.MaxPayments); err != nil || n == 1 {
+				return err
+			}
+		}
+		return s.refusePayment(tx, userID, orderSN, undecidable)
 	})
-	return started, err
+	if err != nil {
+		return StartedPayment{}, err
+	}
+	return started, nil
 }
 
-// newPayment returns a new payment of o, which tx has locked. It refuses if o is not payable or has too many payments.
-func (s *Service) newPayment(tx Tx, o Order, provider string) (Payment, error) {
-	now, err := tx.Now()
+// refusePayment returns why no payment of an order can be started. undecidable is the refusal of a process that must
+// not decide by time; nil if it may. If the order has become payable meanwhile, the error is ErrRetry.
+func (s *Service) refusePayment(tx Tx, userID, orderSN string, undecidable error) error {
+	o, err := lockOwnOrder(tx, userID, orderSN)
 	if err != nil {
-		return Payment{}, err
+		return err
+	}
+	if o.State == Pending && undecidable != nil {
+		return undecidable
 	}
 	if o.State != Pending {
-		return Payment{}, contract.Refuse(contract.CodeOrderNotPayable, "The order is "+string(o.State)+".").
-			With("state", o.State)
+		return contract.Refuse(contract.CodeOrderNotPayable, "The order is "+string(o.State)+".").With("state", o.State)
+	}
+	now, err := tx.Now()
+	if err != nil {
+		return err
 	}
 	if !now.Before(o.ExpiresAt) {
-		return Payment{}, contract.Refuse(contract.CodeOrderNotPayable, "The time to pay has expired.").
-			With("state", o.State)
+		return contract.Refuse(contract.CodeOrderNotPayable, "The time to pay has expired.").With("state", o.State)
 	}
-	earlier, err := tx.PaymentsOf([]string{o.OrderSN})
+	earlier, err := tx.PaymentsOf([]string{orderSN})
 	if err != nil {
-		return Payment{}, err
+		return err
 	}
 	if len(earlier) >= s.opts.MaxPayments {
-		return Payment{}, contract.Refuse(contract.CodeOrderNotPayable,
-			"Too many payments were started for this order.")
+		return contract.Refuse(contract.CodeOrderNotPayable, "Too many payments were started for this order.")
 	}
-	id, err := s.shards.NewPaymentID(o.UserID)
-	if err != nil {
-		return Payment{}, fmt.Errorf("generate payment id: %w", err)
-	}
-	return Payment{
-		PaymentID: id, OrderSN: o.OrderSN, UserID: o.UserID, Provider: provider, State: PaymentStarted,
-		Amount: o.Amount, Currency: o.Currency, CreatedAt: now,
-	}, nil
+	return ErrRetry
 }
 
 // Cancel closes a pending order of the user, also past its deadline. It returns an order that is already closed as it

@@ -77,22 +77,29 @@ type Tx interface {
 	AddEvents(events []contract.OrderEvent) error // to the outbox
 	AddClosing(c contract.OrderClose) error       // to the outbox, to be delivered immediately
 
-	// StoredResponse returns the response stored for an earlier call with the same key. It refuses with
-	// idempotency_conflict when that call had another body.
-	StoredResponse(call Call) (body []byte, found bool, err error)
-	StoreResponse(call Call, status int, body []byte) error // kept for 24 h
+	// StoreResponse stores the response to a call for 24 h. If an earlier call with the same key has a response, it
+	// returns that one instead, and found. It refuses with idempotency_conflict if that call had another body.
+	StoreResponse(call Call, status int, body []byte) (stored []byte, found bool, err error)
 
 	PaymentsOf(orderSNs []string) ([]Payment, error) // in no particular order
 	// OpenPayments returns which of these orders have a payment that was started and is not finished.
 	OpenPayments(orderSNs []string) (map[string]bool, error)
 	LockPayment(paymentID string) (Payment, bool, error)
+	// PaymentWithOrder reads a payment, its order without amount and times, and the time of the database. It locks
+	// nothing. The payment is zero if it does not exist. The order and the time are zero if the order does not exist, or
+	// its order_sn has another gene than the payment id.
+	PaymentWithOrder(paymentID string) (p Payment, o Order, now time.Time, err error)
 	InsertPayment(p Payment) error
+	// BeginPayment locks the order of p and inserts p, with the amount and currency of the order and the present time,
+	// if the order belongs to p.UserID and is pending, its deadline is later, and it has fewer than most payments. It
+	// returns the number of payments that it inserted.
+	BeginPayment(p Payment, most int) (begun int, err error)
 	// UpdatePayment updates state, amounts taken and finish time from p if the payment is in one of the states from. It
 	// returns the number of payments that it changed.
 	UpdatePayment(p Payment, from ...PaymentState) (int, error)
 
 	PaymentEvent(provider, eventID string) (PaymentEvent, bool, error)
-	InsertPaymentEvent(e PaymentEvent) error
+	InsertPaymentEvent(e PaymentEvent) error // ErrEventExists when the provider's event_id is taken
 	UpdatePaymentEvent(provider, eventID string, from, to Handled) (int, error)
 	InsertRefund(r Refund) error
 	LockRefund(paymentID string) (Refund, bool, error)
@@ -141,8 +148,8 @@ type Publisher interface {
 // Provider is a payment provider: it takes payments and refunds them.
 type Provider interface {
 	Name() string
-	// PayURL returns the page on which the buyer pays, relative to the origin.
-	PayURL(p Payment) string
+	// PayURL returns the page on which the buyer pays, relative to the origin. The payment need not exist yet.
+	PayURL(paymentID string) string
 	// Verify checks the signature of a callback over the unparsed body.
 	Verify(signature string, body []byte, now time.Time) error
 	// Refund returns a payment in full. Calls with the same refundID take effect once. ErrRefundDeclined is final;
@@ -165,6 +172,12 @@ var ErrRefundDeclined = errors.New("refund declined")
 
 // ErrRetry makes InTx roll back and run the transaction again: a row changed between its read and its update.
 var ErrRetry = errors.New("row changed concurrently")
+
+// ErrStale makes InTx roll back without running the transaction again: what it read without locks has changed.
+var ErrStale = errors.New("row changed since it was read")
+
+// ErrEventExists is returned by InsertPaymentEvent for an event_id that is stored.
+var ErrEventExists = errors.New("payment event exists")
 
 // ErrOrderExists is returned by InsertOrders for an order that exists.
 var ErrOrderExists = errors.New("order exists")

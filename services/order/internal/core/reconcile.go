@@ -141,7 +141,7 @@ func (s *Service) reconcileCharge(ctx context.Context, prov Provider, c Charge, 
 	if returned {
 		return ReconcileReturned, s.recordReturned(ctx, p, c)
 	}
-	effect, err := s.handleEvent(ctx, p, PaymentEvent{
+	effect, err := s.handleEvent(ctx, PaymentEvent{
 		Provider: prov.Name(), EventID: "reconcile-" + c.PaymentID, PaymentID: c.PaymentID, Outcome: OutcomeSucceeded,
 		Amount: c.Amount, Currency: c.Currency,
 	})

@@ -364,8 +364,8 @@ type provider struct {
 	pages   int
 }
 
-func (*provider) Name() string                 { return providerName }
-func (*provider) PayURL(p core.Payment) string { return "/pay/" + p.PaymentID }
+func (*provider) Name() string                   { return providerName }
+func (*provider) PayURL(paymentID string) string { return "/pay/" + paymentID }
 func (p *provider) FindRefund(_ context.Context, id string) (core.ProviderRefund, bool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -165,6 +165,14 @@ func TestAMoveEndsIfAnOrderDiffers(t *testing.T) {
 	require.NoError(t, newMove(t.Context(), db, slog.New(slog.DiscardHandler), io.Discard).start(1), "a repeated move copies again")
 }
 
+// one returns an error unless a statement has changed one row.
+func one(n int, err error) error {
+	if err == nil && n != 1 {
+		err = fmt.Errorf("%d rows", n)
+	}
+	return err
+}
+
 // Buyers order, pay and cancel while the orders move twice.
 func TestASaleDuringAMove(t *testing.T) {
 	db := version1(t, dbtest.MariaDBDSN(t))
@@ -178,7 +186,8 @@ func TestASaleDuringAMove(t *testing.T) {
 		fails []error
 	)
 	for worker := range 4 {
-		s := New(db, telemetry.Discard(t), nil) // each as a process of its own
+		// Each as a process of its own.
+		s := New(db, telemetry.Discard(t), nil, WithClock(func() time.Time { return movedAt }))
 		wg.Go(func() {
 			r := rand.New(rand.NewPCG(1, uint64(worker)))
 			for n := 1000 * (worker + 1); ctx.Err() == nil; n++ {
@@ -188,12 +197,21 @@ func TestASaleDuringAMove(t *testing.T) {
 				}}
 				switch r.IntN(4) {
 				case 0:
+					pid := text(int64(n)<<8 | int64(ordersn.Gene(o.UserID)))
 					steps = append(steps, func(tx core.Tx) (core.State, error) {
-						n, err := tx.Pay(o.OrderSN, "55", movedAt)
-						if err == nil && n != 1 {
-							err = core.ErrRetry
+						n, err := tx.BeginPayment(core.Payment{
+							PaymentID: pid, OrderSN: o.OrderSN, UserID: o.UserID, State: core.PaymentStarted,
+						}, 1)
+						return core.Pending, one(n, err)
+					}, func(tx core.Tx) (core.State, error) {
+						_, read, _, err := tx.PaymentWithOrder(pid)
+						if err == nil && read.OrderSN != o.OrderSN {
+							err = fmt.Errorf("payment %s has order %q", pid, read.OrderSN)
 						}
-						return core.Paid, err
+						if err != nil {
+							return "", err
+						}
+						return core.Paid, one(tx.Pay(o.OrderSN, pid, movedAt))
 					}, func(tx core.Tx) (core.State, error) {
 						_, err := tx.Refund(o.OrderSN, movedAt)
 						return core.Refunded, err

@@ -70,7 +70,8 @@ func (s *Store) InTx(ctx context.Context, name string, fn func(core.Tx) error) e
 			return err
 		}, sqldb.RetryDuplicates())
 	})
-	if refusal := (*contract.Refusal)(nil); errors.As(err, &refusal) || errors.Is(err, core.ErrOrderExists) {
+	if refusal := (*contract.Refusal)(nil); errors.As(err, &refusal) || errors.Is(err, core.ErrOrderExists) ||
+		errors.Is(err, core.ErrStale) {
 		end(nil) // an expected result: the span is no error
 	} else {
 		end(err)

@@ -147,35 +147,43 @@ func (t *tx) Deadline(orderSN string) (at time.Time, err error) {
 	return row.ExpiresAt.UTC(), err
 }
 
-// transition updates the orders that are in the state from, and returns their number. guard is a further condition;
-// "" for none.
-func (t *tx) transition(orderSNs []string, from core.State, set map[string]any, guard string, args ...any) (int, error) {
+// assign is the SET clause of an UPDATE with its arguments.
+type assign struct {
+	set  string
+	args []any
+}
+
+// transition updates the orders that are in the state from, and returns their number. guard is a further condition
+// with its arguments, which begins with AND; "" for none.
+func (t *tx) transition(orderSNs []string, from core.State, to assign, guard string, args ...any) (int, error) {
 	groups, err := t.layout.groups(orderSNs)
 	if err != nil {
 		return 0, err
 	}
 	n := 0
 	for _, g := range groups {
-		find := t.db.Table(g.table).
-			Where("order_sn IN ? AND state = ? AND tombstone = ?", g.sns, string(from), false)
-		if guard != "" {
-			find = find.Where(guard, args...)
+		values := make([]any, 0, len(to.args)+len(g.sns)+1+len(args))
+		values = append(values, to.args...)
+		for _, sn := range g.sns {
+			values = append(values, sn)
 		}
-		res := find.Updates(set)
-		if res.Error != nil {
-			return 0, res.Error
+		values = append(append(values, string(from)), args...)
+		changed, err := sqldb.Exec(t.db, "UPDATE "+g.table+" SET "+to.set+" WHERE order_sn IN "+sqldb.List(len(g.sns))+
+			" AND state = ? AND tombstone = 0 "+guard, values...)
+		if err != nil {
+			return 0, err
 		}
-		n += int(res.RowsAffected)
+		n += int(changed)
 	}
 	return n, recordChanges(t.db, t.layout, groups)
 }
 
 func (t *tx) Close(orderSNs []string, reason string, at time.Time) (int, error) {
-	set := map[string]any{"state": string(core.Closed), "closed_at": at, "close_reason": reason}
+	to := assign{"state = ?, closed_at = ?, close_reason = ?", []any{string(core.Closed), at, reason}}
 	if reason == core.ReasonExpired {
-		return t.transition(orderSNs, core.Pending, set, "expires_at <= ?", at)
+		return t.transition(orderSNs, core.Pending, to, "AND expires_at <= ?", at)
 	}
-	return t.transition(orderSNs, core.Pending, set, "")
+	return t.transition(orderSNs, core.Pending, to, "")
 }
 
 func (t *tx) Pay(orderSN, paymentID string, at time.Time) (int, error) {
@@ -184,18 +192,18 @@ func (t *tx) Pay(orderSN, paymentID string, at time.Time) (int, error) {
 		return 0, err
 	}
 	return t.transition([]string{orderSN}, core.Pending,
-		map[string]any{"state": string(core.Paid), "paid_at": at, "paid_by": pid}, "")
+		assign{"state = ?, paid_at = ?, paid_by = ?", []any{string(core.Paid), at, pid}}, "")
 }
 
 func (t *tx) Refund(orderSN string, at time.Time) (int, error) {
 	return t.transition([]string{orderSN}, core.Paid,
-		map[string]any{"state": string(core.Refunded), "refunded_at": at}, "")
+		assign{"state = ?, refunded_at = ?", []any{string(core.Refunded), at}}, "")
 }
 
 func (t *tx) HoldForPayment(orderSN string, until time.Time) (int, error) {
 	// The sweep does not need to check the order before the grace ends either.
 	return t.transition([]string{orderSN}, core.Pending,
-		map[string]any{"paying_until": until, "close_check_at": until}, "paying_until IS NULL")
+		assign{"paying_until = ?, close_check_at = ?", []any{until, until}}, "AND paying_until IS NULL")
 }
 
 func (t *tx) AddEvents(events []contract.OrderEvent) error {
@@ -208,16 +216,12 @@ func (t *tx) AddClosing(c contract.OrderClose) error {
 	return outbox.Append(t.db, contract.TopicOrderClose, c)
 }
 
-func (t *tx) StoredResponse(call core.Call) ([]byte, bool, error) {
-	stored, err := idempotency.Begin(t.db, key(call))
+func (t *tx) StoreResponse(call core.Call, status int, body []byte) ([]byte, bool, error) {
+	stored, err := idempotency.BeginWith(t.db, key(call), idempotency.Stored{Status: status, Body: body})
 	if err != nil || stored == nil {
 		return nil, false, err
 	}
 	return stored.Body, true, nil
-}
-
-func (t *tx) StoreResponse(call core.Call, status int, body []byte) error {
-	return idempotency.Save(t.db, key(call), status, body)
 }
 
 func (t *tx) OpenPayments(orderSNs []string) (map[string]bool, error) {
@@ -251,42 +255,6 @@ func (t *tx) PaymentsOf(orderSNs []string) ([]core.Payment, error) {
 	return payments, nil
 }
 
-func (t *tx) LockPayment(paymentID string) (core.Payment, bool, error) {
-	return findPayment(sqldb.ForUpdate(t.db), paymentID)
-}
-
-func (t *tx) InsertPayment(p core.Payment) error {
-	pid, err := id(p.PaymentID)
-	if err != nil {
-		return err
-	}
-	sn, err := id(p.OrderSN)
-	if err != nil {
-		return err
-	}
-	return t.db.Create(&paymentRow{
-		PaymentID: pid, OrderSN: sn, UserID: p.UserID, Provider: p.Provider, State: string(p.State), Amount: p.Amount,
-		Currency: p.Currency, PaidAmount: p.PaidAmount, PaidCurrency: p.PaidCurrency, CreatedAt: p.CreatedAt,
-		FinishedAt: nullableTime(p.FinishedAt),
-	}).Error
-}
-
-func (t *tx) UpdatePayment(p core.Payment, from ...core.PaymentState) (int, error) {
-	pid, err := id(p.PaymentID)
-	if err != nil {
-		return 0, err
-	}
-	states := make([]string, len(from))
-	for i, f := range from {
-		states[i] = string(f)
-	}
-	res := t.db.Model(&paymentRow{}).Where("payment_id = ? AND state IN ?", pid, states).Updates(map[string]any{
-		"state": string(p.State), "paid_amount": p.PaidAmount, "paid_currency": p.PaidCurrency,
-		"finished_at": p.FinishedAt,
-	})
-	return int(res.RowsAffected), res.Error
-}
-
 func (t *tx) PaymentEvent(provider, eventID string) (core.PaymentEvent, bool, error) {
 	var rows []eventRow
 	err := t.db.Where("provider = ? AND event_id = ?", provider, eventID).Limit(1).Find(&rows).Error
@@ -301,10 +269,13 @@ func (t *tx) InsertPaymentEvent(e core.PaymentEvent) error {
 	if err != nil {
 		return err
 	}
-	return t.db.Create(&eventRow{
-		Provider: e.Provider, EventID: e.EventID, PaymentID: pid, Outcome: string(e.Outcome), Amount: e.Amount,
-		Currency: e.Currency, Handled: string(e.Handled), ReceivedAt: e.ReceivedAt,
-	}).Error
+	_, err = sqldb.Exec(t.db, "INSERT INTO payment_events "+
+		"(provider, event_id, payment_id, outcome, amount, currency, handled, received_at) VALUES "+sqldb.List(8),
+		e.Provider, e.EventID, pid, string(e.Outcome), e.Amount, e.Currency, string(e.Handled), e.ReceivedAt)
+	if sqldb.IsDuplicate(err) {
+		return core.ErrEventExists
+	}
+	return err
 }
 
 func (t *tx) UpdatePaymentEvent(provider, eventID string, from, to core.Handled) (int, error) {

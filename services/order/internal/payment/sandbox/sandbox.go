@@ -55,7 +55,7 @@ func New(cfg Config, book Book) *Provider {
 func (*Provider) Name() string { return Name }
 
 // PayURL implements core.Provider. It is the route on which the buyer chooses the outcome.
-func (*Provider) PayURL(p core.Payment) string { return "/v1/payments/" + p.PaymentID + "/sandbox" }
+func (*Provider) PayURL(paymentID string) string { return "/v1/payments/" + paymentID + "/sandbox" }
 
 // Verify implements core.Provider.
 func (p *Provider) Verify(signature string, body []byte, now time.Time) error {
