@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -52,6 +53,11 @@ func (record) TableName() string { return "outbox" }
 // unclaimed is a time before any clock, so that a relay whose clock is behind claims new rows immediately.
 var unclaimed = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
+const (
+	columns = 6   // of a row that Add writes
+	addRows = 200 // rows of one statement
+)
+
 // Add writes rows in the caller's transaction. After the commit, call Relay.Wake.
 func Add(tx *gorm.DB, rows ...Row) error {
 	if len(rows) == 0 {
@@ -61,8 +67,8 @@ func Add(tx *gorm.DB, rows ...Row) error {
 		return errors.New("outbox: Add outside of a transaction")
 	}
 	now := tx.NowFunc()
-	records := make([]record, len(rows))
-	for i, r := range rows {
+	values := make([]any, 0, columns*len(rows))
+	for _, r := range rows {
 		switch {
 		case r.Topic == "":
 			return errors.New("outbox: row without a topic")
@@ -71,19 +77,22 @@ func Add(tx *gorm.DB, rows ...Row) error {
 		case len(r.Item) > maxItemBytes:
 			return fmt.Errorf("outbox: item for %s: %d bytes: %w", r.Topic, len(r.Item), contract.ErrTooLarge)
 		}
-		records[i] = record{
-			Topic: r.Topic, MsgKey: r.OrderSN, Item: string(r.Item), CreatedAt: now, ClaimedUntil: unclaimed,
-		}
+		var deliverAt *time.Time
 		if !r.DeliverAt.IsZero() {
 			if time.Until(r.DeliverAt) > bus.MaxDelay {
 				return fmt.Errorf("outbox: item for %s: %w", r.Topic, bus.ErrTooFar)
 			}
 			at := r.DeliverAt.UTC().Truncate(time.Millisecond)
-			records[i].DeliverAt = &at
+			deliverAt = &at
 		}
+		values = append(values, r.Topic, r.OrderSN, string(r.Item), deliverAt, now, unclaimed)
 	}
-	if err := tx.CreateInBatches(records, 200).Error; err != nil {
-		return fmt.Errorf("outbox: add: %w", err)
+	for part := range slices.Chunk(values, columns*addRows) {
+		_, err := sqldb.Exec(tx, "INSERT INTO outbox (topic, msg_key, item, deliver_at, created_at, claimed_until) VALUES "+
+			sqldb.Rows(len(part)/columns, columns), part...)
+		if err != nil {
+			return fmt.Errorf("outbox: add: %w", err)
+		}
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package outbox_test
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -216,22 +217,63 @@ func TestRowsOfAKilledRelayAreClaimedAgain(t *testing.T) {
 	})
 }
 
-// A relay that cannot read the rows that it has claimed does not leave them until the end of the claim.
-func TestRowsThatCouldNotBeReadAreClaimedAgain(t *testing.T) {
+// lossyPool loses the response to the first claim.
+type lossyPool struct {
+	gorm.ConnPool
+	lost atomic.Bool
+}
+
+func (p *lossyPool) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	result, err := p.ConnPool.ExecContext(ctx, query, args...)
+	if strings.HasPrefix(query, "UPDATE outbox SET claimed_until") && p.lost.CompareAndSwap(false, true) {
+		return nil, errors.New("connection lost")
+	}
+	return result, err
+}
+
+// A relay that does not know what it has claimed does not leave it until the end of the claim.
+func TestRowsOfAClaimWithoutAResponseAreClaimedAgain(t *testing.T) {
 	dbtest.Each(t, migrations(t), func(t *testing.T, db *gorm.DB) {
 		add(t, db, "t", 0, 10)
-		var failed atomic.Bool
-		require.NoError(t, db.Callback().Query().After("gorm:query").Register("test", func(tx *gorm.DB) {
-			if strings.Contains(tx.Statement.SQL.String(), "claimed_by = ") && failed.CompareAndSwap(false, true) {
-				_ = tx.AddError(errors.New("connection lost"))
-			}
-		}))
+		pool := &lossyPool{ConnPool: db.Statement.ConnPool}
+		lossy := db.WithContext(t.Context())
+		lossy.Statement.ConnPool = pool
 		b := &broker{}
-		stop := run(t, outbox.NewRelay(db, b, quiet(), outbox.Poll(10*time.Millisecond), outbox.ClaimFor(time.Hour)))
+		stop := run(t, outbox.NewRelay(lossy, b, quiet(), outbox.Poll(10*time.Millisecond), outbox.ClaimFor(time.Hour)))
 		empty(t, db)
 		stop()
-		require.True(t, failed.Load())
+		require.True(t, pool.lost.Load())
 		require.Len(t, b.seen(t), 10)
+	})
+}
+
+// countingPool counts statements.
+type countingPool struct {
+	gorm.ConnPool
+	statements atomic.Int64
+}
+
+func (p *countingPool) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	p.statements.Add(1)
+	return p.ConnPool.ExecContext(ctx, query, args...)
+}
+
+func (p *countingPool) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	p.statements.Add(1)
+	return p.ConnPool.QueryContext(ctx, query, args...)
+}
+
+// Events of payments come one by one, so the statements of a pass are the cost of an event.
+func TestAMessageTakesThreeStatements(t *testing.T) {
+	dbtest.Each(t, migrations(t), func(t *testing.T, db *gorm.DB) {
+		add(t, db, "t", 0, 10)
+		pool := &countingPool{ConnPool: db.Statement.ConnPool}
+		counting := db.WithContext(t.Context())
+		counting.Statement.ConnPool = pool
+		run(t, outbox.NewRelay(counting, &broker{}, quiet(), outbox.Poll(time.Hour)))
+		empty(t, db)
+		require.Eventually(t, func() bool { return pool.statements.Load() >= 4 }, 10*time.Second, time.Millisecond)
+		require.EqualValues(t, 3+1, pool.statements.Load(), "read, claim, delete; and nothing more to read")
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"database/sql"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"log/slog"
 	mathrand "math/rand/v2"
 	"slices"
+	"strconv"
 	"time"
 
 	"gorm.io/gorm"
@@ -279,43 +281,75 @@ func (r *Relay) publish(ctx context.Context, g group) (n int, confirmed bool, er
 	for _, row := range g.rows[:n] {
 		delete(r.refused, row.ID)
 	}
-	if err := r.db.WithContext(qctx).Where("id IN ?", ids(g.rows[:n])).Delete(&record{}).Error; err != nil {
+	args := make([]any, n)
+	for i, row := range g.rows[:n] {
+		args[i] = row.ID
+	}
+	if _, err := sqldb.Exec(r.db.WithContext(qctx), "DELETE FROM outbox WHERE id IN "+sqldb.List(n), args...); err != nil {
 		return 0, false, fmt.Errorf("delete published rows: %w", err)
 	}
 	return n, true, nil
 }
 
-// takeClaim claims up to passRows rows. full reports that there may be more.
+// takeClaim claims up to passRows rows. full reports that there may be more. It reads the rows and the time by one
+// statement, and claims them by another. Only if another relay has claimed some of them meanwhile does it read its rows
+// again.
 func (r *Relay) takeClaim(ctx context.Context) (token string, rows []record, full bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
 	db := r.db.WithContext(ctx)
-	now, err := sqldb.Now(db, r.clock)
-	if err != nil {
+	rows, now, err := r.freeRows(db)
+	if err != nil || len(rows) == 0 {
 		return "", nil, false, err
 	}
-	var free []int64
-	err = db.Model(&record{}).Where("claimed_until <= ?", now).
-		Order("claimed_until, id").Limit(passRows).Pluck("id", &free).Error
-	if err != nil || len(free) == 0 {
-		return "", nil, false, err
-	}
+	full = len(rows) == passRows
 	random := make([]byte, 16)
 	_, _ = rand.Read(random)
 	token = hex.EncodeToString(random)
-	r.unread = token // until it is known that it claimed nothing, or its rows are read
-	claim := db.Model(&record{}).Where("id IN ? AND claimed_until <= ?", free, now).
-		Updates(map[string]any{"claimed_until": now.Add(r.claim), "claimed_by": token})
-	if claim.Error != nil {
-		return "", nil, false, claim.Error
+	r.unread = token // until it is known which rows it claimed
+	args := []any{now.Add(r.claim), token, now}
+	for _, row := range rows {
+		args = append(args, row.ID)
 	}
-	if claim.RowsAffected > 0 { // else another relay has claimed them
-		err = db.Where("id IN ? AND claimed_by = ?", free, token).Order("id").Find(&rows).Error
+	claimed, err := sqldb.Exec(db, "UPDATE outbox SET claimed_until = ?, claimed_by = ? WHERE claimed_until <= ? AND id IN "+
+		sqldb.List(len(rows)), args...)
+	if err != nil {
+		return "", nil, false, err
+	}
+	if claimed < int64(len(rows)) {
+		free := ids(rows)
+		rows = nil
+		if claimed > 0 { // else another relay has claimed them all
+			err = db.Where("id IN ? AND claimed_by = ?", free, token).Order("id").Find(&rows).Error
+		}
 	}
 	if err == nil {
 		r.unread = ""
 	}
-	return token, rows, len(free) == passRows, err
+	return token, rows, full, err
+}
+
+// freeRows reads up to passRows rows that no relay has claimed, by id, and the time of the database at that statement.
+// Rows that have waited for longer come first if there are more.
+func (r *Relay) freeRows(db *gorm.DB) (rows []record, now time.Time, err error) {
+	readAt, expression, args := sqldb.NowColumn, sqldb.NowColumn, []any(nil)
+	now, known := sqldb.KnownNow(db, r.clock)
+	if known {
+		readAt, expression, args = "NULL", "?", []any{now}
+	}
+	err = sqldb.Query(db, "SELECT "+readAt+", id, topic, msg_key, item, deliver_at FROM outbox WHERE claimed_until <= "+
+		expression+" ORDER BY claimed_until, id LIMIT "+strconv.Itoa(passRows), args, func(found *sql.Rows) error {
+		var row record
+		var at *time.Time
+		err := found.Scan(&at, &row.ID, &row.Topic, &row.MsgKey, &row.Item, &row.DeliverAt)
+		if at != nil {
+			now = at.UTC()
+		}
+		rows = append(rows, row)
+		return err
+	})
+	slices.SortFunc(rows, func(a, b record) int { return cmp.Compare(a.ID, b.ID) })
+	return rows, now, err
 }
 
 // releaseUnread ends the last claim if its rows could not be read. They would wait for its end otherwise.

@@ -19,11 +19,9 @@ func (t *tx) PaymentWithOrder(paymentID string) (p core.Payment, o core.Order, n
 		return p, o, now, err
 	}
 	readAt, lines := sqldb.NowColumn, "o.line_items"
-	if t.clock != nil || sqldb.IsSQLite(t.db) {
+	now, known := sqldb.KnownNow(t.db, t.clock)
+	if known {
 		readAt = "NULL"
-		if now, err = t.Now(); err != nil {
-			return p, o, now, err
-		}
 	}
 	if !t.layout.inline() {
 		lines = "''"
