@@ -39,6 +39,7 @@ func TestCallsFailWithoutGate(t *testing.T) {
 			"lookup":    func() error { _, err := e.Lookup(ctx, e.ref, []string{"1"}); return err },
 			"buyer":     func() error { _, err := e.Purchases(ctx, e.ref, "ann"); return err },
 			"audit":     func() error { _, err := e.Audit(ctx, e.ref); return err },
+			"backlog":   func() error { _, err := e.Backlog(ctx, e.ref); return err },
 			"unlanded":  func() error { _, err := e.Unlanded(ctx, e.ref, time.Time{}, time.Now(), 1); return err },
 			"entries":   func() error { _, _, err := e.Entries(ctx, e.ref, 0, 1); return err },
 			"trim":      func() error { _, err := e.Trim(ctx, e.ref, 1); return err },

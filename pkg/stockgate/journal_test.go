@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 )
 
@@ -269,5 +270,39 @@ func TestCountersOfTheJournalRecover(t *testing.T) {
 		require.Zero(t, e.journalLen())
 		e.reserveMany(21, 10)
 		require.EqualValues(t, 10, e.journalLen())
+	})
+}
+
+func TestBacklog(t *testing.T) {
+	eachServer(t, Options{}, func(t *testing.T, e *env) {
+		ctx := t.Context()
+		backlog := func(journal, unlanded, purchases int64) Backlog {
+			t.Helper()
+			b, err := e.Backlog(ctx, e.ref)
+			require.NoError(t, err)
+			require.Equal(t, Backlog{
+				JournalLen: journal, OldestAge: b.OldestAge, UnlandedLen: unlanded, Purchases: purchases, Build: b.Build,
+			}, b)
+			return b
+		}
+		e.open(openConfig(), 20)
+		first := backlog(0, 0, 0)
+		require.NotEmpty(t, first.Build)
+		require.Zero(t, first.OldestAge, "the journal is empty")
+		e.reserve("1", "ann", lines(1))
+		e.reserveMany(2, 4)
+		require.Eventually(t, func() bool { return backlog(5, 5, 5).OldestAge > 0 }, patience, time.Millisecond)
+
+		e.settle("1", "ann", lines(1), StepLanded)
+		backlog(5, 4, 5)
+		e.ack(e.read("relay", 10)...)
+		require.Zero(t, backlog(0, 4, 5).OldestAge)
+
+		e.release("1", "ann", lines(1), "expired")
+		require.NoError(t, e.rdb.ZAdd(ctx, keyOf(e.ref, "ended"), redis.Z{Member: "1"}).Err()) // long ago
+		n, err := e.Trim(ctx, e.ref, 10)
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+		require.Equal(t, first.Build, backlog(0, 4, 5).Build, "a trimmed purchase still counts")
 	})
 }

@@ -38,6 +38,8 @@ var (
 	luaRead string
 	//go:embed lua/audit.lua
 	luaAudit string
+	//go:embed lua/backlog.lua
+	luaBacklog string
 	//go:embed lua/lookup.lua
 	luaLookup string
 	//go:embed lua/purchases.lua
@@ -100,6 +102,7 @@ var (
 	scriptAck              = newScript("ack", luaAck)
 	scriptRead             = newScript("read", luaRead)
 	scriptAudit            = newScript("audit", luaAudit)
+	scriptBacklog          = newScript("backlog", luaBacklog)
 	scriptLookup           = newScript("lookup", luaLookup)
 	scriptPurchases        = newScript("purchases", luaPurchases)
 	scriptUnlanded         = newScript("unlanded", luaUnlanded)

@@ -5,6 +5,7 @@ import (
 
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/stockgate"
+	"flashsale.internal/services/seckill/internal/priority"
 	"flashsale.internal/services/seckill/internal/relay"
 )
 
@@ -35,4 +36,14 @@ func (j journal) Ack(ctx context.Context, ref contract.GateRef, ids []string) er
 
 func (j journal) Len(ctx context.Context, ref contract.GateRef) (int64, error) {
 	return j.gates.JournalLen(ctx, ref)
+}
+
+// backlog implements priority.Gates by the gates in Redis.
+type backlog struct{ gates *stockgate.Gate }
+
+var _ priority.Gates = backlog{}
+
+func (b backlog) Backlog(ctx context.Context, ref contract.GateRef) (priority.Backlog, error) {
+	found, err := b.gates.Backlog(ctx, ref)
+	return priority.Backlog(found), err
 }

@@ -18,6 +18,7 @@ import (
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/bus"
 	"flashsale.internal/pkg/clocks"
+	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/lifecycle"
 	"flashsale.internal/pkg/ordersn"
 	"flashsale.internal/pkg/presence"
@@ -28,6 +29,7 @@ import (
 	"flashsale.internal/services/seckill/internal/gate"
 	"flashsale.internal/services/seckill/internal/httpapi"
 	"flashsale.internal/services/seckill/internal/pages"
+	"flashsale.internal/services/seckill/internal/priority"
 	"flashsale.internal/services/seckill/internal/relay"
 	"flashsale.internal/services/seckill/internal/signin"
 	"flashsale.internal/web"
@@ -50,6 +52,7 @@ type Service struct {
 	deps     Deps
 	gate     *gate.Gate
 	relay    *relay.Relay
+	priority *priority.Controller
 	memory   *gate.MemoryWatch
 	sales    *core.SaleCache
 	feed     *core.Feed
@@ -128,10 +131,13 @@ func newGates(cfg Config, deps Deps) (*stockgate.Gate, error) {
 	return gates, nil
 }
 
-// newLoops creates the relay, the grouped calls of the gate, the cached sales and the event streams.
+// newLoops creates the relay, the priority of buyers and landing, the grouped calls of the gate, the cached sales and the event streams.
 func (s *Service) newLoops(cfg Config, gates *stockgate.Gate) (err error) {
 	tel := s.deps.Telemetry
-	s.relay, err = relay.New(journal{gates}, s.deps.Bus, tel, consumerName(), cfg.JournalMax)
+	if s.priority, err = priority.New(backlog{gates}, tel, cfg.JournalMax); err != nil {
+		return err
+	}
+	s.relay, err = relay.New(journal{gates}, s.deps.Bus, tel, consumerName(), s.priority.YieldToBuyers)
 	if err != nil {
 		return err
 	}
@@ -143,7 +149,12 @@ func (s *Service) newLoops(cfg Config, gates *stockgate.Gate) (err error) {
 		CallTimeout: cfg.GateTimeout + 250*time.Millisecond,
 		CallerWait:  cfg.GateWait,
 		Queue:       cfg.GateQueue,
-		Accepted:    s.relay.Accepted,
+		Accepted: func(ref contract.GateRef, n int) {
+			s.priority.Accepted(n)
+			s.relay.Accepted(ref)
+		},
+		Waited: s.priority.Waited,
+		Delay:  s.priority.AcceptDelay,
 	})
 	if err != nil {
 		return err
@@ -217,6 +228,7 @@ func (s *Service) Components() []lifecycle.Component {
 			s.signIn.Close()
 			return nil
 		}),
+		lifecycle.Component{Name: "priority", Run: s.priority.Run},
 		lifecycle.Component{Name: "journal relay", Run: s.relay.Run},
 		lifecycle.Component{Name: "gate memory", Run: s.memory.Run},
 		lifecycle.Component{Name: "request counts", Run: s.counts.Run},

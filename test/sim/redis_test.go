@@ -80,7 +80,7 @@ type redisFaults struct{ p *process }
 
 func (f redisFaults) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-var scriptsThatRead = map[string]bool{"audit": true, "lookup": true, "purchases": true, "unlanded": true, "scan": true}
+var scriptsThatRead = map[string]bool{"audit": true, "backlog": true, "lookup": true, "purchases": true, "unlanded": true, "scan": true}
 
 func (f redisFaults) name(cmd redis.Cmder) (name string, writes bool) {
 	args := cmd.Args()

@@ -27,7 +27,6 @@ const (
 	// a time, the buyers of a sold-out sale waited for its round trip while the processor was idle.
 	lookupCalls = 4
 	maxKeys     = 1024 // gates with waiting callers
-	gather      = 2 * time.Millisecond
 )
 
 // Redis holds the methods of *stockgate.Gate that a Gate uses.
@@ -48,6 +47,12 @@ type Options struct {
 	Queue      int // callers waiting for one gate
 	// Accepted, if set, is called with the number of purchases that a call has journaled. It must not block.
 	Accepted func(ref contract.GateRef, n int)
+	// Waited, if set, is called before each call that reserves, with the number of its purchases and their mean wait for
+	// the call before it. It must not block.
+	Waited func(n int, mean time.Duration)
+	// Delay, if set, returns the time until the next call that may accept purchases. The gate waits for it as far as no
+	// purchase gets a time-out and its queue does not fill. It must not block.
+	Delay func() time.Duration
 }
 
 // Gate implements core.Gate.
@@ -55,7 +60,9 @@ type Gate struct {
 	redis       Redis
 	tel         *telemetry.Telemetry
 	accepted    func(ref contract.GateRef, n int)
+	waited      func(n int, mean time.Duration)
 	size        metric.Int64Histogram
+	wait        metric.Float64Histogram
 	unconfirmed metric.Int64Counter
 	reserves    grouper[stockgate.Request, stockgate.Verdict]
 	lookups     grouper[string, found]
@@ -81,9 +88,21 @@ func New(redis Redis, tel *telemetry.Telemetry, o Options) (*Gate, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gate{redis: redis, tel: tel, accepted: o.Accepted, size: size, unconfirmed: unconfirmed}
+	wait, err := tel.Meter.Float64Histogram("flashsale.seckill.gate.wait", metric.WithUnit("s"),
+		metric.WithDescription("Time from a purchase's arrival at the gate to the end of the script call that was in flight, "+
+			"mean of the purchases of the next call"),
+		metric.WithExplicitBucketBoundaries(.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1))
+	if err != nil {
+		return nil, err
+	}
+	g := &Gate{
+		redis: redis, tel: tel, accepted: o.Accepted, waited: o.Waited, size: size, wait: wait, unconfirmed: unconfirmed,
+	}
 	if g.accepted == nil {
 		g.accepted = func(contract.GateRef, int) {}
+	}
+	if g.waited == nil {
+		g.waited = func(int, time.Duration) {}
 	}
 	if o.CallerWait <= 0 {
 		o.CallerWait = 3 * time.Second
@@ -94,6 +113,7 @@ func New(redis Redis, tel *telemetry.Telemetry, o Options) (*Gate, error) {
 	g.reserves = grouper[stockgate.Request, stockgate.Verdict]{
 		call: g.reserveGroup, timeout: o.CallTimeout, maxWait: maxWait,
 		maxGroup: stockgate.MaxGroup, maxQueue: o.Queue, maxKeys: maxKeys, gather: gather,
+		waited: g.recordWait, delay: o.Delay,
 	}
 	g.lookups = grouper[string, found]{
 		call: g.lookupGroup, calls: lookupCalls, timeout: o.CallTimeout, maxWait: maxWait,
@@ -126,6 +146,11 @@ func (g *Gate) Reserve(ctx context.Context, activityID string, p core.Purchase) 
 	}
 	trace.SpanFromContext(ctx).SetAttributes(telemetry.AttrOutcome.String(v.Outcome.String()))
 	return toVerdict(activityID, v)
+}
+
+func (g *Gate) recordWait(n int, mean time.Duration) {
+	g.wait.Record(context.Background(), mean.Seconds())
+	g.waited(n, mean)
 }
 
 // reserveGroup reserves for the requests of many callers with one script call.

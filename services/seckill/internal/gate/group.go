@@ -17,12 +17,8 @@ import (
 //
 // A caller waits for its reply only. It has no timer and does not watch its context: with a hundred thousand buyers,
 // these would cost more for each caller than its share of the call. The wait is bounded nevertheless: each call ends by
-// its time-out, the next one follows after gather at the latest, and a caller that waited longer than maxWait for its
-// call gets an error.
-//
-// At a moderate load, calls with two or three requests would follow each other without a pause. Each costs about as
-// much as a call with fifty (a round trip, a write to disk). Therefore a call that follows one with several requests
-// begins after a pause (gather).
+// its time-out, the next one follows after a bounded pause, and a caller that waited longer than maxWait for its call
+// gets an error. gather.go decides on the pauses.
 type grouper[Q, A any] struct {
 	call     func(ctx context.Context, key string, requests []Q) ([]A, error)
 	timeout  time.Duration // of one call; call must observe its context
@@ -31,7 +27,12 @@ type grouper[Q, A any] struct {
 	maxQueue int           // requests waiting for one key
 	maxKeys  int           // keys with requests
 	calls    int           // calls in flight for one key; 0 means 1
-	gather   time.Duration // pause before a call that follows one with several requests; none if largeGroup wait
+	gather   time.Duration // longest pause of a call that waits for more requests; 0 means that none waits
+
+	// waited, if set, is called before each call with the number of its requests and their mean wait for the call before.
+	waited func(n int, mean time.Duration)
+	// delay, if set, returns the time until the next call should begin.
+	delay func() time.Duration
 
 	mu      sync.Mutex
 	queues  map[string]*queue[Q, A]
@@ -42,7 +43,9 @@ type grouper[Q, A any] struct {
 
 type queue[Q, A any] struct {
 	waiting []waiter[Q, A]
-	workers int // at least one while requests wait
+	workers int           // at least one while requests wait
+	enough  int           // number of waiting requests that ends the pause of a worker; 0 means that none pauses
+	filled  chan struct{} // ends that pause
 }
 
 // waiter is one request in the queue.
@@ -89,13 +92,16 @@ func (g *grouper[Q, A]) enqueue(key string, w waiter[Q, A]) error {
 		if g.queues == nil {
 			g.queues = map[string]*queue[Q, A]{}
 		}
-		q = &queue[Q, A]{}
+		q = &queue[Q, A]{filled: make(chan struct{}, 1)}
 		g.queues[key] = q
 	}
 	if len(q.waiting) >= g.maxQueue {
 		return core.ErrOverloaded
 	}
 	q.waiting = append(q.waiting, w)
+	if q.enough > 0 && len(q.waiting) >= q.enough {
+		q.endPause()
+	}
 	if q.workers == 0 || q.workers < g.calls && len(q.waiting) >= largeGroup {
 		q.workers++
 		g.active.Add(1)
@@ -104,20 +110,14 @@ func (g *grouper[Q, A]) enqueue(key string, w waiter[Q, A]) error {
 	return nil
 }
 
-// largeGroup is the number of waiting requests from which a worker calls without the pause gather, and from which a
-// further worker starts, up to the field calls.
-const largeGroup = 16
-
 // work makes calls for one key until no request waits.
 func (g *grouper[Q, A]) work(key string, q *queue[Q, A]) {
 	defer g.active.Done()
-	for served := 0; ; {
+	var last call
+	for {
+		ready := time.Now() // from now on, requests wait because of a pause and not because of a call
+		g.pause(q, last)
 		g.mu.Lock()
-		if n := len(q.waiting); g.gather > 0 && served > 1 && n > 0 && n < largeGroup && !g.closed {
-			g.mu.Unlock()
-			time.Sleep(g.gather)
-			g.mu.Lock()
-		}
 		n := min(g.maxGroup, len(q.waiting))
 		if n == 0 {
 			if q.workers--; q.workers == 0 {
@@ -129,11 +129,70 @@ func (g *grouper[Q, A]) work(key string, q *queue[Q, A]) {
 		group := q.waiting[:n:n]
 		q.waiting = q.waiting[n:]
 		g.mu.Unlock()
-		served = n
+		last = call{requests: n}
 		if group = g.rejectLate(group); len(group) > 0 {
+			if g.waited != nil {
+				g.waited(len(group), meanWait(group, ready))
+			}
+			began := time.Now()
 			g.callGroup(key, group)
+			last.took = time.Since(began)
 		}
 	}
+}
+
+// pause waits before the next call of a worker, while requests wait.
+func (g *grouper[Q, A]) pause(q *queue[Q, A], last call) {
+	g.mu.Lock()
+	n := len(q.waiting)
+	if n == 0 || g.closed {
+		g.mu.Unlock()
+		return
+	}
+	enough, d := g.gathering(last, n)
+	if g.delay != nil && n < g.maxQueue/4 {
+		// Only as long as the requests are still called in good time, and while the queue has room for more.
+		paced := min(g.delay(), g.maxWait/4-time.Since(q.waiting[0].enqueued))
+		if paced > d {
+			enough, d = g.maxQueue/4, paced
+		}
+	}
+	if d <= 0 {
+		g.mu.Unlock()
+		return
+	}
+	q.enough = enough
+	g.mu.Unlock()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-q.filled:
+	}
+	g.mu.Lock()
+	q.enough = 0
+	select { // the pause may have ended by both
+	case <-q.filled:
+	default:
+	}
+	g.mu.Unlock()
+}
+
+// endPause ends the pause of a worker. The caller holds the lock.
+func (q *queue[Q, A]) endPause() {
+	select {
+	case q.filled <- struct{}{}:
+	default:
+	}
+}
+
+// meanWait returns the mean time that requests waited until then.
+func meanWait[Q, A any](group []waiter[Q, A], until time.Time) time.Duration {
+	var sum time.Duration
+	for _, w := range group {
+		sum += max(until.Sub(w.enqueued), 0)
+	}
+	return sum / time.Duration(len(group))
 }
 
 var errLate = fmt.Errorf("waiting for the gate: %w", context.DeadlineExceeded)
@@ -185,6 +244,9 @@ func (g *grouper[Q, A]) callRecovering(key string, requests []Q) (results []A, e
 func (g *grouper[Q, A]) close(ctx context.Context) {
 	g.mu.Lock()
 	g.closed = true
+	for _, q := range g.queues {
+		q.endPause()
+	}
 	g.mu.Unlock()
 	ended := make(chan struct{})
 	go func() {

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -29,9 +28,7 @@ const (
 	listInterval    = 200 * time.Millisecond // between two listings of the gates; bounds the delay of a new activity
 	minBatchPause   = 20 * time.Millisecond  // after a batch that is not full
 	maxBatchPause   = 160 * time.Millisecond
-	maxYield        = 500 * time.Millisecond // longest pause of yieldToBuyers
-	lengthMaxAge    = 500 * time.Millisecond // age at which yieldToBuyers reads the journal's length again
-	minPoll         = 20 * time.Millisecond  // pause after an empty read; doubles while the journal stays empty
+	minPoll         = 20 * time.Millisecond // pause after an empty read; doubles while the journal stays empty
 	maxPoll         = time.Second
 	minRetry        = 20 * time.Millisecond // pause after an error; grows, with jitter
 	maxRetry        = time.Second           // bounds the delay of the journal after an outage
@@ -39,11 +36,11 @@ const (
 	drainTimeout    = 5 * time.Second
 	measureInterval = 5 * time.Second
 	maxConcurrent   = 8 // journals published at a time
-
-	// burstSize is the number of purchases accepted by one gate call from which the call counts as part of a burst: so
-	// large a group forms only while buyers queue for the gate.
-	burstSize = 64
 )
+
+// YieldToBuyers returns the pause after a full message of n reservations that took that long, while the journal of the
+// gate holds more. The pause keeps landing from taking what waiting buyers need.
+type YieldToBuyers func(ref contract.GateRef, n int, took time.Duration) time.Duration
 
 // Relay publishes the journals of all gates.
 type Relay struct {
@@ -51,6 +48,7 @@ type Relay struct {
 	bus      bus.Publisher
 	tel      *telemetry.Telemetry
 	consumer string
+	yield    YieldToBuyers
 	slots    chan struct{}
 
 	lag       metric.Float64Histogram
@@ -60,8 +58,6 @@ type Relay struct {
 
 	unreadable metric.Int64Counter
 
-	maxYieldLength int64 // reservations in a journal above which the relay does not yield to buyers
-
 	mu      sync.Mutex
 	loops   map[contract.GateRef]*loop
 	newGate chan struct{} // signals a purchase at a gate that has no loop yet
@@ -69,21 +65,16 @@ type Relay struct {
 
 // loop is the state of the loop that publishes one journal.
 type loop struct {
-	ref   contract.GateRef
-	wake  chan struct{}
-	burst atomic.Int64 // purchases accepted in calls of burstSize or more, since the last yieldToBuyers
-
-	length   int64 // of the journal, as last read
-	lengthAt time.Time
+	ref  contract.GateRef
+	wake chan struct{}
 }
 
-// New returns a relay; Run starts it. consumer names this process among the relays of the installation. journalMax is
-// the number of reservations that a journal may hold.
+// New returns a relay; Run starts it. consumer names this process among the relays of the installation.
 func New(
-	journal Journal, publisher bus.Publisher, tel *telemetry.Telemetry, consumer string, journalMax int64,
+	journal Journal, publisher bus.Publisher, tel *telemetry.Telemetry, consumer string, yield YieldToBuyers,
 ) (*Relay, error) {
 	r := &Relay{
-		journal: journal, bus: publisher, tel: tel, consumer: consumer, maxYieldLength: journalMax / 4 * 3,
+		journal: journal, bus: publisher, tel: tel, consumer: consumer, yield: yield,
 		slots: make(chan struct{}, maxConcurrent),
 		loops: map[contract.GateRef]*loop{}, newGate: make(chan struct{}, 1),
 	}
@@ -108,17 +99,13 @@ func New(
 	return r, errors.Join(err, e)
 }
 
-// Accepted reports that this process accepted n purchases of a gate with one call. It wakes the loop of that journal
-// and does not block.
-func (r *Relay) Accepted(ref contract.GateRef, n int) {
+// Accepted reports that this process accepted purchases of a gate. It wakes the loop of that journal and does not block.
+func (r *Relay) Accepted(ref contract.GateRef) {
 	r.mu.Lock()
 	l := r.loops[ref]
 	r.mu.Unlock()
 	wake := r.newGate
 	if l != nil {
-		if n >= burstSize {
-			l.burst.Add(int64(n))
-		}
 		wake = l.wake
 	}
 	select {
@@ -239,7 +226,7 @@ func (r *Relay) run(ctx context.Context, l *loop) {
 		switch {
 		case done.more:
 			poll = minPoll
-			wait(ctx, r.yieldToBuyers(ctx, l, len(done.entries), took), nil)
+			wait(ctx, r.yield(l.ref, len(done.entries), took), nil)
 		case len(done.entries) > 0:
 			poll = minPoll
 			wait(ctx, batchPause, nil)
@@ -251,30 +238,6 @@ func (r *Relay) run(ctx context.Context, l *loop) {
 		}
 	}
 	r.drain(ctx, l.ref, pending)
-}
-
-// yieldToBuyers returns the pause after a full batch of n entries that took that long. The pause is 0 except in a
-// burst: buyers queue for the gate, and more purchases are accepted than the relay publishes. Then the relay works an
-// eighth of the time, because each message costs Redis, the consumers and this machine's processors time that waiting
-// buyers need; the journal keeps the accepted purchases. While the journal is more than three quarters full the relay
-// does not pause, so that it never causes a refusal because of a full journal.
-func (r *Relay) yieldToBuyers(ctx context.Context, l *loop, n int, took time.Duration) time.Duration {
-	if l.burst.Swap(0) < int64(n) {
-		return 0
-	}
-	if time.Since(l.lengthAt) > lengthMaxAge {
-		call, cancel := context.WithTimeout(ctx, callTimeout)
-		length, err := r.journal.Len(call, l.ref)
-		cancel()
-		if err != nil {
-			return 0 // the next step reports it
-		}
-		l.length, l.lengthAt = length, time.Now()
-	}
-	if l.length > r.maxYieldLength {
-		return 0
-	}
-	return min(7*took, maxYield)
 }
 
 // drain publishes what the journal holds now and no other relay has read, also the purchases that other processes

@@ -163,7 +163,7 @@ func (b *broker) sent() ([]bus.Message, int) {
 // start runs a relay until the test ends or stop is called.
 func start(t *testing.T, j *journal, b *broker, tel *telemetry.Telemetry) (r *Relay, stop func()) {
 	t.Helper()
-	r, err := New(j, b, tel, "me", 1000)
+	r, err := New(j, b, tel, "me", func(contract.GateRef, int, time.Duration) time.Duration { return 0 })
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	var loop sync.WaitGroup
@@ -208,36 +208,34 @@ func TestTheJournalsLengthIsUnknownWhileRedisDoesNotRespond(t *testing.T) {
 	})
 }
 
-func TestRelayYieldsToBuyersInABurst(t *testing.T) {
-	const took = 10 * time.Millisecond
-	for name, c := range map[string]struct {
-		calls, accepted int // accepted purchases of each call
-		journaled       int // entries in the journal
-		took, pause     time.Duration
-	}{
-		"more are accepted than published":          {calls: 3, accepted: 100, took: took, pause: 7 * took},
-		"as many are accepted as published":         {calls: 4, accepted: 64, took: took, pause: 7 * took},
-		"the burst has ended":                       {calls: 2, accepted: 100, took: took},
-		"no purchase":                               {took: took},
-		"many purchases in small groups":            {calls: 30, accepted: 20, took: took},
-		"the journal is three quarters full":        {calls: 3, accepted: 100, journaled: 751, took: took},
-		"a slow broker does not lengthen the pause": {calls: 3, accepted: 100, took: time.Second, pause: maxYield},
-	} {
-		t.Run(name, func(t *testing.T) {
-			j := newJournal(seven)
-			j.add(seven, c.journaled, "")
-			r, err := New(j, nil, telemetry.Discard(t), "me", 1000)
-			require.NoError(t, err)
-			l := &loop{ref: seven}
-			r.loops[seven] = l
-			l.wake = make(chan struct{}, 1)
-			for range c.calls {
-				r.Accepted(seven, c.accepted)
-			}
-			require.Equal(t, c.pause, r.yieldToBuyers(t.Context(), l, 256, c.took))
-			require.Zero(t, l.burst.Load(), "each purchase counts once")
+// After a full message the relay pauses as long as buyers need, and only then.
+func TestRelayPausesAfterAFullMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const pause = 10 * time.Second
+		j := newJournal(seven)
+		j.add(seven, 2*contract.MaxItems+1, "")
+		asked := make(chan int, 10)
+		r, err := New(j, &broker{j: j}, telemetry.Discard(t), "me", func(ref contract.GateRef, n int, _ time.Duration) time.Duration {
+			require.Equal(t, seven, ref)
+			asked <- n
+			return pause
 		})
-	}
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		var loop sync.WaitGroup
+		loop.Go(func() { _ = r.Run(ctx) })
+		for n := 1; n <= 2; n++ {
+			time.Sleep(pause - time.Second)
+			require.Equal(t, n*contract.MaxItems, j.acked())
+			time.Sleep(time.Second)
+		}
+		time.Sleep(time.Second)
+		require.Equal(t, 2*contract.MaxItems+1, j.acked())
+		require.Len(t, asked, 2, "the last message was not full")
+		require.Equal(t, contract.MaxItems, <-asked)
+		cancel()
+		loop.Wait()
+	})
 }
 
 var (
@@ -337,7 +335,7 @@ func TestAcceptedPurchaseIsPublishedBeforeTheNextPoll(t *testing.T) {
 		for n := 1; n <= 20; n++ {
 			time.Sleep(10*time.Second + time.Duration(n)*50*time.Millisecond) // polls are a second apart by now
 			j.add(seven, 1, "")
-			r.Accepted(seven, 1)
+			r.Accepted(seven)
 			time.Sleep(maxBatchPause) // a batch may wait this long
 			synctest.Wait()
 			require.Equal(t, n, j.acked(), "published before the next poll")
@@ -353,7 +351,7 @@ func TestLoopsFollowTheListedGates(t *testing.T) {
 	j.mu.Lock()
 	j.refs = []contract.GateRef{seven}
 	j.mu.Unlock()
-	r.Accepted(seven, 1) // of a gate that has no loop yet
+	r.Accepted(seven) // of a gate that has no loop yet
 	require.Eventually(t, func() bool { return j.acked() == 1 }, 30*time.Second, time.Millisecond)
 	j.mu.Lock()
 	j.refs = nil
