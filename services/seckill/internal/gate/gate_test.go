@@ -556,3 +556,127 @@ func TestTraceOfACallerContinuesThroughTheGate(t *testing.T) {
 	require.Equal(t, wait.SpanContext.SpanID(), call.Parent.SpanID())
 	require.Contains(t, r.groups[0][0].Traceparent, wait.SpanContext.SpanID().String())
 }
+
+func TestGathering(t *testing.T) {
+	const ms = time.Millisecond
+	for name, c := range map[string]struct {
+		last    call
+		waiting int
+		calls   int
+		enough  int
+		wait    time.Duration
+	}{
+		"the first call":                         {waiting: 1},
+		"after a single request":                 {last: call{1, ms}, waiting: 3},
+		"few requests":                           {last: call{2, ms}, waiting: 1, enough: largeGroup, wait: gather},
+		"few of many that come back":             {last: call{50, ms}, waiting: 14, enough: 48, wait: gather},
+		"half of the callers":                    {last: call{32, ms}, waiting: 32, enough: 48, wait: ms / 2},
+		"most of the callers":                    {last: call{16, ms}, waiting: 48},
+		"a slow call does not lengthen the wait": {last: call{32, 100 * ms}, waiting: 32, enough: 48, wait: gather},
+		"many callers":                           {last: call{128, ms}, waiting: 60, enough: fullGroup, wait: ms / 2},
+		"a full group":                           {last: call{128, ms}, waiting: fullGroup},
+		"few lookups":                            {last: call{50, ms}, waiting: 14, calls: 4, enough: largeGroup, wait: gather},
+		"many lookups":                           {last: call{32, ms}, waiting: 32, calls: 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := grouper[int, int]{gather: gather, maxGroup: 128, calls: c.calls}
+			enough, wait := g.gathering(c.last, c.waiting)
+			require.Equal(t, c.wait, wait)
+			require.Equal(t, c.enough, enough)
+		})
+	}
+	g := grouper[int, int]{maxGroup: 128}
+	_, wait := g.gathering(call{50, ms}, 14)
+	require.Zero(t, wait, "a grouper without gather")
+}
+
+// pacedGrouper returns a grouper whose calls take a millisecond and wait for delay.
+func pacedGrouper(delay time.Duration, groups *[][]int) *grouper[int, int] {
+	return &grouper[int, int]{
+		call: func(_ context.Context, _ string, requests []int) ([]int, error) {
+			*groups = append(*groups, requests)
+			time.Sleep(time.Millisecond)
+			return requests, nil
+		},
+		timeout: time.Second, maxWait: time.Second, maxGroup: 128, maxQueue: 40, maxKeys: 1,
+		delay: func() time.Duration { return delay },
+	}
+}
+
+func TestCallWaitsForItsPace(t *testing.T) {
+	for name, c := range map[string]struct {
+		delay, wait time.Duration
+		requests    int
+	}{
+		"no delay":                    {requests: 1, wait: time.Millisecond},
+		"a delay":                     {requests: 3, delay: 50 * time.Millisecond, wait: 51 * time.Millisecond},
+		"not until a time-out":        {requests: 3, delay: time.Hour, wait: time.Second/4 + time.Millisecond},
+		"not until the queue is full": {requests: 10, delay: time.Hour, wait: time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var groups [][]int
+				g := pacedGrouper(c.delay, &groups)
+				began := time.Now()
+				var all sync.WaitGroup
+				for n := range c.requests {
+					all.Go(func() {
+						_, err := g.do("7", n)
+						require.NoError(t, err)
+					})
+				}
+				all.Wait()
+				require.Equal(t, c.wait, time.Since(began))
+				require.Len(t, groups, 1, "the requests of the pause share a call")
+				g.close(t.Context())
+			})
+		})
+	}
+}
+
+func TestCloseEndsAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var groups [][]int
+		g := pacedGrouper(time.Hour, &groups)
+		g.maxWait = time.Hour
+		began := time.Now()
+		var all sync.WaitGroup
+		all.Go(func() {
+			_, err := g.do("7", 1)
+			require.NoError(t, err)
+		})
+		time.Sleep(time.Second)
+		g.close(t.Context())
+		all.Wait()
+		require.Equal(t, time.Second+time.Millisecond, time.Since(began))
+	})
+}
+
+// The wait that is reported is the wait for an earlier call, without pauses.
+func TestWaitForTheCallBeforeIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var groups [][]int
+		g := pacedGrouper(10*time.Millisecond, &groups)
+		type report struct {
+			n    int
+			mean time.Duration
+		}
+		var reports []report
+		g.waited = func(n int, mean time.Duration) { reports = append(reports, report{n, mean}) }
+		var all sync.WaitGroup
+		ask := func(after time.Duration, n int) {
+			all.Go(func() {
+				time.Sleep(after)
+				_, err := g.do("7", n)
+				require.NoError(t, err)
+			})
+		}
+		ask(0, 1)                      // called after 10 ms, for 1 ms
+		ask(10200*time.Microsecond, 2) // while that call is in flight
+		ask(10600*time.Microsecond, 3)
+		ask(15*time.Millisecond, 4) // in the pause after it
+		all.Wait()
+		require.Equal(t, []report{{1, 0}, {3, 1200 * time.Microsecond / 3}}, reports)
+		g.close(t.Context())
+	})
+}

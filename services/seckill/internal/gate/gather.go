@@ -20,25 +20,26 @@ type call struct {
 }
 
 // gathering returns how long the next call waits while that many requests wait, and the number of requests that ends
-// the wait early. After an idle time and after a call with one request there is no wait: an idle gate responds at once.
+// the wait early. The first call of a worker and one that follows a single request do not wait: an idle gate responds
+// at once.
 //
-// Below largeGroup the call waits for gather at most. Above it, one call at a time serves callers that mostly come back:
-// each of them pays, bids and returns in its own time, so that the gate would alternate between two halves of them. Then
-// the call waits for three quarters of the callers that the last call served or that wait, for at most half of the time
-// of that call.
+// While fewer than largeGroup wait, the call waits for gather at most. While more wait, one call at a time serves a
+// closed loop: the callers of the last call return while the next one is in flight, and groups alternate between the
+// two halves of the callers. Then the call waits for three quarters of both, for at most half as long as the last call
+// took.
 func (g *grouper[Q, A]) gathering(last call, waiting int) (enough int, wait time.Duration) {
 	if last.requests < 2 {
 		return 0, 0
 	}
-	if waiting < largeGroup {
-		return largeGroup, g.gather
+	enough = largeGroup
+	if g.calls <= 1 {
+		enough = min(max((last.requests+waiting)*3/4, largeGroup), fullGroup, g.maxGroup)
 	}
-	if g.calls > 1 {
+	switch {
+	case waiting >= enough:
 		return 0, 0
-	}
-	enough = min((last.requests+waiting)*3/4, fullGroup, g.maxGroup)
-	if waiting >= enough {
-		return 0, 0
+	case waiting < largeGroup:
+		return enough, g.gather
 	}
 	return enough, min(last.took/2, g.gather)
 }

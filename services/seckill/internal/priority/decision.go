@@ -1,6 +1,9 @@
 package priority
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Bounds of the backlog. Landing goes first from the first value on, and stays first until the backlog is below the
 // second, so that it does not change with every measurement.
@@ -10,9 +13,9 @@ const (
 	fullFrom    = 0.75 // part of the room of the fullest journal
 	fullBelow   = 0.5
 
-	// unmeasuredFrom is the number of purchases that have not landed from which landing goes first while its rate is not
-	// known. That measures the rate, in about a second.
-	unmeasuredFrom = 20_000
+	// assumedRate is the landing rate, in purchases a second, until it is measured. It is lower than that of any machine,
+	// so that landing goes first early in the first sale of a process, for about two seconds, which measures it.
+	assumedRate = 700
 )
 
 const (
@@ -58,7 +61,7 @@ func (d *decision) observe(m measurement) {
 		return
 	}
 	d.measureRate(m)
-	need := m.need(d.rate)
+	need := time.Duration(float64(m.unlanded) / cmp.Or(d.rate, assumedRate) * float64(time.Second))
 	switch {
 	case need >= landingFrom || m.oldest >= landingFrom || m.full >= fullFrom:
 		d.landingFirst = true
@@ -67,7 +70,11 @@ func (d *decision) observe(m measurement) {
 	}
 	d.pace = 0
 	if d.landingFirst && d.stalled < stalledAfter {
-		d.pace = acceptedOfLanded * max(d.rate, perSecond(m.landed, m.took)) * m.share()
+		total := max(d.rate, perSecond(m.landed, m.took))
+		if d.rate == 0 { // yielding has slowed landing down until now
+			total = max(total, perSecond(m.accepted, m.took)/2)
+		}
+		d.pace = acceptedOfLanded * total * m.share()
 	}
 }
 
@@ -93,17 +100,6 @@ func (d *decision) measureRate(m measurement) {
 	default:
 		d.rate += fall * (measured - d.rate)
 	}
-}
-
-// need returns the time that landing needs for what has not landed, at that rate.
-func (m measurement) need(rate float64) time.Duration {
-	switch {
-	case rate > 0:
-		return time.Duration(float64(m.unlanded) / rate * float64(time.Second))
-	case m.unlanded >= unmeasuredFrom:
-		return landingFrom
-	}
-	return 0
 }
 
 // share returns the part of the accepted purchases that this process accepted. The processes of an installation thus
