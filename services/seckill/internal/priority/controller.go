@@ -99,7 +99,7 @@ func New(gates Gates, tel *telemetry.Telemetry, room int64) (*Controller, error)
 		watched: map[contract.GateRef]*watched{}, wake: make(chan struct{}, 1),
 	}
 	var errs [3]error
-	c.rate, errs[0] = tel.Reading("flashsale.seckill.landing.rate", metric.WithUnit("{purchase}/s"),
+	c.rate, errs[0] = tel.Reading("flashsale.seckill.landing.rate", metric.WithUnit("{purchase}"),
 		metric.WithDescription("Purchases that land per second while landing has priority, as last measured; no sample "+
 			"before the first measurement"))
 	first, err := tel.Meter.Int64ObservableGauge("flashsale.seckill.priority",

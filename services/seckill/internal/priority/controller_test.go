@@ -88,7 +88,7 @@ func TestRelayYieldsOnlyWhileBuyersWait(t *testing.T) {
 		require.LessOrEqual(t, c.YieldToBuyers(seven, 100_000, 0), maxYield, "landing never stops")
 
 		time.Sleep(calmAfter)
-		require.Zero(t, c.YieldToBuyers(seven, 256, 0), "the buyers have gone")
+		require.Zero(t, c.YieldToBuyers(seven, 256, 0), "no buyer is left")
 		require.EqualValues(t, 0, c.first())
 	})
 }

@@ -27,7 +27,7 @@ func TestBuyersWait(t *testing.T) {
 	for range 4 {
 		require.True(t, observe(0, time.Second))
 	}
-	require.False(t, observe(0, time.Second), "the buyers have gone")
+	require.False(t, observe(0, time.Second), "no buyer is left")
 }
 
 func TestPacerKeepsToARate(t *testing.T) {

@@ -7,8 +7,8 @@ type pacer struct {
 	next time.Time // until then, the work so far exceeds the rate
 }
 
-// take records n units of work that began at that time, at a rate per second. Work of more than the maximum ahead of the
-// rate is forgotten.
+// take records n units of work that began at that time, at a rate per second. The delay that follows ends at most that
+// long after the beginning.
 func (p *pacer) take(began time.Time, n int, rate float64, most time.Duration) {
 	if p.next.Before(began) {
 		p.next = began
