@@ -53,6 +53,23 @@ func (g *Gate) ReadJournal(ctx context.Context, ref contract.GateRef, consumer s
 	return entries, reply[0] == "1", nil
 }
 
+// Unacked returns the reservations that each consumer has read and not acked. It reads the first 1000 entries of them
+// and changes nothing. It needs no gate; an absent journal is empty. One script call, O(entries).
+func (g *Gate) Unacked(ctx context.Context, ref contract.GateRef) (map[string][]JournalEntry, error) {
+	reply, err := g.runStrings(ctx, scriptUnacked, ref, maxPage)
+	if err != nil {
+		return nil, err
+	}
+	if len(reply)%3 != 0 {
+		return nil, fmt.Errorf("stockgate: unacked returned %d values", len(reply))
+	}
+	read := map[string][]JournalEntry{}
+	for triple := range slices.Chunk(reply, 3) {
+		read[triple[0]] = appendJournalEntry(read[triple[0]], ref, triple[1], triple[2])
+	}
+	return read, nil
+}
+
 // Ack removes published entries from the journal. It needs no gate and ignores ids that the journal does not have. It
 // takes any number of ids, 256 entries to a script call, O(ids).
 func (g *Gate) Ack(ctx context.Context, ref contract.GateRef, ids []string) error {

@@ -28,6 +28,13 @@ func (e *env) ack(entries ...JournalEntry) {
 	e.check()
 }
 
+func (e *env) unacked() map[string][]JournalEntry {
+	e.t.Helper()
+	read, err := e.Unacked(e.t.Context(), e.ref)
+	require.NoError(e.t, err)
+	return read
+}
+
 func (e *env) journalLen() int64 {
 	e.t.Helper()
 	n, err := e.JournalLen(context.Background(), e.ref)
@@ -37,6 +44,7 @@ func (e *env) journalLen() int64 {
 
 func TestRelaysShareTheJournal(t *testing.T) {
 	eachServer(t, Options{ClaimAfter: time.Hour}, func(t *testing.T, e *env) {
+		require.Empty(t, e.unacked(), "no gate, no journal")
 		require.Empty(t, e.read("a", 10), "no gate, no journal")
 		exists, err := e.rdb.Exists(t.Context(), keysOf(e.ref)...).Result()
 		require.NoError(t, err)
@@ -51,8 +59,10 @@ func TestRelaysShareTheJournal(t *testing.T) {
 		rest := e.read("b", 10)
 		require.Len(t, rest, 2)
 		require.Empty(t, e.read("a", 10))
+		require.Equal(t, map[string][]JournalEntry{"a": first, "b": rest}, e.unacked())
 		e.ack(first...)
 		e.ack(first...)
+		require.Equal(t, map[string][]JournalEntry{"b": rest}, e.unacked())
 		require.Equal(t, Counts{Left: 5, Held: 4, Total: 9, Journal: 2, InFlight: 2}, e.counts("1"))
 
 		var claimed []JournalEntry // b is dead
@@ -63,7 +73,9 @@ func TestRelaysShareTheJournal(t *testing.T) {
 			return len(claimed) > 0
 		}, 30*time.Second, 10*time.Millisecond)
 		require.Equal(t, rest, claimed)
+		require.Equal(t, map[string][]JournalEntry{"a": rest}, e.unacked())
 		e.ack(claimed...)
+		require.Empty(t, e.unacked())
 		require.Zero(t, e.journalLen())
 		require.Equal(t, Counts{Left: 5, Held: 4, Total: 9, InFlight: 4}, e.counts("1"))
 		e.settle("1", "u1", lines(1), StepLanded)
@@ -229,6 +241,7 @@ func TestPurchasesOfACallShareAJournalEntry(t *testing.T) {
 			require.Equal(t, strconv.Itoa(1+i), entry.OrderSN)
 		}
 		require.Empty(t, e.read("a", 1))
+		require.Equal(t, map[string][]JournalEntry{"a": first, "b": rest}, e.unacked())
 		e.ack(first...)
 		e.ack(first[:1]...) // a second ack counts nothing
 		require.EqualValues(t, 102, e.journalLen())

@@ -36,6 +36,8 @@ var (
 	luaAck string
 	//go:embed lua/read.lua
 	luaRead string
+	//go:embed lua/unacked.lua
+	luaUnacked string
 	//go:embed lua/audit.lua
 	luaAudit string
 	//go:embed lua/backlog.lua
@@ -101,6 +103,7 @@ var (
 	scriptAdjust           = newScript("adjust", luaAdjust)
 	scriptAck              = newScript("ack", luaAck)
 	scriptRead             = newScript("read", luaRead)
+	scriptUnacked          = newScript("unacked", luaUnacked)
 	scriptAudit            = newScript("audit", luaAudit)
 	scriptBacklog          = newScript("backlog", luaBacklog)
 	scriptLookup           = newScript("lookup", luaLookup)

@@ -111,7 +111,7 @@ func New(t testing.TB, opts ...Option) *Rig {
 	var internals []string
 	for i := range p.instances {
 		internals = append(internals, porttest.Free(t))
-		seckills = append(seckills, process("seckill", i))
+		seckills = append(seckills, process("seckill", i, "GATE_FORMAT=2")) // as installed
 		orders = append(orders, process("order", i, "MYSQL_DSN="+p.OrderDSN, "SANDBOX_DSN="+p.SandboxDSN,
 			"INTERNAL_ADDR="+internals[i]))
 	}

@@ -11,8 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"flashsale.internal/flashctl/client"
-	"flashsale.internal/pkg/contract"
-	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/test/rig"
 )
 
@@ -133,24 +131,13 @@ func (s *Buyers) gateBooks(t *testing.T, r *rig.Rig, accepted map[string]*bought
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	rdb := r.Redis(t)
-	gate := stockgate.New(rdb, stockgate.Options{})
-	ref := contract.GateRef{ActivityID: s.Sale.ActivityID}
-	found := map[string]bool{}
-	for cursor := uint64(0); ; {
-		entries, next, err := gate.Entries(ctx, ref, cursor, 500)
-		require.NoError(t, err)
-		for _, e := range entries {
-			b := accepted[e.OrderSN]
-			require.NotNil(t, b, "the gate holds %s, which was accepted for no buyer", e.OrderSN)
-			require.Equal(t, b.userID, e.UserID, "buyer of %s at the gate", e.OrderSN)
-			require.Equal(t, b.status, client.Status(e.Status), "state of %s at the gate", e.OrderSN)
-			require.Equal(t, b.order.State, string(e.Status), "state of %s at the gate", e.OrderSN)
-			found[e.OrderSN] = true
-		}
-		if cursor = next; cursor == 0 {
-			break
-		}
+	entries := s.Sale.GateEntries(ctx, t, r.Redis(t))
+	for sn, e := range entries {
+		b := accepted[sn]
+		require.NotNil(t, b, "the gate holds %s, which was accepted for no buyer", sn)
+		require.Equal(t, b.userID, e.UserID, "buyer of %s at the gate", sn)
+		require.Equal(t, b.status, client.Status(e.Status), "state of %s at the gate", sn)
+		require.Equal(t, b.order.State, string(e.Status), "state of %s at the gate", sn)
 	}
-	require.Len(t, found, len(accepted), "entries of the gate")
+	require.Len(t, entries, len(accepted), "entries of the gate")
 }

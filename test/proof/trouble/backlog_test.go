@@ -12,6 +12,7 @@ import (
 
 	"flashsale.internal/flashctl/client"
 	"flashsale.internal/flashctl/client/purchase"
+	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/test/rig"
 	"flashsale.internal/test/shop"
 )
@@ -38,9 +39,9 @@ func TestBacklog(t *testing.T) {
 	began := time.Now()
 	won, wonBy, _ := sale.BuyAll(t, buyers, width)
 	require.Len(t, won, purchases)
-	journal := newJournal(t, r, sale)
+	gate := stockgate.New(r.Redis(t), stockgate.Options{})
 	require.NoError(t, shop.Poll(ctx, func() (bool, error) {
-		n, err := journal.rdb.XLen(ctx, journal.key).Result()
+		n, err := gate.JournalLen(ctx, sale.Gate())
 		return err == nil && n == 0, err
 	}), "the journal empties into RocketMQ without inventory")
 	t.Logf("%d purchases accepted and handed to RocketMQ in %s without inventory", purchases,

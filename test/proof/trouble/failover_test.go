@@ -17,6 +17,7 @@ import (
 	"flashsale.internal/flashctl/client"
 	"flashsale.internal/flashctl/client/purchase"
 	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/test/rig"
 	"flashsale.internal/test/shop"
 )
@@ -188,8 +189,8 @@ func runFailover(t *testing.T, seed uint64, wait, rate int) failoverResult {
 	fresh := &freshReplica{server: next, way: between(promoted)}
 	attaching := make(chan error, 1)
 	go func() { attaching <- fresh.attach(ctx, f.began.Add(at.attach)) }()
-	before := entriesIn(ctx, t, rig.LoadRedis(t, ofMaster), f.sale)
-	lost := lostEntries(t, before, entriesIn(ctx, t, rig.LoadRedis(t, ofReplica), f.sale))
+	before := f.sale.GateEntries(ctx, t, rig.LoadRedis(t, ofMaster).Client())
+	lost := lostEntries(t, before, f.sale.GateEntries(ctx, t, rig.LoadRedis(t, ofReplica).Client()))
 	t.Logf("promoted %s after the kill; of %d entries %d are lost", f.promoted.Sub(f.killed).Round(time.Millisecond),
 		len(before), len(lost))
 	healed := f.heals(ctx, t, promoted, before, offering)
@@ -275,44 +276,22 @@ func (f *failover) pay(ctx, paying context.Context, b *bid) {
 	}
 }
 
-// stored is an entry of the gate as it is stored: stage|user|lines|reason|expires|ended|reserved|journal|trace.
-type stored []string
-
-func (e stored) stage() string { return e[0] }
-
-// reserved returns the time of the reservation in ms, 0 for an entry without it.
-func (e stored) reserved() int64 {
-	n, _ := strconv.ParseInt(e[6], 10, 64)
-	return n
-}
-
-// entriesIn returns the entries of the sale's gate in a Redis, by order_sn.
-func entriesIn(ctx context.Context, t *testing.T, server *rig.RedisServer, sale shop.Sale) map[string]stored {
-	t.Helper()
-	held, err := server.Client().HGetAll(ctx, "fs:{"+sale.ActivityID+":0}:held").Result()
-	require.NoError(t, err)
-	all := make(map[string]stored, len(held))
-	for sn, text := range held {
-		all[sn] = strings.Split(text, "|")
-		require.Len(t, all[sn], 9, "entry %s", sn)
-	}
-	return all
-}
-
 // lostEntries returns the order_sns that the killed master's file has and the promoted replica's file has not. These
 // are the last ones that the master wrote, and the replica has no other ones.
-func lostEntries(t *testing.T, killed, promoted map[string]stored) map[string]bool {
+func lostEntries(t *testing.T, killed, promoted map[string]stockgate.Entry) map[string]bool {
 	t.Helper()
-	var latest int64
+	var latest time.Time
 	for sn, e := range promoted {
 		require.Contains(t, killed, sn, "an entry that the master never wrote")
-		latest = max(latest, e.reserved())
+		if e.ReservedAt.After(latest) {
+			latest = e.ReservedAt
+		}
 	}
 	lost := map[string]bool{}
 	for sn, e := range killed {
-		if promoted[sn] == nil {
+		if _, had := promoted[sn]; !had {
 			lost[sn] = true
-			require.GreaterOrEqual(t, e.reserved(), latest, "entry %s is older than one that the replica had", sn)
+			require.False(t, e.ReservedAt.Before(latest), "entry %s is older than one that the replica had", sn)
 		}
 	}
 	return lost
@@ -322,7 +301,7 @@ func lostEntries(t *testing.T, killed, promoted map[string]stored) map[string]bo
 // exists or the ledger rejected it, and the new master has that; or it is neither in the ledger nor in the gate. It
 // returns the time from the kill until the latter was so.
 func (f *failover) heals(
-	ctx context.Context, t *testing.T, master *rig.RedisServer, before map[string]stored, offering <-chan struct{},
+	ctx context.Context, t *testing.T, master *rig.RedisServer, before map[string]stockgate.Entry, offering <-chan struct{},
 ) time.Duration {
 	t.Helper()
 	open := make([]string, 0, len(before))
@@ -330,23 +309,20 @@ func (f *failover) heals(
 		open = append(open, sn)
 	}
 	last := f.killed
+	gate := stockgate.New(master.Client(), stockgate.Options{})
 	require.NoError(t, shop.Poll(ctx, func() (bool, error) {
+		entries, err := gate.Lookup(ctx, f.sale.Gate(), open)
+		if err != nil {
+			return false, err
+		}
 		var unsettled, absent []string
-		for len(open) > 0 {
-			n := min(len(open), 1000)
-			texts, err := master.Client().HMGet(ctx, "fs:{"+f.sale.ActivityID+":0}:held", open[:n]...).Result()
-			if err != nil {
-				return false, err
+		for _, sn := range open {
+			switch e, ok := entries[sn]; {
+			case !ok:
+				absent = append(absent, sn)
+			case e.Status == stockgate.StatusQueued:
+				unsettled = append(unsettled, sn)
 			}
-			for i, text := range texts {
-				switch e, ok := text.(string); {
-				case !ok:
-					absent = append(absent, open[i])
-				case strings.HasPrefix(e, "q|") || strings.HasPrefix(e, "l|"):
-					unsettled = append(unsettled, open[i])
-				}
-			}
-			open = open[n:]
 		}
 		inLedger := f.ledgerHolds(t, absent)
 		open = append(unsettled, absent...)
@@ -417,8 +393,8 @@ func (f *failover) atRest(ctx context.Context, t *testing.T, master *rig.RedisSe
 		if !agree {
 			return false, fmt.Errorf("%d paid; stock: %s", paid, seen)
 		}
-		for sn, e := range entriesIn(ctx, t, master, f.sale) {
-			if e.stage() == "q" || e.stage() == "l" {
+		for sn, e := range f.sale.GateEntries(ctx, t, master.Client()) {
+			if e.Status == stockgate.StatusQueued {
 				return false, fmt.Errorf("purchase %s has no order yet", sn)
 			}
 		}

@@ -11,6 +11,7 @@ import (
 
 	"flashsale.internal/flashctl/client"
 	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/test/rig"
 	"flashsale.internal/test/shop"
 )
@@ -43,7 +44,7 @@ func (f *failover) check(
 	ctx context.Context, t *testing.T, master *rig.RedisServer, lost map[string]bool,
 ) (r failoverResult) {
 	t.Helper()
-	gate := entriesIn(ctx, t, master, f.sale)
+	gate := f.sale.GateEntries(ctx, t, master.Client())
 	ledger, orders := rowsOf(t, f.rig, f.sale)
 	var units int64
 	for sn, row := range ledger {
@@ -62,26 +63,26 @@ func (f *failover) check(
 	refused := 0
 	var took []time.Duration
 	for sn, b := range f.bids {
-		e := gate[sn]
+		e, exists := gate[sn]
 		want := ownedState{}
 		order := ownedState{}
 		switch {
-		case e == nil:
+		case !exists:
 			require.True(t, !b.accepted || lost[sn], "purchase %s was answered with 202, and does not exist", sn)
 			if b.accepted {
 				require.True(t, b.answered.Before(f.promoted), "purchase %s was answered by the new master, and does not exist", sn)
 				r.absent++
 			}
-		case e.stage() == "c":
+		case e.Status == stockgate.StatusCreated:
 			want, order = ownedState{b.UserID, "reserved"}, ownedState{b.UserID, "pending"}
-		case e.stage() == "p":
+		case e.Status == stockgate.StatusPaid:
 			want, order = ownedState{b.UserID, "sold"}, ownedState{b.UserID, "paid"}
-		case e.stage() == "f":
-			require.Equal(t, "sold_out", e[3], "the reason for which purchase %s failed", sn)
+		case e.Status == stockgate.StatusFailed:
+			require.Equal(t, "sold_out", e.Reason, "the reason for which purchase %s failed", sn)
 			want = ownedState{b.UserID, "rejected"}
 			r.rejected++
 		default:
-			require.Fail(t, "purchase "+sn+" is at stage "+e.stage())
+			require.Fail(t, "purchase "+sn+" is "+string(e.Status)+" in the gate")
 		}
 		require.Equal(t, want, ledger[sn], "ledger row of purchase %s", sn)
 		require.Equal(t, order, orders[sn], "order of purchase %s", sn)
@@ -89,7 +90,7 @@ func (f *failover) check(
 		if !b.accepted {
 			refused++
 		}
-		if lost[sn] && e != nil && e.reserved() == 0 {
+		if lost[sn] && exists && e.ReservedAt.IsZero() {
 			r.adopted++
 		}
 		if !b.accepted {
@@ -125,10 +126,10 @@ func (f *failover) check(
 // again posts the paths of the purchases that no longer exist. Each starts anew under its order_sn, or is sold out.
 func (f *failover) again(ctx context.Context, t *testing.T, master *rig.RedisServer) {
 	t.Helper()
-	gate := entriesIn(ctx, t, master, f.sale)
+	gate := f.sale.GateEntries(ctx, t, master.Client())
 	accepted, soldOut := 0, 0
 	for sn, b := range f.bids {
-		if !b.accepted || gate[sn] != nil {
+		if _, ok := gate[sn]; !b.accepted || ok {
 			continue
 		}
 		_, err := b.Reservation(ctx, f.sale.ActivityID, sn)

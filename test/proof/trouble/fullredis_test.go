@@ -20,6 +20,7 @@ import (
 	"flashsale.internal/flashctl/client"
 	"flashsale.internal/flashctl/client/purchase"
 	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/test/rig"
 	"flashsale.internal/test/shop"
 )
@@ -307,20 +308,19 @@ func (f *full) pay(ctx context.Context) error {
 	})
 }
 
-func (f *full) key(name string) string { return "fs:{" + f.sale.ActivityID + ":0}:" + name }
-
 // lands waits until every accepted purchase is in the ledger and has its order, and the gate has that.
 func (f *full) lands(ctx context.Context, t *testing.T) {
 	t.Helper()
+	gate := stockgate.New(f.rdb, stockgate.Options{})
 	var inLedger time.Duration
 	require.NoError(t, shop.Poll(ctx, func() (bool, error) {
 		rows := shop.Count(t, f.rig.Dependencies.InventoryDSN, "SELECT COUNT(*) FROM reservations WHERE activity_id = "+f.sale.ActivityID)
 		if inLedger == 0 && rows >= int64(len(f.accepted)) {
 			inLedger = time.Since(f.back)
 		}
-		unlanded, err := f.rdb.ZCard(ctx, f.key("unlanded")).Result()
-		if err != nil || unlanded > 0 {
-			return false, errors.Join(err, fmt.Errorf("%d of %d in the ledger, %d queued in the gate", rows, len(f.accepted), unlanded))
+		unlanded, err := gate.Unlanded(ctx, f.sale.Gate(), time.Time{}, time.Now().Add(time.Hour), 1)
+		if err != nil || len(unlanded) > 0 {
+			return false, errors.Join(err, fmt.Errorf("%d of %d in the ledger, some queued in the gate", rows, len(f.accepted)))
 		}
 		without := shop.Count(t, f.rig.Dependencies.InventoryDSN,
 			"SELECT COUNT(*) FROM reservations WHERE activity_id = "+f.sale.ActivityID+" AND order_created_at IS NULL")
@@ -349,19 +349,19 @@ func (f *full) ends(ctx context.Context, t *testing.T) {
 func (f *full) check(t *testing.T) {
 	t.Helper()
 	ledger, orders := rowsOf(t, f.rig, f.sale)
-	held, err := f.rdb.HGetAll(t.Context(), f.key("held")).Result()
-	require.NoError(t, err)
+	held := f.sale.GateEntries(t.Context(), t, f.rdb)
 	require.Len(t, ledger, len(f.accepted), "accepted is landed")
 	require.Len(t, orders, len(f.accepted))
 	require.Len(t, held, len(f.accepted))
 	for sn, b := range f.accepted {
-		row, order, stage := "released", "closed", "x|"
+		row, order, status := "released", "closed", stockgate.StatusClosed
 		if b.paid {
-			row, order, stage = "sold", "paid", "p|"
+			row, order, status = "sold", "paid", stockgate.StatusPaid
 		}
 		require.Equal(t, ownedState{b.userID, row}, ledger[sn], "ledger row %s", sn)
 		require.Equal(t, ownedState{b.userID, order}, orders[sn], "order %s", sn)
-		require.True(t, strings.HasPrefix(held[sn], stage+b.userID+"|"), "entry %s of the gate: %s", sn, held[sn])
+		require.Equal(t, b.userID, held[sn].UserID, "entry %s of the gate", sn)
+		require.Equal(t, status, held[sn].Status, "entry %s of the gate", sn)
 	}
 	t.Logf("accepted %d, in the ledger %d, orders %d, entries of the gate %d", len(f.accepted), len(ledger), len(orders), len(held))
 }

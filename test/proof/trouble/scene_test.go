@@ -77,6 +77,7 @@ const (
 	payEvery      = 2 * time.Second
 	callPatience  = 40 * time.Second // ends a call; the bound of a response is trouble.patience
 	sceneOrders   = 160              // orders created before the trouble: one is paid every 2 s, in up to three troubles
+	sceneBurst    = 200              // purchases made at once, when a trouble has a burst
 	sceneLapsing  = 24               // orders created before the trouble whose closings come due during it
 	lapseWithin   = 10 * time.Second // pay window of these
 	anyWithin     = 90 * time.Second // bound of waits that are not measured
@@ -172,7 +173,7 @@ func newScene(t *testing.T, r *rig.Rig, lasts time.Duration) *scene {
 	s.patient, s.once = newClients(t, r)
 	ctx, cancel := context.WithTimeout(context.Background(), anyWithin)
 	defer cancel()
-	room := int(2*lasts/callEvery) + 200
+	room := int(2*lasts/callEvery) + 200 + sceneBurst
 	s.sale = shop.Open(t, r, shop.Sale{Stock: int64(room + sceneOrders), PayWithinS: 1800})
 
 	buyers, err := purchase.NewBuyers(ctx, s.patient, sceneOrders+room)
@@ -355,6 +356,20 @@ func (s *scene) bought(p permit, r client.Reservation, err error) {
 	}
 	s.accepted[r.OrderSN], s.at[r.OrderSN] = p.UserID, time.Now()
 	s.watchable = append(s.watchable, payer{p.Buyer, r.OrderSN})
+}
+
+// burst makes sceneBurst purchases at once.
+func (s *scene) burst(ctx context.Context, t *testing.T) {
+	t.Helper()
+	require.NoError(t, purchase.Each(ctx, sceneBurst, sceneBurst, func(ctx context.Context, _ int) error {
+		p, err := take(s, &s.permits)
+		if err != nil {
+			return err
+		}
+		r, err := p.Reserve(ctx, s.sale.ActivityID, p.path.Path, s.sale.Lines())
+		s.bought(p, r, err)
+		return err
+	}))
 }
 
 // through runs the trouble, checks the responses during it and the recovery after it, and prints both.
