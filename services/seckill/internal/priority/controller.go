@@ -39,6 +39,11 @@ const (
 	// paceCredit is how far acceptance may be behind its pace and catch up: about one call.
 	paceCredit = 20 * time.Millisecond
 	maxPause   = time.Second // of the gate, between two calls
+
+	// While landing goes first, at most this many purchases, or those of a second at the landing rate, are published and
+	// have not landed. More would not land sooner, and would still take the time of buyers when these go first again.
+	minInFlight   = 4096
+	inFlightPause = 20 * time.Millisecond
 )
 
 // Backlog is how far landing is behind one gate.
@@ -79,7 +84,9 @@ type Controller struct {
 	// Since the last measurement of the backlog.
 	measuredAt  time.Time
 	ownAccepted int64
+	published   int64 // by this process
 	yielded     bool
+	inFlight    int64 // at that measurement: published and not landed
 	decision    decision
 	watched     map[contract.GateRef]*watched
 	wake        chan struct{} // signals the first watched gate
@@ -157,14 +164,21 @@ func (c *Controller) AcceptDelay() time.Duration {
 }
 
 // YieldToBuyers returns the pause of the relay after a full message of n purchases that took that long, while the
-// journal of the gate holds more. It is 0 unless buyers wait and go first.
+// journal of the gate holds more. It is 0 unless buyers wait and go first, or more is published than lands in a second.
 func (c *Controller) YieldToBuyers(ref contract.GateRef, n int, took time.Duration) time.Duration {
 	now := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.watch(ref)
 	c.observeBuyers(now)
-	if !c.buyers.wait || c.decision.landingFirst {
+	c.published += int64(n)
+	if c.decision.landingFirst {
+		if c.inFlight+c.published > max(minInFlight, int64(c.decision.rate)) && now.Sub(c.measuredAt) <= paceMaxAge {
+			return inFlightPause
+		}
+		return 0
+	}
+	if !c.buyers.wait {
 		return 0
 	}
 	c.yielded = true
@@ -209,7 +223,7 @@ func (c *Controller) Run(ctx context.Context) error {
 		case <-c.wake:
 		}
 		c.mu.Lock()
-		c.measuredAt, c.ownAccepted, c.yielded = time.Now(), 0, false
+		c.measuredAt, c.ownAccepted, c.published, c.yielded = time.Now(), 0, 0, false
 		c.mu.Unlock()
 		tick := time.NewTicker(measureInterval)
 		for c.measure(ctx) {
@@ -250,13 +264,14 @@ func (c *Controller) measure(ctx context.Context) bool {
 	m := measurement{
 		took: now.Sub(c.measuredAt), own: c.ownAccepted, yielded: c.yielded || c.buyers.wait && !before,
 	}
-	c.measuredAt, c.ownAccepted, c.yielded = now, 0, false
+	c.measuredAt, c.ownAccepted, c.published, c.yielded = now, 0, 0, false
 	for _, ref := range refs {
 		b, ok := read[ref]
 		if w := c.watched[ref]; !w.add(&m, b, ok, c.room) {
 			delete(c.watched, ref)
 		}
 	}
+	c.inFlight = max(m.unlanded-m.journaled, 0)
 	if len(c.watched) == 0 {
 		c.decision = decision{rate: c.decision.rate}
 	} else {
@@ -284,6 +299,7 @@ func (w *watched) add(m *measurement, b Backlog, ok bool, room int64) bool {
 		m.landed += landed
 	}
 	m.unlanded += b.UnlandedLen
+	m.journaled += b.JournalLen
 	m.oldest = max(m.oldest, b.OldestAge)
 	m.full = max(m.full, float64(b.JournalLen)/float64(room))
 	w.last, w.known = b, true

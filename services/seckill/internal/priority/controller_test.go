@@ -119,6 +119,31 @@ func TestLandingGoesFirstUntilItHasCaughtUp(t *testing.T) {
 	})
 }
 
+// While landing goes first, no more is published than lands in about a second.
+func TestRelayDoesNotPublishFarAheadOfLanding(t *testing.T) {
+	run(t, func(t *testing.T, c *Controller, b *backlogs) {
+		b.set(seven, func(v *Backlog) { *v = Backlog{JournalLen: 400_000, UnlandedLen: 401_000, Purchases: 401_000} })
+		c.YieldToBuyers(seven, 0, 0)
+		buy(c, 3*measureInterval, 10*time.Millisecond)
+		require.EqualValues(t, 2, c.first())
+		published := 1000 // those that the journal does not hold any more
+		for c.YieldToBuyers(seven, 256, 0) == 0 {
+			published += 256
+		}
+		require.InDelta(t, minInFlight, published, 256)
+		b.set(seven, func(v *Backlog) { v.JournalLen, v.UnlandedLen = v.JournalLen-4000, v.UnlandedLen-4000 })
+		time.Sleep(2 * measureInterval)
+		require.Zero(t, c.YieldToBuyers(seven, 256, 0), "they have landed")
+		time.Sleep(2 * measureInterval)
+		b.mu.Lock()
+		b.err = errors.New("redis does not respond")
+		b.mu.Unlock()
+		c.YieldToBuyers(seven, 100_000, 0)
+		time.Sleep(paceMaxAge + time.Second)
+		require.Zero(t, c.YieldToBuyers(seven, 256, 0), "it is not known how much has landed")
+	})
+}
+
 func TestBacklogIsMeasuredOnlyWhileItMoves(t *testing.T) {
 	run(t, func(t *testing.T, c *Controller, b *backlogs) {
 		time.Sleep(time.Minute)
@@ -171,7 +196,7 @@ func TestRebuiltGateIsNotCounted(t *testing.T) {
 	require.Equal(t, measurement{accepted: 20, landed: 15, unlanded: 5}, m)
 	m = measurement{}
 	w.add(&m, Backlog{Purchases: 1000, JournalLen: 50, Build: "b"}, true, 100)
-	require.Equal(t, measurement{full: 0.5}, m)
+	require.Equal(t, measurement{journaled: 50, full: 0.5}, m)
 	w.add(&m, Backlog{}, false, 100)
 	w.add(&m, Backlog{Purchases: 2000, Build: "b"}, true, 100)
 	require.Zero(t, m.accepted, "after a failed call the difference is of an unknown time")

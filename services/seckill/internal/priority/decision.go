@@ -36,13 +36,16 @@ const (
 // measurement is what was measured in an interval of all gates with purchases.
 type measurement struct {
 	took     time.Duration
-	own      int64         // purchases that this process accepted
-	accepted int64         // purchases that all processes accepted
-	landed   int64         // purchases that landed
-	unlanded int64         // purchases that have not landed, at the end
-	oldest   time.Duration // age of the oldest journal entry, at the end
-	full     float64       // part of the room of the fullest journal that is used, at the end
-	yielded  bool          // the relay yielded to buyers in the interval
+	own      int64 // purchases that this process accepted
+	accepted int64 // purchases that all processes accepted
+	landed   int64 // purchases that landed
+	yielded  bool  // the relay yielded to buyers in the interval
+
+	// At the end of the interval:
+	unlanded  int64         // purchases that have not landed
+	journaled int64         // those of them that are not published
+	oldest    time.Duration // age of the oldest journal entry
+	full      float64       // part of the room of the fullest journal that is used
 }
 
 // decision decides whether landing goes first, and how many purchases are accepted meanwhile. It has no clock: time is
