@@ -12,6 +12,7 @@ KO            := .bin/ko-v0.19.1
 HELM3         := .bin/helm-v3.22.0
 HELM4         := .bin/helm-v4.3.1
 KUBECONFORM   := .bin/kubeconform-v0.8.0
+BENCHSTAT     := .bin/benchstat-v0.0.0-20260908200009-22c9c6c9d4da
 
 FUZZTIME ?= 30s
 PKG      ?= work
@@ -126,7 +127,7 @@ proof: ## Shows which long lanes are green on this commit; LANE=sim, mutants, tr
 	@scripts/ci/proof $(LANE)
 
 ##@ Work on it
-.PHONY: build web bench pgo bench-go bench-ratelimit lint fmt generate clean
+.PHONY: build web bench pgo bench-go bench-compare bench-ratelimit lint fmt generate clean
 build: .bin ## Builds every program into .bin
 	@for main in services/*/cmd/* flashctl/cmd/*; do go build -o .bin/ "./$$main" || exit 1; done
 
@@ -142,6 +143,9 @@ pgo: deps .bin ## Records new profiles of seckill for Go's compiler, some 5 min
 
 bench-go: deps ## Runs the Go benchmarks (PKG=./pkg/stockgate/... for some)
 	@scripts/dev/with-dependencies go test -run '^$$' -bench . -benchmem -p 1 $(PKG)
+
+bench-compare: deps $(BENCHSTAT) ## Compares the Go benchmarks with those of another commit, some 8 min (BASE=<commit>, PKG="pkg/stockgate ...")
+	@scripts/dev/with-dependencies scripts/dev/bench-compare $(BENCHSTAT) $(or $(BASE),HEAD~1) $(PKG:work=)
 
 bench-ratelimit: deps .bin ## Compares pkg/ratelimit with other limiters and a bare script (ROUNDS=60), some 3 min
 	@go build -o .bin/bench-ratelimit ./test/bench-ratelimit
@@ -187,6 +191,9 @@ $(HELM4): | .bin
 
 $(KUBECONFORM): | .bin
 	$(call install,github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0)
+
+$(BENCHSTAT): | .bin
+	$(call install,golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da)
 
 # install(module@version) builds a tool outside of the workspace, into a file named after its version.
 define install
