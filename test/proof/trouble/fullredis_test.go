@@ -266,7 +266,7 @@ func (f *full) fill(ctx context.Context, t *testing.T) (least func() int64) {
 	found := make(chan int64, 1)
 	go func() {
 		least := int64(fullMemory)
-		for shop.Until(ctx, time.Now().Add(50*time.Millisecond)) == nil {
+		for shop.Until(ctx, time.Now().Add(10*time.Millisecond)) == nil {
 			if used, err := usedMemory(ctx, f.rdb); err == nil {
 				least = min(least, used)
 			}
