@@ -8,212 +8,173 @@ import (
 	"flashsale.internal/services/inventory/internal/core"
 )
 
-// A check compares the counters of the gate with the sums of the tables instead of the entries with the rows. It costs
-// one script call, and one statement that reads no row of the ledger. It relies on a baseline: the latest comparison of
-// all entries, which found nothing. Every script changes entries and counters together, and every transaction changes
-// rows, allowances and stock rows together. So what differs later in one of them shows in the counters, unless the
-// damage leaves all of them equal.
+// A check is what a pass of the timer makes instead of a comparison while it has a baseline. It repairs nothing: it
+// either shows that nothing is wrong, or a comparison of all entries follows in the same pass. It compares
+//
+//   - the counters of the gate with each other, with the stock rows, and with the numbers of rows and the sum of the
+//     allowances. Every script changes entries and counters together, and every transaction changes rows, allowances
+//     and stock rows together;
+//   - the purchases that changed since the check before: their rows with their entries. An effect that the gate never
+//     got may leave all counters equal, as that of an order that was created.
+//
+// It does not see changes of single entries, rows, buyers' records or allowances by hand that leave all counters and
+// sums equal. Only a comparison of all entries finds those.
 
-// baseline is what a comparison of all entries with all rows found: every entry matched its row.
-type baseline struct {
-	at       time.Time     // when the comparison began, by the clock of the process
-	took     time.Duration // how long the comparison took, with that of the allowances
-	master   string        // Redis master before the comparison
-	epoch    string        // of the gate
-	revision core.GateRevision
-	// holding and ended are the rows of purchases that hold units, and of those that do not, less the entries of such
-	// purchases. Rows that no gate takes and entries without a row make the difference. Trimmed entries have a row.
-	holding, ended int64
-	open           []mismatch // purchases whose sync was in flight during the comparison
-}
+// CheckOutcome is the result of a check. It labels the metric.
+type CheckOutcome string
 
-// maxOpen bounds the open purchases of a baseline.
-const maxOpen = repairBatch
-
-// baseline returns the baseline that the comparison gives, nil for none. There is none if entries were trimmed or the
-// gate was built or corrected during the comparison, or if something is left that only another comparison resolves.
-// took is the duration of the work of the whole pass.
-func (c *comparison) baseline(took time.Duration) *baseline {
-	first, last := c.first, c.audit
-	if first.Trimmed != last.Trimmed || first.Revision != last.Revision || first.Epoch != last.Epoch ||
-		c.unexplained > 0 || len(c.open) > maxOpen || c.invalid {
-		return nil
-	}
-	return &baseline{
-		at: c.began, took: took, master: c.master, epoch: last.Epoch, revision: last.Revision,
-		holding: c.unpaired.holding, ended: c.unpaired.ended - last.Trimmed, open: c.open,
-	}
-}
-
-// fullIdleFactor is the ratio of the interval of comparisons of all entries to the sum of their durations over all
-// activities. So they need at most 1/50 of the time, up to maxFullRests times Config.FullEvery.
+// The outcomes of checks. A comparison of all entries follows all but the first.
 const (
-	fullIdleFactor = 50
-	maxFullRests   = 6
+	CheckClean     CheckOutcome = "clean"
+	CheckNewGate   CheckOutcome = "new_gate"  // the gate, its master or its epoch is not that of the baseline
+	CheckCounters  CheckOutcome = "counters"  // no sample of the counters matched: damage, or purchases without a pause
+	CheckPurchases CheckOutcome = "purchases" // a purchase that changed differs in gate and ledger
 )
 
-// validBaseline returns the baseline of the activity, nil if all entries have to be compared: there is none, or it is
-// too old.
-func (p *pass) validBaseline() *baseline {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	b := p.compared[p.activity.ID].baseline
-	if b == nil {
-		return nil
-	}
-	var all time.Duration
-	for _, c := range p.compared {
-		if c.baseline != nil {
-			all += c.baseline.took
-		}
-	}
-	rest := min(max(p.Config.FullEvery, fullIdleFactor*all), maxFullRests*p.Config.FullEvery)
-	if !p.Now().Before(b.at.Add(rest)) {
-		return nil
-	}
-	valid := *b
-	return &valid
-}
-
-// Purchases in flight make gate and tables differ for some milliseconds. A check takes several samples and needs one
-// that was taken while nothing was in flight.
+// A purchase in flight makes gate and tables differ for some milliseconds. A check takes several samples and needs one
+// that was taken while none was in flight.
 const (
-	maxSamples  = 8
+	maxSamples  = 16
 	samplePause = 20 * time.Millisecond
 )
 
-// countersAgree makes a check. It returns false if all entries have to be compared.
-func (p *pass) countersAgree(ctx context.Context) (bool, error) {
+// check makes a check. It returns false if all entries have to be compared.
+func (p *pass) check(ctx context.Context) (clean bool, err error) {
 	b := p.validBaseline()
 	if b == nil {
 		return false, nil
 	}
 	p.result.ComparedAt = p.tableTime()
 	began := p.Now()
-	agree, err := p.check(ctx, b)
+	outcome, err := p.checkAgainst(ctx, b)
 	p.took = p.Now().Sub(began)
-	if errors.Is(err, core.ErrNoGate) || errors.Is(err, core.ErrGateBroken) {
+	switch {
+	case errors.Is(err, core.ErrNoGate) || errors.Is(err, core.ErrGateBroken) || errors.Is(err, core.ErrBrokenRow):
 		return false, nil // the comparison handles it
+	case err != nil:
+		return false, err
 	}
-	if agree {
-		p.baseline = b
+	p.Recorder.Checked(ctx, outcome)
+	if outcome != CheckClean {
+		return false, nil
 	}
-	return agree, err
+	p.baseline = b
+	return true, nil
 }
 
-func (p *pass) check(ctx context.Context, b *baseline) (bool, error) {
+// checkAgainst makes a check. If nothing is wrong, it changes what the baseline says about purchases.
+func (p *pass) checkAgainst(ctx context.Context, b *baseline) (CheckOutcome, error) {
 	epoch, err := p.Store.PresentEpoch(ctx)
+	if err != nil {
+		return "", err
+	}
+	for n := 1; ; n++ {
+		audit, err := p.Gate.Audit(ctx, p.ref)
+		if err != nil {
+			return "", err
+		}
+		if !b.isOf(audit, epoch.Value) {
+			return CheckNewGate, nil
+		}
+		if matches, err := p.countersMatch(ctx, b, audit); err != nil {
+			return "", err
+		} else if matches {
+			break
+		}
+		if n == maxSamples {
+			return CheckCounters, nil
+		}
+		if err := wait(ctx, samplePause); err != nil {
+			return "", err
+		}
+	}
+	// After the counters: with an id that was read before, they could be those of a new master.
+	master, err := p.Gate.ReplicationID(ctx)
+	if err != nil {
+		return "", err
+	}
+	if master != b.master {
+		return CheckNewGate, nil
+	}
+	if agree, err := p.changesAgree(ctx, b); !agree || err != nil {
+		return CheckPurchases, err
+	}
+	return CheckClean, nil
+}
+
+// countersMatch compares one reading of the counters with the tables. It reads the stock rows first, as the totals of
+// a large activity take much longer.
+func (p *pass) countersMatch(ctx context.Context, b *baseline, audit core.GateAudit) (bool, error) {
+	a, err := p.readActivity(ctx)
 	if err != nil {
 		return false, err
 	}
-	if agree, err := p.openAgree(ctx, b); !agree || err != nil {
-		return false, err
+	stock := make(map[string]core.Stock, len(a.Items))
+	for _, it := range a.Items {
+		stock[it.SKUID] = it
 	}
-	for n := 1; ; n++ {
-		s, err := p.sample(ctx)
-		if err != nil {
-			return false, err
-		}
-		if !b.continues(s, epoch.Value) {
-			return false, nil
-		}
-		if b.matches(s) {
-			return true, nil
-		}
-		if n == maxSamples {
-			return false, nil
-		}
-		if err := wait(ctx, samplePause); err != nil {
-			return false, err
-		}
+	want := a.GateConfig()
+	if audit.Config.Version != want.Version || !sameConfig(audit.Config, want) || !unitsMatch(audit, stock) {
+		return false, nil
 	}
+	totals, err := p.Store.Totals(ctx, p.activity.ID)
+	return err == nil && b.matches(audit, totals), err
 }
 
-// openAgree reads the purchases again whose sync was in flight, and reports whether they agree now.
-func (p *pass) openAgree(ctx context.Context, b *baseline) (bool, error) {
-	if len(b.open) == 0 {
-		return true, nil
-	}
+// changesAgree reports whether the purchases agree whose rows changed since the last check, or whose sync was in
+// flight then. Rows that changed within the grace are left to the next check.
+func (p *pass) changesAgree(ctx context.Context, b *baseline) (bool, error) {
 	now, err := p.Store.Now(ctx)
 	if err != nil {
 		return false, err
 	}
-	read, err := p.reread(ctx, b.open)
-	if err != nil {
+	if agree, err := p.purchasesAgree(ctx, b.open, now); !agree || err != nil {
 		return false, err
 	}
-	for _, m := range b.open {
-		if !judge(read.row(m.orderSN), read.entry(m.orderSN), now).agrees() {
-			return false, nil
+	for _, state := range allStates {
+		for after := (*core.ReservationPlace)(nil); ; {
+			page, err := p.Store.RowVersions(ctx, p.activity.ID, state, b.changedSince, after, repairBatch)
+			if err != nil {
+				return false, err
+			}
+			var list []mismatch
+			for _, v := range page {
+				if now.Sub(v.ChangedAt) >= p.Config.Grace {
+					list = append(list, mismatch{orderSN: v.OrderSN})
+				}
+			}
+			if agree, err := p.purchasesAgree(ctx, list, now); !agree || err != nil {
+				return false, err
+			}
+			if len(page) < repairBatch {
+				break
+			}
+			last := page[len(page)-1]
+			after = &core.ReservationPlace{ChangedAt: last.ChangedAt, OrderSN: last.OrderSN}
 		}
 	}
-	b.open = nil
+	b.open, b.changedSince = nil, p.changedSince(now)
 	return true, nil
 }
 
-// sample is one reading of the counters and the sums. The two are of moments some milliseconds apart.
-type sample struct {
-	audit    core.GateAudit
-	totals   Totals
-	activity *core.Activity
-	master   string
-}
-
-func (p *pass) sample(ctx context.Context) (s sample, err error) {
-	if s.activity, err = p.readActivity(ctx); err != nil {
-		return s, err
+// purchasesAgree reports whether at most repairBatch purchases agree in gate and ledger. One whose row changed within
+// the grace counts as agreeing.
+func (p *pass) purchasesAgree(ctx context.Context, list []mismatch, now time.Time) (bool, error) {
+	if len(list) == 0 {
+		return true, nil
 	}
-	if s.audit, err = p.Gate.Audit(ctx, p.ref); err != nil {
-		return s, err
+	read, err := p.reread(ctx, list)
+	if err != nil {
+		return false, err
 	}
-	if s.totals, err = p.Store.Totals(ctx, p.activity.ID); err != nil {
-		return s, err
-	}
-	// After the counters: with an id read before, they could be those of a new master.
-	s.master, err = p.Gate.ReplicationID(ctx)
-	return s, err
-}
-
-// continues reports whether the gate is still that of the baseline: on the same Redis master, and neither built again
-// nor corrected nor of another epoch.
-func (b *baseline) continues(s sample, epoch string) bool {
-	return s.master == b.master && s.audit.Epoch == b.epoch && b.epoch == epoch && s.audit.Revision == b.revision &&
-		!s.audit.Importing && len(s.audit.Incomplete) == 0
-}
-
-// matches reports whether gate and tables agree in the sample. Purchases in the journal or on their way to the ledger
-// are held in the gate and available in the tables.
-func (b *baseline) matches(s sample) bool {
-	want := s.activity.GateConfig()
-	if s.audit.Config.Version != want.Version || !sameConfig(s.audit.Config, want) {
-		return false
-	}
-	var held, taken int64
-	for sku := range s.skus() {
-		g, it := s.audit.SKUs[sku], s.totals.Stock[sku]
-		if g.Left+g.Held+g.Sold != g.Total || g.Total != it.Total || g.Sold != it.Sold ||
-			g.Left+g.Journal+g.InFlight != it.Available {
-			return false
+	for _, m := range list {
+		row := read.row(m.orderSN)
+		if row != nil && now.Sub(row.ChangedAt) < p.Config.Grace {
+			continue
 		}
-		held += g.Held
-		taken += it.Reserved + it.Sold
+		if !judge(row, read.entry(m.orderSN), now).agrees() {
+			return false, nil
+		}
 	}
-	rows := s.totals.Rows
-	holding := rows[core.StateReserved] + rows[core.StateSold]
-	ended := rows[core.StateReleased] + rows[core.StateRejected]
-	return held == s.audit.Held && taken == s.totals.Allowances &&
-		holding-(s.audit.Entries-s.audit.Unlanded-s.audit.Ended) == b.holding &&
-		ended-s.audit.Ended-s.audit.Trimmed == b.ended
-}
-
-// skus returns all SKUs of the gate's counters and of the stock rows.
-func (s sample) skus() map[string]bool {
-	skus := map[string]bool{}
-	for sku := range s.audit.SKUs {
-		skus[sku] = true
-	}
-	for sku := range s.totals.Stock {
-		skus[sku] = true
-	}
-	return skus
+	return true, nil
 }

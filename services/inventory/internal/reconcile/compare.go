@@ -45,11 +45,12 @@ type comparison struct {
 	unexplained  int        // mismatches that are never ordinary, or that changed just now
 
 	// For the baseline that the comparison gives.
-	began    time.Time
-	master   string         // Redis master, before the reading
-	first    core.GateAudit // before the reading
-	unpaired unpaired
-	invalid  bool // the gate has an entry that the ledger cannot hold
+	began      time.Time
+	master     string         // Redis master, before the reading
+	first      core.GateAudit // before the reading
+	ledgerRead time.Time      // when the reading of the rows began, by the time of the database
+	unpaired   unpaired
+	invalid    bool // the gate has an entry that the ledger cannot hold
 }
 
 // unpaired are numbers of rows without an entry less entries without a row, where neither is a mismatch.
@@ -304,17 +305,21 @@ func (c *comparison) addEntry(d entryDigest, lines *lineSets) {
 	}
 }
 
+var allStates = []core.ReservationState{
+	core.StateReserved, core.StateSold, core.StateReleased, core.StateRejected,
+}
+
 // readLedger reads all rows and compares them with the entries. Both are sorted by order_sn.
 func (p *pass) readLedger(ctx context.Context, c *comparison, entries []entryDigest) error {
 	now, err := p.Store.Now(ctx)
 	if err != nil {
 		return err
 	}
+	c.ledgerRead = now
 	matched := make([]bool, len(entries)) // entries that have a row
-	all := []core.ReservationState{core.StateReserved, core.StateSold, core.StateReleased, core.StateRejected}
 	for after := ""; ; {
-		rows, broken, next, err := p.Store.ChangedReservations(ctx, p.ref.ActivityID, all, time.Time{}, after,
-			ledgerPage)
+		rows, broken, next, err := p.Store.ChangedReservations(ctx, p.ref.ActivityID, allStates, time.Time{},
+			after, ledgerPage)
 		if err != nil {
 			return err
 		}

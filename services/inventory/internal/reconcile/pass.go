@@ -12,9 +12,9 @@ import (
 	"flashsale.internal/services/inventory/internal/core"
 )
 
-// pass is one reconciliation of one activity. A pass of the timer makes a check first, and ends if the counters agree. It
-// repairs the allowances. Then it compares gate and ledger and repairs
-// what differs, again and again, until a comparison finds nothing or no further comparison is made (see conclude).
+// pass is one reconciliation of one activity. A pass of the timer makes a check first, and ends if nothing is wrong.
+// Otherwise it repairs the allowances. Then it compares gate and ledger and repairs what differs, again and again,
+// until a comparison finds nothing or no further comparison is made (see conclude).
 type pass struct {
 	*Reconciler
 	activity *core.Activity
@@ -30,8 +30,8 @@ type pass struct {
 	baseline  *baseline     // for the next checks, nil if they need a comparison first
 }
 
-// run makes a check. If that is not enough, it repairs the allowances, then compares and repairs until a comparison finds nothing or conclude ends the pass. A
-// later reconciliation finds what this one could not confirm.
+// run makes a check. If that is not enough, it repairs the allowances, then compares and repairs until a comparison
+// finds nothing or conclude ends the pass. A later reconciliation finds what this one could not confirm.
 func (p *pass) run(ctx context.Context) error {
 	defer p.noteCompared()
 	if p.activity.State == core.ActivityDraft {
@@ -42,7 +42,7 @@ func (p *pass) run(ctx context.Context) error {
 		return err
 	}
 	if p.actor == Actor {
-		if agree, err := p.countersAgree(ctx); agree || err != nil {
+		if clean, err := p.check(ctx); clean || err != nil {
 			return err
 		}
 	}
@@ -64,8 +64,8 @@ func (p *pass) run(ctx context.Context) error {
 	}
 }
 
-// noteCompared records how long the last comparison or check took, and the baseline for the next checks. There is none,
-// and the duration is zero, if the pass found something.
+// noteCompared records how long the last comparison or check took, and the baseline for the next checks. If the pass
+// found something, there is none, and the duration is zero.
 func (p *pass) noteCompared() {
 	took, base := p.took, p.baseline
 	if len(p.result.Repairs)+len(p.result.Differences) > 0 {
@@ -127,7 +127,7 @@ func (p *pass) conclude(ctx context.Context, c *comparison, n int, repaired bool
 	case repaired:
 		p.confirmed = confirmations{} // the counters changed
 	case f.none() && (c.exact || c.roughlyAgrees()):
-		p.baseline = c.baseline(p.worked)
+		p.baseline = p.baselineOf(c)
 		return true, nil
 	case !c.exact: // an inexact comparison does not show whether waiting helps
 		done = done || !p.confirmed.any() && n >= p.Config.Confirmations

@@ -41,6 +41,12 @@ type Store interface {
 	// CountAdjustments counts all adjustments, and those of them that the gate may lack in whole or in part.
 	CountAdjustments(ctx context.Context, activityID string) (all, open int64, err error)
 	OpenDeadLetters(ctx context.Context, orderSNs []string) (map[string]bool, error)
+	// RowVersions is that of core.Store: it pages through the rows in a state that changed since then, by the time of
+	// their change.
+	RowVersions(
+		ctx context.Context, activityID string, state core.ReservationState, since time.Time, after *core.ReservationPlace,
+		limit int,
+	) ([]core.RowVersion, error)
 	// Totals adds up the tables of an activity as of one moment, without reading the rows of the ledger.
 	Totals(ctx context.Context, activityID string) (Totals, error)
 	PresentEpoch(ctx context.Context) (core.Epoch, error)
@@ -120,6 +126,7 @@ type Epochs interface {
 type Recorder interface {
 	Span(ctx context.Context, name string, database bool) (context.Context, func(error))
 	Repaired(ctx context.Context, activityID string, r Repair)
+	Checked(ctx context.Context, outcome CheckOutcome)
 	Incident(ctx context.Context, what string, attrs ...any) // a state that must not occur
 	Info(ctx context.Context, what string, attrs ...any)
 }
