@@ -45,8 +45,8 @@ type Config struct {
 	ReconcileGrace time.Duration `env:"INVENTORY_RECONCILE_GRACE" envDefault:"10s"`
 	// Pause before a mismatch is compared again.
 	ReconcilePause time.Duration `env:"INVENTORY_RECONCILE_PAUSE" envDefault:"2s"`
-	// Interval of comparisons of all entries of an activity; the others compare counters. It is up to six times as long
-	// where the comparisons take long.
+	// Interval of comparisons of all entries of an activity. Checks between them compare counters, and what changed. It
+	// is up to six times as long where the comparisons take long.
 	ReconcileFullEvery time.Duration `env:"INVENTORY_RECONCILE_FULL_EVERY" envDefault:"5m"`
 	// ReconcileConfirmations is the number of equal comparisons in a row before a counter is corrected.
 	ReconcileConfirmations int `env:"INVENTORY_RECONCILE_CONFIRMATIONS" envDefault:"3" oldenv:"INVENTORY_RECONCILE_LOOKS"`

@@ -20,8 +20,8 @@ const Actor = core.Reconciler
 // lockWait bounds how long an operator's call waits for another reconciliation of the same activity.
 const lockWait = 5 * time.Second
 
-// idleFactor is the ratio of the pause after a clean comparison or check to its duration, up to maxRest. So comparisons
-// that take up to 30 s (maxRest / idleFactor) need at most a tenth of the time.
+// idleFactor is the ratio of the pause after a clean comparison or check to its duration, up to maxRest. So those that
+// take up to 30 s (maxRest / idleFactor) need at most a tenth of the time.
 const (
 	idleFactor = 10
 	maxRest    = 5 * time.Minute
@@ -66,7 +66,8 @@ type Reconciler struct {
 	yieldingSince time.Time           // since when rounds yield to buyers; zero: they do not
 }
 
-// compared is when an activity was last reconciled, and how long its last comparison or check took if nothing was wrong.
+// compared is when an activity was last reconciled, and how long its last comparison or check took if nothing was
+// wrong.
 type compared struct {
 	at       time.Time
 	took     time.Duration
