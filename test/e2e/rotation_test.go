@@ -56,21 +56,21 @@ func contactKey(name string) string {
 // No request fails. A request whose connection a restart cuts is repeated once. In the end the old secrets are refused.
 func TestSecretsAreRotatedUnderLoad(t *testing.T) {
 	r := rig.New(t, rig.Twice())
-	internalCalls := recordCalls(t, r.Inventory.Setting("ORDER_INTERNAL_URL"))
-	callbackCalls := recordCalls(t, r.Client.Origins().Order)
+	internalCalls := shop.RecordCalls(t, r.Inventory.Setting("ORDER_INTERNAL_URL"))
+	callbackCalls := shop.RecordCalls(t, r.Client.Origins().Order)
 	for _, p := range r.Processes() {
-		p.Set("ORDER_INTERNAL_URL", internalCalls.url)
-		p.Set("PAYMENTS_SANDBOX_CALLBACK_URL", callbackCalls.url+"/v1/payments/callbacks/sandbox")
+		p.Set("ORDER_INTERNAL_URL", internalCalls.URL)
+		p.Set("PAYMENTS_SANDBOX_CALLBACK_URL", callbackCalls.URL+"/v1/payments/callbacks/sandbox")
 		for _, s := range allSecrets {
 			p.Set(s.variable, s.before)
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	defer cancel()
-	withoutFsync(ctx, t, r)
+	r.WithoutFsync(t)
 	r.Up(t)
-	buyers := newCallers(t)
-	r.Client = buyers.client(t, r, tokens.before)
+	buyers := shop.NewRecorder(t)
+	r.Client = buyers.Client(t, r, tokens.before, 1)
 	load := startLoad(ctx, r.Client, shop.Open(t, r, shop.Sale{Stock: 100_000, PayWithinS: 600}),
 		shop.Open(t, r, shop.Sale{Stock: 100_000, PayWithinS: 2}))
 	defer load.stop()
@@ -79,24 +79,24 @@ func TestSecretsAreRotatedUnderLoad(t *testing.T) {
 
 	restartAll(t, r, load, func(s rotated) string { return s.before + "," + s.after })
 	restartAll(t, r, load, func(s rotated) string { return s.after + "," + s.before })
-	r.Client = buyers.client(t, r, tokens.after)
+	r.Client = buyers.Client(t, r, tokens.after, 1)
 	load.switchTo(t, r.Client)
 	r.Order.Command(t, "contacts", "reencrypt")
 	restartAll(t, r, load, func(s rotated) string { return s.after })
 	paid, lapsed := load.stop()
 	require.NoError(t, load.failed(), "a purchase failed")
 
-	for name, calls := range map[string]*recorder{
-		"clients": buyers.recorder, "internal": internalCalls.recorder, "callbacks": callbackCalls.recorder,
+	for name, calls := range map[string]*shop.Recorder{
+		"clients": buyers, "internal": internalCalls.Recorder, "callbacks": callbackCalls.Recorder,
 	} {
 		t.Logf("%s: %s", name, calls)
-		require.Empty(t, calls.failures(), "failed requests of %s", name)
+		require.Empty(t, calls.Failures(), "failed requests of %s", name)
 	}
 	t.Logf("%d purchases paid and %d expired in %s", paid, lapsed, time.Since(began).Round(time.Second))
 	require.Greater(t, paid, 100)
 	require.Greater(t, lapsed, 20)
-	require.GreaterOrEqual(t, callbackCalls.count(), paid)
-	require.Positive(t, internalCalls.count())
+	require.GreaterOrEqual(t, callbackCalls.Count(), paid)
+	require.Positive(t, internalCalls.Count())
 	require.Len(t, load.contacts, paid)
 	for _, g := range load.contacts {
 		require.NoError(t, g.check(ctx, r.Client))
@@ -111,20 +111,6 @@ func TestSecretsAreRotatedUnderLoad(t *testing.T) {
 	for _, p := range r.Processes() {
 		shop.NoAlarms(t, p)
 	}
-}
-
-// withoutFsync lets Redis write without waiting for the disk until the end of the test. A disk that other work keeps
-// busy would cause responses 503, which have nothing to do with secrets.
-func withoutFsync(ctx context.Context, t *testing.T, r *rig.Rig) {
-	t.Helper()
-	const name = "appendfsync"
-	rdb := r.Redis(t)
-	before, err := rdb.ConfigGet(ctx, name).Result()
-	require.NoError(t, err)
-	require.NoError(t, rdb.ConfigSet(ctx, name, "no").Err())
-	t.Cleanup(func() {
-		require.NoError(t, rdb.ConfigSet(context.Background(), name, before[name]).Err())
-	})
 }
 
 // restartAll restarts every process, one after the other, with these values of the secrets. Between two restarts it

@@ -6,12 +6,10 @@ import (
 	"encoding/hex"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -38,6 +36,7 @@ type Dependencies struct {
 	extra                  []string // further settings of every service
 	absent                 bool     // the test creates topics and tables and empties Redis
 	instances              int      // processes of each service
+	programs               string   // folder of the programs of the services; "" means those of the work tree
 }
 
 // Option changes a rig before it starts.
@@ -51,6 +50,11 @@ func Env(name, value string) Option {
 // Twice runs two processes of each service behind one address, also for inventory's calls to order.
 func Twice() Option {
 	return func(p *Dependencies) { p.instances = 2 }
+}
+
+// Programs runs the programs in that folder.
+func Programs(dir string) Option {
+	return func(p *Dependencies) { p.programs = dir }
 }
 
 // On uses these dependencies instead of those of the environment. They need not run yet: the test creates topics and
@@ -75,7 +79,6 @@ type Rig struct {
 // New prepares a rig and its dependencies (empty tables, empty Redis, topics). It does not start the services.
 func New(t testing.TB, opts ...Option) *Rig {
 	t.Helper()
-	bin := build(t)
 	random := make([]byte, 4)
 	_, _ = rand.Read(random)
 	p := Dependencies{
@@ -86,6 +89,9 @@ func New(t testing.TB, opts ...Option) *Rig {
 	}
 	for _, o := range opts {
 		o(&p)
+	}
+	if p.programs == "" {
+		p.programs = Build(t)
 	}
 	if p.OrderDSN == "" {
 		p.OrderDSN, p.InventoryDSN, p.SandboxDSN = dbtest.MariaDBDSN(t), dbtest.MariaDBDSN(t), dbtest.MariaDBDSN(t)
@@ -99,7 +105,7 @@ func New(t testing.TB, opts ...Option) *Rig {
 			"ROCKETMQ_NAMESRV="+p.NameServer, "ROCKETMQ_PREFIX="+p.TopicPrefix, "PATH="+os.Getenv("PATH"), "HOME="+logs)
 		out := &Process{
 			Name: name, URL: "http://" + public, Admin: "http://" + admin,
-			fronts: map[string]*front{}, binary: filepath.Join(bin, name), env: append(env, p.extra...),
+			fronts: map[string]*front{}, binary: filepath.Join(p.programs, name), env: append(env, p.extra...),
 		}
 		if instance > 0 {
 			out.Name += "-" + strconv.Itoa(instance+1)
@@ -218,6 +224,18 @@ func (r *Rig) Redis(t testing.TB) *redis.Client {
 	return rdb
 }
 
+// WithoutFsync lets Redis write without waiting for the disk until the end of the test. A disk that other work keeps busy
+// would cause responses 503.
+func (r *Rig) WithoutFsync(t testing.TB) {
+	t.Helper()
+	const name = "appendfsync"
+	rdb := r.Redis(t)
+	before, err := rdb.ConfigGet(t.Context(), name).Result()
+	require.NoError(t, err)
+	require.NoError(t, rdb.ConfigSet(t.Context(), name, "no").Err())
+	t.Cleanup(func() { require.NoError(t, rdb.ConfigSet(context.Background(), name, before[name]).Err()) })
+}
+
 func (r *Rig) emptyRedis(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -237,32 +255,6 @@ func logFolder(t testing.TB) string {
 	dir, err := os.MkdirTemp(keep, strings.ReplaceAll(t.Name(), "/", "-")+"-") //nolint:usetesting // the folder is kept
 	require.NoError(t, err)
 	return dir
-}
-
-var built struct {
-	sync.Once
-	dir string
-	err error
-	out []byte
-}
-
-// build compiles the three services once for all tests of the process.
-func build(t testing.TB) string {
-	t.Helper()
-	built.Do(func() {
-		//nolint:usetesting // all tests of the process use it
-		if built.dir, built.err = os.MkdirTemp("", "flashsale-e2e-"); built.err != nil {
-			return
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
-		defer cancel()
-		cmd := exec.CommandContext(ctx, "go", "build", "-o", built.dir+string(filepath.Separator),
-			"./services/seckill/cmd/seckill", "./services/order/cmd/order", "./services/inventory/cmd/inventory")
-		cmd.Dir = Root(t)
-		built.out, built.err = cmd.CombinedOutput()
-	})
-	require.NoError(t, built.err, "%s", built.out)
-	return built.dir
 }
 
 // Main runs the tests of a package, deletes the binaries that they built, and exits. TestMain calls it.

@@ -21,6 +21,11 @@ func (p *Process) Setting(name string) (value string) {
 	return value
 }
 
+// Replace changes the program of the process to that in another folder. It applies at the next start, and to commands.
+func (p *Process) Replace(programs string) {
+	p.binary = filepath.Join(programs, filepath.Base(p.binary))
+}
+
 // Twin prepares another process of a service with the same settings, but its own name and ports. It ends with the
 // test.
 func (p *Process) Twin(t testing.TB, name string) *Process {
