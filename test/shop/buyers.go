@@ -37,8 +37,10 @@ type Buyers struct {
 	Sale      Sale
 	Client    *client.Client
 	Count     int
-	PerSecond int        // arrivals
-	Rand      *rand.Rand // decides who pays; no other goroutine may use it
+	PerSecond int             // arrivals
+	Together  int             // buyers who arrive at the same time; 0 means 1
+	Until     <-chan struct{} // arrivals end before Count when it is closed; nil means that they do not
+	Rand      *rand.Rand      // decides who pays; no other goroutine may use it
 
 	mu                            sync.Mutex
 	came                          int
@@ -55,14 +57,19 @@ type Buyers struct {
 func (s *Buyers) Start(ctx context.Context) (failed context.Context, wait func() error) {
 	group, inner := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		tick := time.NewTicker(time.Second / time.Duration(s.PerSecond))
+		together := max(s.Together, 1)
+		tick := time.NewTicker(time.Duration(together) * time.Second / time.Duration(s.PerSecond))
 		defer tick.Stop()
 		prefix := "k" + strconv.FormatInt(time.Now().UnixMilli(), 36) + "-"
 		for n := range s.Count {
-			select {
-			case <-inner.Done():
-				return inner.Err()
-			case <-tick.C:
+			if n%together == 0 {
+				select {
+				case <-inner.Done():
+					return inner.Err()
+				case <-s.Until:
+					return nil
+				case <-tick.C:
+				}
 			}
 			pays := s.Rand.IntN(2) == 0
 			group.Go(func() error {

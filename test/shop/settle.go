@@ -12,15 +12,32 @@ import (
 	"flashsale.internal/test/rig"
 )
 
-// Settle checks a sale whose purchases have all ended: the results of buyers, the stock, the ledger, the orders,
-// the payments, the refunds and the gate hold, and that other buyers get every unit that was restored and not one
-// more.
+// Settle checks a sale that was sold out and whose purchases have all ended, as Check does, and that other buyers get
+// every unit that was restored and not one more.
 func (s *Buyers) Settle(t *testing.T, r *rig.Rig) {
 	t.Helper()
 	require.True(t, s.soldOut, "every unit was sold to a buyer")
 	require.GreaterOrEqual(t, len(s.bought), int(s.Sale.Stock))
 	require.Zero(t, s.refusedForGood, "refused as sold out for good, and a part of the stock was restored")
-	var paid, closed, cancelled, lateToPay, refunded int64
+	paid := s.Check(t, r)
+
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	left := s.Sale.Stock - paid
+	buyers, err := purchase.NewBuyers(ctx, r.Client, int(left)+20)
+	require.NoError(t, err)
+	won, _, lost := s.Sale.BuyAll(t, buyers, 32)
+	require.Len(t, won, int(left))
+	require.Len(t, lost, 20)
+	s.Sale.StockBecomes(t, 0, left, paid, 3*time.Minute)
+}
+
+// Check requires of a sale whose purchases have all ended that every buyer got a unit, and that the results of buyers,
+// the stock, the ledger, the orders, the payments, the refunds and the gate hold the same. It returns the number of
+// paid orders.
+func (s *Buyers) Check(t *testing.T, r *rig.Rig) (paid int64) {
+	t.Helper()
+	var closed, cancelled, lateToPay, refunded int64
 	var late durations
 	accepted, users := map[string]*bought{}, map[string]bool{}
 	for _, b := range s.bought {
@@ -62,7 +79,7 @@ func (s *Buyers) Settle(t *testing.T, r *rig.Rig) {
 	t.Logf("from there to the order:              %s", &s.landings)
 	t.Logf("paying:                               %s", &s.paying)
 	t.Logf("closed after the deadline:            %s", &late)
-	require.Len(t, s.bought, s.came, "every buyer got a unit, as more units were restored than buyers were left")
+	require.Len(t, s.bought, s.came, "every buyer got a unit")
 
 	s.Sale.StockBecomes(t, s.Sale.Stock-paid, 0, paid, 3*time.Minute)
 	s.ledgerIs(t, map[string]int64{"sold": paid, "released": closed}, accepted)
@@ -70,17 +87,7 @@ func (s *Buyers) Settle(t *testing.T, r *rig.Rig) {
 	require.Equal(t, refunded, Count(t, r.Dependencies.OrderDSN, "SELECT COUNT(*) FROM refunds"),
 		"payments for closed orders are refunded")
 	s.booksAgree(t, r, accepted)
-
-	// Other buyers get all released units.
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	left := s.Sale.Stock - paid
-	buyers, err := purchase.NewBuyers(ctx, r.Client, int(left)+20)
-	require.NoError(t, err)
-	won, _, lost := s.Sale.BuyAll(t, buyers, 32)
-	require.Len(t, won, int(left))
-	require.Len(t, lost, 20)
-	s.Sale.StockBecomes(t, 0, left, paid, 3*time.Minute)
+	return paid
 }
 
 // ledgerIs requires exactly one row for each accepted purchase, and no other.
