@@ -99,7 +99,7 @@ sim: ## Simulates SEEDS (5000) sales with random faults, from seed FIRST (1); CO
 sim-mutants: ## Breaks the services in some seventy ways, one at a time; the simulation must detect each
 	@go run ./test/sim/mutants
 
-trouble: deps ## Tests sales while dependencies and links fail, Redis fails over or is full, or databases are restored, some 20 min
+trouble: deps ## Tests sales while dependencies and links fail, Redis fails over or is full, or the system is upgraded or restored, some 25 min
 	@scripts/dev/with-dependencies go test ./test/proof/trouble -count=1 -timeout 60m -v
 	@scripts/restore-drill
 

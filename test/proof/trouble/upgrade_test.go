@@ -1,0 +1,170 @@
+package trouble
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"flashsale.internal/flashctl/client"
+	"flashsale.internal/test/rig"
+	"flashsale.internal/test/shop"
+)
+
+// releaseBefore is the commit of the release before this one.
+const releaseBefore = "0d16649bf4b1cc2a4538232203e137a7a1fe15d5"
+
+// The sale during the upgrade.
+const (
+	upgradeBurst     = 20               // buyers who arrive together, so that purchases share calls of the gate
+	upgradePayWithin = 10 * time.Second // the orders of one step expire in later ones
+	upgradeLasts     = 20 * time.Minute // bounds the sale, on a machine that is much too slow
+	upgradeServes    = 3 * time.Second  // the arrivals of so long follow each step
+)
+
+// TestUpgrade upgrades an installation of the release before, by the procedure of docs/operations.md, while buyers
+// purchase, pay and let their orders expire. Each service has two pods.
+//
+//  1. `migrate up` of the new release runs beside pods of the release before.
+//  2. One pod of each service is replaced, then the other one. A seed decides the order of the services.
+//  3. The pods of seckill get GATE_FORMAT=2, one after the other.
+//  4. `order migrate tables 1` moves the orders, and --drop-old drops the 16 tables of the release before.
+//
+// After each step, purchases accepted after it must land, and orders that expired before it must be closed. No request
+// fails; one whose connection a stopping pod cuts is repeated once. In the end every purchase is paid or closed, and
+// gate, ledger and orders agree without a repair, an incident or a dead letter.
+//
+// UPGRADE_SEED (1) decides the order of the services and who pays, UPGRADE_RATE (200) is the number of purchases a second.
+func TestUpgrade(t *testing.T) {
+	seed, rate := number(t, "UPGRADE_SEED", 1), number(t, "UPGRADE_RATE", 200)
+	rnd := rand.New(rand.NewPCG(uint64(seed), 0))
+	programsBefore, programs := rig.BuildCommit(t, releaseBefore), rig.Build(t)
+	r := rig.New(t, rig.Programs(programsBefore), rig.Twice(), rig.Env("GATE_FORMAT", "1"),
+		rig.Env("INVENTORY_RECONCILE_EVERY", "1s")) // each mismatch is to be found
+	r.WithoutFsync(t)
+	r.Up(t)
+	ctx, cancel := context.WithTimeout(t.Context(), upgradeLasts)
+	defer cancel()
+	calls := shop.NewRecorder(t)
+	r.Client = calls.Client(t, r, rig.TokenSecret, 100)
+	u := &upgrade{rig: r, calls: calls, buyers: &shop.Buyers{
+		Client: r.Client, Count: rate * int(upgradeLasts/time.Second), PerSecond: rate, Together: upgradeBurst,
+		Rand: rand.New(rand.NewPCG(uint64(seed), 1)),
+	}}
+	u.buyers.Sale = shop.Open(t, r,
+		shop.Sale{Stock: int64(u.buyers.Count), PayWithinS: int64(upgradePayWithin / time.Second)})
+	buying, stop := u.sell(ctx, t)
+	step := func(name string, do func()) { u.step(buying, t, name, do) }
+
+	step("release before", func() {})
+	for _, p := range r.Processes() {
+		p.Replace(programs)
+	}
+	step("migrate up", func() { r.Migrate(t) })
+	require.Len(t, shop.OrderTables(t, r.Dependencies.OrderDSN), 16)
+	for pod := range 2 {
+		for _, service := range rnd.Perm(len(r.Services())) {
+			p := r.Services()[service][pod]
+			step("new "+p.Name, func() { p.Restart(t) })
+		}
+	}
+	for _, p := range r.Services()[0] {
+		p.Set("GATE_FORMAT", "2")
+		step(p.Name+" with GATE_FORMAT=2", func() { p.Restart(t) })
+	}
+	step("order migrate tables 1", func() { r.Order.Command(t, "migrate", "tables", "1") })
+	require.Len(t, shop.OrderTables(t, r.Dependencies.OrderDSN), 1)
+	step("order migrate tables --drop-old", func() { r.Order.Command(t, "migrate", "tables", "--drop-old") })
+	stop()
+
+	u.served(t)
+	u.buyers.Check(t, r)
+	u.noRepairs(t)
+	quiet(t, r)
+}
+
+// upgrade is a sale during an upgrade.
+type upgrade struct {
+	rig    *rig.Rig
+	buyers *shop.Buyers
+	calls  *shop.Recorder
+	ended  func() error // waits until each purchase has ended
+}
+
+// sell starts the buyers. buying ends when one of them meets a defect. stop ends their arrival and waits until each
+// purchase has ended.
+func (u *upgrade) sell(ctx context.Context, t *testing.T) (buying context.Context, stop func()) {
+	t.Helper()
+	until := make(chan struct{})
+	u.buyers.Until = until
+	buying, u.ended = u.buyers.Start(ctx)
+	watched := u.buyers.WatchStock(ctx)
+	var spreading sync.WaitGroup
+	spreading.Go(func() { // new connections go to all pods
+		for shop.Until(buying, time.Now().Add(time.Second)) == nil {
+			u.calls.CloseIdleConnections()
+		}
+	})
+	return buying, func() {
+		close(until)
+		require.NoError(t, u.ended(), "error of a buyer")
+		spreading.Wait()
+		require.NoError(t, watched(), "error in the stock view")
+	}
+}
+
+// step makes a step of the upgrade. Then it waits until purchases of upgradeServes have been accepted, these and all
+// earlier ones have landed, and those that had expired before are closed.
+func (u *upgrade) step(buying context.Context, t *testing.T, name string, do func()) {
+	t.Helper()
+	failed := len(u.calls.Failures())
+	began := time.Now()
+	do()
+	done := time.Now()
+	var last time.Time // of the purchases to wait for
+	err := shop.Poll(buying, func() (bool, error) {
+		if accepted := u.buyers.Accepted(done, time.Now()); last.IsZero() {
+			if accepted < int(upgradeServes.Seconds()*float64(u.buyers.PerSecond)) {
+				return false, fmt.Errorf("%d purchases accepted since then", accepted)
+			}
+			last = time.Now()
+		}
+		unlanded, overdue := u.buyers.Unlanded(last), u.buyers.Overdue(done)
+		return unlanded+overdue == 0, fmt.Errorf("%d purchases are still queued, %d are not closed", unlanded, overdue)
+	})
+	if buying.Err() != nil {
+		require.NoError(t, u.ended(), "%s: error of a buyer", name)
+	}
+	require.NoError(t, err, name)
+	t.Logf("%-32s took %4.1f s, %5d purchases accepted meanwhile; checked after %4.1f s; %d failed requests", name,
+		done.Sub(began).Seconds(), u.buyers.Accepted(began, done), time.Since(done).Seconds(), len(u.calls.Failures())-failed)
+}
+
+// served requires that every request was served. A short halt of the machine may cause a few 503, which are retried.
+func (u *upgrade) served(t *testing.T) {
+	t.Helper()
+	t.Log(u.calls)
+	refused := 0
+	for _, failure := range u.calls.Failures() {
+		require.True(t, strings.HasSuffix(failure, ": 503 Service Unavailable"), failure)
+		refused++
+	}
+	require.LessOrEqual(t, 100*refused, u.calls.Count(), "responses 503: at most one in a hundred")
+}
+
+// noRepairs requires that the reconciler has repaired nothing, and finds nothing to repair now.
+func (u *upgrade) noRepairs(t *testing.T) {
+	t.Helper()
+	require.Zero(t, shop.Count(t, u.rig.Dependencies.InventoryDSN,
+		"SELECT COUNT(*) FROM changes WHERE action = 'activity.reconcile'"), "reconciliations with repairs")
+	ctx, cancel := context.WithTimeout(t.Context(), anyWithin)
+	defer cancel()
+	now, err := shop.Operator(t, u.rig).Reconcile(ctx, u.buyers.Sale.ActivityID)
+	require.NoError(t, err)
+	require.Equal(t, [2][]client.Repair{}, [2][]client.Repair{now.Repairs, now.Differences}, "repairs and differences")
+}
