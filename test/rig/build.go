@@ -34,7 +34,8 @@ func Build(t testing.TB) string {
 	return built.dir
 }
 
-// BuildCommit builds the three services of a commit, and returns the folder of their programs, which ends with the test.
+// BuildCommit builds the three services of a commit, and returns the folder of their programs, which ends with the
+// test.
 func BuildCommit(t testing.TB, commit string) string {
 	t.Helper()
 	run := func(name string, args ...string) ([]byte, error) {
@@ -57,8 +58,8 @@ func BuildCommit(t testing.TB, commit string) string {
 	return programs
 }
 
-// buildServices builds the three services of a work tree into a folder, with further flags of go build, and returns what
-// the compiler prints.
+// buildServices builds the three services of a work tree into a folder, with further flags of go build, and returns
+// what the compiler prints.
 func buildServices(tree, programs string, flags ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()

@@ -224,8 +224,8 @@ func (r *Rig) Redis(t testing.TB) *redis.Client {
 	return rdb
 }
 
-// WithoutFsync lets Redis write without waiting for the disk until the end of the test. A disk that other work keeps busy
-// would cause responses 503.
+// WithoutFsync lets Redis write without waiting for the disk until the end of the test. A disk that other work keeps
+// busy would cause responses 503.
 func (r *Rig) WithoutFsync(t testing.TB) {
 	t.Helper()
 	const name = "appendfsync"

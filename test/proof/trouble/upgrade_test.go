@@ -39,13 +39,14 @@ const (
 // fails; one whose connection a stopping pod cuts is repeated once. In the end every purchase is paid or closed, and
 // gate, ledger and orders agree without a repair, an incident or a dead letter.
 //
-// UPGRADE_SEED (1) decides the order of the services and who pays, UPGRADE_RATE (200) is the number of purchases a second.
+// UPGRADE_SEED (1) decides the order of the services and who pays, UPGRADE_RATE (200) is the number of purchases a
+// second.
 func TestUpgrade(t *testing.T) {
 	seed, rate := number(t, "UPGRADE_SEED", 1), number(t, "UPGRADE_RATE", 200)
 	rnd := rand.New(rand.NewPCG(uint64(seed), 0))
 	programsBefore, programs := rig.BuildCommit(t, releaseBefore), rig.Build(t)
-	r := rig.New(t, rig.Programs(programsBefore), rig.Twice(), rig.Env("GATE_FORMAT", "1"),
-		rig.Env("INVENTORY_RECONCILE_EVERY", "1s")) // each mismatch is to be found
+	r := rig.New(t, rig.Programs(programsBefore), rig.Twice(), rig.Env("PATH_RATE", "100000"),
+		rig.Env("GATE_FORMAT", "1"), rig.Env("INVENTORY_RECONCILE_EVERY", "1s")) // each mismatch is to be found
 	r.WithoutFsync(t)
 	r.Up(t)
 	ctx, cancel := context.WithTimeout(t.Context(), upgradeLasts)
