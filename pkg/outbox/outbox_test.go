@@ -231,7 +231,7 @@ func (p *lossyPool) ExecContext(ctx context.Context, query string, args ...any) 
 	return result, err
 }
 
-// A relay that does not know what it has claimed does not leave it until the end of the claim.
+// A relay whose claim got no response does not leave the rows until the end of the claim.
 func TestRowsOfAClaimWithoutAResponseAreClaimedAgain(t *testing.T) {
 	dbtest.Each(t, migrations(t), func(t *testing.T, db *gorm.DB) {
 		add(t, db, "t", 0, 10)

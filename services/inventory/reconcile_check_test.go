@@ -141,7 +141,7 @@ func TestTrimmedEntriesNeedNoComparison(t *testing.T) {
 		require.NoError(w.t, w.rdb.ZAdd(w.ctx, gateKey(m.a, "ended"), redis.Z{Score: old, Member: m.closed.OrderSN}).Err())
 		removed, err := w.gate.Trim(w.ctx, ref(m.a), 10)
 		require.NoError(w.t, err)
-		require.EqualValues(w.t, 1, removed)
+		require.Equal(w.t, 1, removed)
 		require.Zero(w.t, w.round(g, m.a))
 	})
 }

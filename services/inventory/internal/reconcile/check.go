@@ -62,7 +62,7 @@ func (p *pass) check(ctx context.Context) (clean bool, err error) {
 	return true, nil
 }
 
-// checkAgainst makes a check. If nothing is wrong, it changes what the baseline says about purchases.
+// checkAgainst makes a check. If nothing is wrong, the baseline has the present purchases afterwards.
 func (p *pass) checkAgainst(ctx context.Context, b *baseline) (CheckOutcome, error) {
 	epoch, err := p.Store.PresentEpoch(ctx)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"flashsale.internal/services/order/internal/store"
 )
 
-// earlySight is a store that first returns a payment and its order as they were when look was called.
+// earlySight is a store that first returns a payment and its order as they were when read was called.
 type earlySight struct {
 	core.Store
 	payment core.Payment
@@ -27,7 +27,7 @@ type earlySight struct {
 	seen    bool
 }
 
-func (s *earlySight) look(t *testing.T, paymentID string) {
+func (s *earlySight) read(t *testing.T, paymentID string) {
 	t.Helper()
 	require.NoError(t, s.Store.InTx(t.Context(), "test", func(tx core.Tx) (err error) {
 		s.payment, s.order, s.now, err = tx.PaymentWithOrder(paymentID)
@@ -63,8 +63,10 @@ func TestACallbackDoesNotTrustWhatItRead(t *testing.T) {
 			state     core.State
 			refunds   []string // their reasons
 		}{
-			"nothing": {func(*testing.T, *world, contract.Deduction, core.PaymentEvent) {},
-				core.EventApplied, "", core.Paid, nil},
+			"nothing": {
+				func(*testing.T, *world, contract.Deduction, core.PaymentEvent) {},
+				core.EventApplied, "", core.Paid, nil,
+			},
 			"cancelled": {func(t *testing.T, w *world, d contract.Deduction, _ core.PaymentEvent) {
 				_, err := w.Cancel(t.Context(), d.UserID, d.OrderSN)
 				require.NoError(t, err)
@@ -106,7 +108,7 @@ func TestACallbackDoesNotTrustWhatItRead(t *testing.T) {
 				w.sn = time.Now().UnixNano() // the database has the orders of the other cases
 				d := w.created(t, "u1")
 				e := success(w.started(t, d, "k").PaymentID)
-				s.look(t, e.PaymentID)
+				s.read(t, e.PaymentID)
 				require.Equal(t, d.OrderSN, s.order.OrderSN, "in the same statement")
 				tt.meanwhile(t, w, d, e)
 

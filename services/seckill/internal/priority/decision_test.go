@@ -47,12 +47,12 @@ func TestLandingRateIsMeasuredWithPriorityOnly(t *testing.T) {
 	require.Zero(t, observe(measurement{landed: 1000, unlanded: 50_000, yielded: true}), "the relay yielded")
 	require.Zero(t, observe(measurement{landed: 2000, unlanded: 50_000}), "what it published then still lands")
 	require.Zero(t, observe(measurement{landed: 3000, unlanded: 2000}), "landing ran out of purchases")
-	require.EqualValues(t, 4000, observe(measurement{landed: 4000, unlanded: 50_000}))
-	require.EqualValues(t, 5000, observe(measurement{landed: 6000, unlanded: 50_000}), "rises soon")
-	require.EqualValues(t, 4900, observe(measurement{landed: 4000, unlanded: 50_000}), "falls slowly")
-	require.EqualValues(t, 4900, observe(measurement{unlanded: 50_000}), "a stop is not a rate")
-	require.EqualValues(t, 4900, observe(measurement{landed: 1000, unlanded: 50_000, yielded: true}))
-	require.EqualValues(t, 4900, observe(measurement{landed: 100, unlanded: 50_000}))
+	require.InDelta(t, 4000, observe(measurement{landed: 4000, unlanded: 50_000}), 1)
+	require.InDelta(t, 5000, observe(measurement{landed: 6000, unlanded: 50_000}), 1, "rises soon")
+	require.InDelta(t, 4900, observe(measurement{landed: 4000, unlanded: 50_000}), 1, "falls slowly")
+	require.InDelta(t, 4900, observe(measurement{unlanded: 50_000}), 1, "a stop is not a rate")
+	require.InDelta(t, 4900, observe(measurement{landed: 1000, unlanded: 50_000, yielded: true}), 1)
+	require.InDelta(t, 4900, observe(measurement{landed: 100, unlanded: 50_000}), 1)
 }
 
 func TestPurchasesAreAcceptedAtTheLandingRateWhileLandingGoesFirst(t *testing.T) {
