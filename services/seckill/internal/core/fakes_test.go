@@ -24,6 +24,7 @@ type world struct {
 	hasSale  bool
 	ready    bool
 	empties  bool          // Redis loses everything before the sale is read
+	fills    bool          // inventory fills Redis right after the sale was not found
 	offset   time.Duration // of Redis time to now
 	now      time.Time     // of this process
 	err      error         // of every call to the gate and the catalogue
@@ -113,6 +114,9 @@ func (w *world) Sale(context.Context, string) (Sale, error) {
 		w.hasSale, w.ready = false, false
 	}
 	if !w.hasSale {
+		if w.fills {
+			w.hasSale, w.ready = true, true
+		}
 		return Sale{}, ErrNoSale
 	}
 	return w.sale, nil

@@ -89,15 +89,17 @@ func unknownOutcome(err error) error {
 func (s *Service) absent(ctx context.Context, activityID string, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
 	defer cancel()
-	if !errors.Is(cause, ErrNoSale) {
-		_, cause = s.Sales.cat.Sale(ctx, activityID)
-	}
-	// Read last: a Redis that lost everything before the sale was read is not ready now.
+	// Read before the sale, which may be written right afterwards, and after it: a Redis that lost everything before the
+	// sale was read is not ready then.
 	ready, err := s.Sales.cat.Ready(ctx)
-	if err != nil {
-		return s.refusal(ctx, activityID, err)
+	if err == nil && ready {
+		_, cause = s.Sales.cat.Sale(ctx, activityID)
+		ready, err = s.Sales.cat.Ready(ctx)
 	}
-	if ready && errors.Is(cause, ErrNoSale) {
+	switch {
+	case err != nil:
+		return s.refusal(ctx, activityID, err)
+	case ready && errors.Is(cause, ErrNoSale):
 		return contract.Refuse(contract.CodeNotFound, "no such activity")
 	}
 	return notReady(cause)

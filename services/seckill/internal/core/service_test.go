@@ -275,6 +275,7 @@ func TestErrorsOfTheGateHaveTheirCodes(t *testing.T) {
 		"gate lost":         {func(w *world) { w.state = nil }, contract.CodeGateUnavailable},
 		"redis not filled":  {func(w *world) { w.state, w.hasSale, w.ready = nil, false, false }, contract.CodeGateUnavailable},
 		"redis emptied":     {func(w *world) { w.state, w.empties = nil, true }, contract.CodeGateUnavailable},
+		"redis filled":      {func(w *world) { w.state, w.hasSale, w.ready, w.fills = nil, false, false, true }, contract.CodeGateUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, s := newWorld(t)
