@@ -29,6 +29,7 @@ func parseRef(s string) (contract.GateRef, bool) {
 const (
 	keyActivities = "fs:activities" // set of GateRef.String()
 	keyReady      = "fs:ready"      // present once inventory has filled this Redis
+	keyFilling    = "fs:filling"    // random, present since inventory began to fill this Redis
 )
 
 // keyOf returns a key of the gate. The hash tag puts all keys of a gate into one Cluster slot.

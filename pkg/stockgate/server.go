@@ -2,6 +2,7 @@ package stockgate
 
 import (
 	"context"
+	"crypto/rand"
 	"slices"
 	"strings"
 	"sync"
@@ -11,6 +12,17 @@ import (
 
 	"flashsale.internal/pkg/contract"
 )
+
+// BeginFilling returns a value that this Redis keeps until it loses its data. All processes get the same one. Two round
+// trips.
+func (g *Gate) BeginFilling(ctx context.Context) (string, error) {
+	return call(ctx, g, func(ctx context.Context) (string, error) {
+		if err := g.rdb.SetNX(ctx, keyFilling, rand.Text(), 0).Err(); err != nil {
+			return "", err
+		}
+		return g.rdb.Get(ctx, keyFilling).Result()
+	})
+}
 
 // MarkReady records that inventory has filled this Redis: from now on, what is absent does not exist. The mark is lost
 // with the data. One round trip.

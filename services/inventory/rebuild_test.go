@@ -559,3 +559,41 @@ func TestAGateBuiltDuringAHistory(t *testing.T) {
 		w.same(a)
 	})
 }
+
+// losingGate loses all data of Redis after a sale was shown.
+type losingGate struct {
+	Gate
+	lose func()
+}
+
+func (g *losingGate) ShowSale(ctx context.Context, a core.Activity) error {
+	err := g.Gate.ShowSale(ctx, a)
+	if do := g.lose; do != nil {
+		g.lose = nil
+		do()
+	}
+	return err
+}
+
+// A Redis that loses everything while a round ends is not marked as filled: its buyers would read that their sale does
+// not exist.
+func TestARedisThatWasEmptiedMeanwhileIsNotMarked(t *testing.T) {
+	eachDB(t, func(w *world) {
+		a := w.sale(1, 5)
+		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
+		require.NoError(w.t, w.rdb.Del(w.ctx, "fs:ready").Err())
+		g := &losingGate{Gate: w.parts.Gate, lose: func() { require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err()) }}
+		w.parts.Gate = g
+		w.restart()
+		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
+		require.Nil(w.t, g.lose)
+		ready, err := w.gate.Ready(w.ctx)
+		require.NoError(w.t, err)
+		require.False(w.t, ready)
+		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
+		ready, err = w.gate.Ready(w.ctx)
+		require.NoError(w.t, err)
+		require.True(w.t, ready)
+		require.Equal(w.t, stockgate.Accepted, w.sells(a))
+	})
+}

@@ -63,6 +63,16 @@ func (c *GateController) EnsureGates(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	ready, err := c.svc.gate.Ready(ctx)
+	if err != nil {
+		return err
+	}
+	filling := ""
+	if !ready { // before the activities are read: those that a merchant opens later are written by that call
+		if filling, err = c.svc.gate.BeginFilling(ctx); err != nil {
+			return err
+		}
+	}
 	activities, err := c.svc.store.GateActivities(ctx, began)
 	if err != nil {
 		return err
@@ -93,7 +103,10 @@ func (c *GateController) EnsureGates(ctx context.Context) error {
 	if err := c.ensureEach(ctx, activities, r); err != nil {
 		return err
 	}
-	return c.markReady(ctx, len(activities))
+	if ready {
+		return nil
+	}
+	return c.markReady(ctx, filling, len(activities))
 }
 
 // renew raises the times of confirmations on the present master, if it is held for the window: it has lost nothing. It
@@ -196,10 +209,11 @@ func (c GateConfirmation) since(now time.Time, window time.Duration) time.Time {
 	return c.At.Add(-window)
 }
 
-// markReady marks this Redis as filled, if it is not marked yet.
-func (c *GateController) markReady(ctx context.Context, gates int) error {
-	ready, err := c.svc.gate.Ready(ctx)
-	if err != nil || ready {
+// markReady marks this Redis as filled, unless it has lost its data since the round began to fill it: another round
+// does then.
+func (c *GateController) markReady(ctx context.Context, filling string, gates int) error {
+	now, err := c.svc.gate.BeginFilling(ctx)
+	if err != nil || now != filling {
 		return err
 	}
 	if err := c.svc.gate.MarkReady(ctx); err != nil {

@@ -378,6 +378,8 @@ type Gate interface {
 	AdjustmentsOfGate(ctx context.Context, ref contract.GateRef, cursor uint64) (page []KnownAdjustment, next uint64, err error)
 
 	Ready(ctx context.Context) (bool, error)
+	// BeginFilling returns a value that Redis keeps until it loses its data.
+	BeginFilling(ctx context.Context) (string, error)
 	MarkReady(ctx context.Context) error
 	ReplicationID(ctx context.Context) (string, error) // it changes when a master is restarted or replaced
 }

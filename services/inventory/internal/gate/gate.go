@@ -265,6 +265,12 @@ func (g *Gate) Ready(ctx context.Context) (bool, error) {
 	return ok, translate(err)
 }
 
+// BeginFilling implements core.Gate.
+func (g *Gate) BeginFilling(ctx context.Context) (string, error) {
+	filling, err := g.gate.BeginFilling(ctx)
+	return filling, translate(err)
+}
+
 // MarkReady implements core.Gate.
 func (g *Gate) MarkReady(ctx context.Context) error { return translate(g.gate.MarkReady(ctx)) }
 
