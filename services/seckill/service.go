@@ -131,7 +131,8 @@ func newGates(cfg Config, deps Deps) (*stockgate.Gate, error) {
 	return gates, nil
 }
 
-// newLoops creates the relay, the priority of buyers and landing, the grouped calls of the gate, the cached sales and the event streams.
+// newLoops creates the relay, the priority of buyers and landing, the grouped calls of the gate, the cached sales and the
+// event streams.
 func (s *Service) newLoops(cfg Config, gates *stockgate.Gate) (err error) {
 	tel := s.deps.Telemetry
 	if s.priority, err = priority.New(backlog{gates}, tel, cfg.JournalMax); err != nil {

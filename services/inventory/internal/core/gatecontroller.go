@@ -106,7 +106,7 @@ func (c *GateController) EnsureGates(ctx context.Context) error {
 	if ready {
 		return nil
 	}
-	return c.markReady(ctx, filling, len(activities))
+	return c.markReady(ctx, filling, id, len(activities))
 }
 
 // renew raises the times of confirmations on the present master, if it is held for the window: it has lost nothing. It
@@ -209,11 +209,14 @@ func (c GateConfirmation) since(now time.Time, window time.Duration) time.Time {
 	return c.At.Add(-window)
 }
 
-// markReady marks this Redis as filled, unless it has lost its data since the round began to fill it: another round
-// does then.
-func (c *GateController) markReady(ctx context.Context, filling string, gates int) error {
+// markReady marks this Redis as filled, unless it has lost data since the round began to fill it: another round does
+// then. filling shows the loss of everything, id that of what a promoted replica did not have yet.
+func (c *GateController) markReady(ctx context.Context, filling, id string, gates int) error {
 	now, err := c.svc.gate.BeginFilling(ctx)
 	if err != nil || now != filling {
+		return err
+	}
+	if master, err := c.svc.gate.ReplicationID(ctx); err != nil || master != id {
 		return err
 	}
 	if err := c.svc.gate.MarkReady(ctx); err != nil {

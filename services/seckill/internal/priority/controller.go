@@ -313,7 +313,7 @@ func (c *Controller) report(ctx context.Context, m measurement, before bool) {
 	if c.decision.landingFirst == before {
 		return
 	}
-	message := "landing has caught up, buyers go first again when they wait"
+	message := "landing no longer goes first, buyers do when they wait"
 	if c.decision.landingFirst {
 		message = "landing is far behind and goes first, purchases are accepted at the landing rate"
 	}
