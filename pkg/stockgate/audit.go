@@ -36,7 +36,9 @@ type Audit struct {
 	Incomplete  []string // SKUs without a counter of the units left; only damage leaves them
 	JournalLen  int64    // journaled purchases not yet acked
 	UnlandedLen int64    // purchases not known to be in the ledger
+	EndedLen    int64    // purchases that have ended
 	EntriesLen  int64    // purchases in the gate, including ended ones
+	Trimmed     int64    // purchases that ended and whose entries were removed
 }
 
 // Audit reads the counters of a gate. One script call, O(SKUs).
@@ -45,16 +47,16 @@ func (g *Gate) Audit(ctx context.Context, ref contract.GateRef) (Audit, error) {
 	if err != nil {
 		return Audit{}, err
 	}
-	if len(reply) < 3 {
+	if len(reply) < 4 {
 		return Audit{}, fmt.Errorf("stockgate: audit returned %d values", len(reply))
 	}
 	a := Audit{SKUs: map[string]Counts{}}
-	for i, dst := range []*int64{&a.JournalLen, &a.UnlandedLen, &a.EntriesLen} {
+	for i, dst := range []*int64{&a.JournalLen, &a.UnlandedLen, &a.EndedLen, &a.EntriesLen} {
 		if *dst, err = strconv.ParseInt(reply[i], 10, 64); err != nil {
 			return Audit{}, fmt.Errorf("stockgate: audit: %w", err)
 		}
 	}
-	_, err = a.decodeCounters(reply[3:])
+	_, err = a.decodeCounters(reply[4:])
 	return a, err
 }
 
@@ -110,6 +112,7 @@ func (a *Audit) decode(values []string) (err error) {
 	if a.Revision.Corrections, err = decodeCount(hash["repairs"]); err != nil {
 		return err
 	}
+	a.Trimmed, _ = decodeCount(hash["trimmed"]) // 0 if it cannot be read: no script decides by it
 	if a.Held, err = decodeCount(hash["held"]); err != nil {
 		return err
 	}

@@ -227,6 +227,9 @@ func TestEndedPurchasesStayForADay(t *testing.T) {
 		require.NoError(t, err)
 		require.NotContains(t, found, "30")
 		require.Contains(t, found, "31")
+		audit, err := e.Audit(ctx, e.ref)
+		require.NoError(t, err)
+		require.Equal(t, [3]int64{11, 11, 30}, [3]int64{audit.EntriesLen, audit.EndedLen, audit.Trimmed})
 	})
 }
 

@@ -45,6 +45,9 @@ type Config struct {
 	ReconcileGrace time.Duration `env:"INVENTORY_RECONCILE_GRACE" envDefault:"10s"`
 	// Pause before a mismatch is compared again.
 	ReconcilePause time.Duration `env:"INVENTORY_RECONCILE_PAUSE" envDefault:"2s"`
+	// Interval of comparisons of all entries of an activity. Checks between them compare counters, and what changed. It
+	// is up to six times as long where the comparisons take long.
+	ReconcileFullEvery time.Duration `env:"INVENTORY_RECONCILE_FULL_EVERY" envDefault:"5m"`
 	// ReconcileConfirmations is the number of equal comparisons in a row before a counter is corrected.
 	ReconcileConfirmations int `env:"INVENTORY_RECONCILE_CONFIRMATIONS" envDefault:"3" oldenv:"INVENTORY_RECONCILE_LOOKS"`
 
@@ -77,6 +80,7 @@ func (c Config) Check() error {
 		{"INVENTORY_RESUME_AFTER", c.ResumeAfter, 10 * time.Millisecond, time.Hour},
 		{"INVENTORY_RESETTLE_WINDOW", c.ResettleWindow, time.Second, 24 * time.Hour},
 		{"INVENTORY_RECONCILE_EVERY", c.ReconcileEvery, 10 * time.Millisecond, 24 * time.Hour},
+		{"INVENTORY_RECONCILE_FULL_EVERY", c.ReconcileFullEvery, 10 * time.Millisecond, 24 * time.Hour},
 		{"INVENTORY_RECONCILE_GRACE", c.ReconcileGrace, 10 * time.Millisecond, time.Hour},
 		{"INVENTORY_RECONCILE_PAUSE", c.ReconcilePause, time.Millisecond, time.Minute},
 	} {
@@ -115,6 +119,7 @@ func (c Config) withDefaults() Config {
 		{&c.ResumeAfter, sweeps.ResumeAfter},
 		{&c.ResettleWindow, def.ResettleWindow},
 		{&c.ReconcileEvery, time.Minute},
+		{&c.ReconcileFullEvery, rec.FullEvery},
 		{&c.ReconcileGrace, rec.Grace},
 		{&c.ReconcilePause, rec.Pause},
 	} {
@@ -158,5 +163,8 @@ func (c Config) sweeps() sweep.Config {
 }
 
 func (c Config) reconcile() reconcile.Config {
-	return reconcile.Config{Grace: c.ReconcileGrace, Pause: c.ReconcilePause, Confirmations: c.ReconcileConfirmations}
+	return reconcile.Config{
+		Grace: c.ReconcileGrace, Pause: c.ReconcilePause, Confirmations: c.ReconcileConfirmations,
+		FullEvery: c.ReconcileFullEvery,
+	}
 }

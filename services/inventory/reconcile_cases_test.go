@@ -637,22 +637,24 @@ func TestAnAdjustmentThatArrivesAfterTheComparisonIsNotAddedTwice(t *testing.T) 
 	w.agree(m.a)
 }
 
-// lateAdjustments makes adjustments arrive before the first audit that follows a comparison.
+// lateAdjustments makes adjustments arrive before the audit that precedes a correction: the first that follows enough
+// comparisons.
 type lateAdjustments struct {
 	Gate
-	arrive            func()
-	compared, arrived bool
+	arrive   func()
+	compared int
+	arrived  bool
 }
 
 func (g *lateAdjustments) CollectChanges(
 	ctx context.Context, r contract.GateRef, token string,
 ) (core.GateAudit, []reconcile.Entry, bool, error) {
-	g.compared = true
+	g.compared++
 	return g.Gate.CollectChanges(ctx, r, token)
 }
 
 func (g *lateAdjustments) Audit(ctx context.Context, r contract.GateRef) (core.GateAudit, error) {
-	if g.compared && !g.arrived {
+	if g.compared == reconcile.DefaultConfig().Confirmations && !g.arrived {
 		g.arrived = true
 		g.arrive()
 	}

@@ -184,113 +184,117 @@ func TestACleanComparisonRepairsNothing(t *testing.T) {
 	})
 }
 
+// damage is a change of the gate or of the tables by hand.
+type damage struct {
+	name   string
+	queued bool // a purchase is in flight meanwhile
+	do     func(w *world, m *mixed) error
+	kinds  string // of the repairs
+}
+
+var damages = []damage{
+	{"entry of a landed one missing", false, func(w *world, m *mixed) error {
+		return w.rdb.HDel(w.ctx, gateKey(m.a, "held"), m.landed.OrderSN).Err()
+	}, "adopted buyers counters"},
+	{"entries of created and paid ones missing with their buyers", false, func(w *world, m *mixed) error {
+		w.rdb.HDel(w.ctx, gateKey(m.a, "buyers"), "created", "paid")
+		return w.rdb.HDel(w.ctx, gateKey(m.a, "held"), m.created.OrderSN, m.paid.OrderSN).Err()
+	}, "adopted counters"},
+	{"entries of ended ones missing", false, func(w *world, m *mixed) error {
+		return w.rdb.HDel(w.ctx, gateKey(m.a, "held"), m.closed.OrderSN, m.rejected.OrderSN, m.failed.OrderSN).Err()
+	}, "buyers forgotten"},
+	{"all entries missing", false, func(w *world, m *mixed) error { return w.rdb.Del(w.ctx, gateKey(m.a, "held")).Err() }, "adopted buyers counters forgotten"},
+	{"all buyers missing", true, func(w *world, m *mixed) error { return w.rdb.Del(w.ctx, gateKey(m.a, "buyers")).Err() }, "buyers"},
+	{"a buyer has too many units", true, func(w *world, m *mixed) error {
+		return w.rdb.HSet(w.ctx, gateKey(m.a, "buyers"), "paid", "4|"+m.paid.OrderSN+"|").Err()
+	}, "buyers"},
+	{"indexes missing", true, func(w *world, m *mixed) error {
+		return w.rdb.Del(w.ctx, gateKey(m.a, "unlanded"), gateKey(m.a, "ended")).Err()
+	}, "buyers"},
+	{"fewer left", false, hincr("s:", -5), "counters"},
+	{"more left", false, hincr("s:", 7), "counters"},
+	{"held", false, hincr("h:", 2), "counters"},
+	{"sold", false, hincr("p:", -1), "counters"},
+	{"total", false, hincr("t:", 3), "counters"},
+	{"unlanded", false, hincr("u:", 3), "counters"},
+	{"left missing", false, func(w *world, m *mixed) error {
+		return w.rdb.HDel(w.ctx, gateKey(m.a, "gate"), "s:"+m.a.Items[0].SKUID).Err()
+	}, "counters"},
+	{"all counters missing", false, func(w *world, m *mixed) error {
+		fields := []string{"held"}
+		for _, it := range m.a.Items {
+			for _, k := range []string{"s:", "h:", "p:", "t:", "u:"} {
+				fields = append(fields, k+it.SKUID)
+			}
+		}
+		return w.rdb.HDel(w.ctx, gateKey(m.a, "gate"), fields...).Err()
+	}, "counters"},
+	{"held in all", false, func(w *world, m *mixed) error { return w.rdb.HIncrBy(w.ctx, gateKey(m.a, "gate"), "held", 9).Err() }, "counters"},
+	{"a SKU that is not sold here", false, func(w *world, m *mixed) error {
+		return w.rdb.HSet(w.ctx, gateKey(m.a, "gate"), "s:987654", "5", "t:987654", "5").Err()
+	}, "counters"},
+	{"a landed one stored as closed", false, stage("x", func(m *mixed) string { return m.landed.OrderSN }), "buyers counters overruled"},
+	{"a closed one stored as landed", false, stage("l", func(m *mixed) string { return m.closed.OrderSN }), "buyers counters released"},
+	{"a rejected one stored as queued", false, stage("q", func(m *mixed) string { return m.rejected.OrderSN }), "buyers counters released"},
+	{"a created one stored as paid", false, stage("p", func(m *mixed) string { return m.created.OrderSN }), "counters overruled"},
+	{"a paid one stored as landed", false, stage("l", func(m *mixed) string { return m.paid.OrderSN }), "counters settled"},
+	{"a landed one stored as paid", false, stage("p", func(m *mixed) string { return m.landed.OrderSN }), "counters overruled"},
+	{"another buyer", false, edit(1, "other", func(m *mixed) string { return m.landed.OrderSN }), "buyers corrected"},
+	{"another deadline", false, edit(4, "1", func(m *mixed) string { return m.created.OrderSN }), "settled"},
+	{"other lines", false, func(w *world, m *mixed) error {
+		return edit(2, m.a.Items[1].SKUID+":4", func(m *mixed) string { return m.landed.OrderSN })(w, m)
+	}, "buyers corrected counters"},
+	{"rubbish instead of a paid one", false, func(w *world, m *mixed) error {
+		return w.rdb.HSet(w.ctx, gateKey(m.a, "held"), m.paid.OrderSN, "rubbish").Err()
+	}, "buyers counters rewritten"},
+	{"rubbish instead of a closed one", false, func(w *world, m *mixed) error {
+		return w.rdb.HSet(w.ctx, gateKey(m.a, "held"), m.closed.OrderSN, "z|a|b").Err()
+	}, "buyers rewritten"},
+	{"rubbish from nowhere", false, func(w *world, m *mixed) error {
+		return w.rdb.HSet(w.ctx, gateKey(m.a, "held"), newSN(), "rubbish").Err()
+	}, "removed"},
+	{"paused by hand", true, func(w *world, m *mixed) error {
+		return w.rdb.HSet(w.ctx, gateKey(m.a, "gate"), "state", "paused", "limit", "99").Err()
+	}, "configured"},
+	{"a version from nowhere", true, func(w *world, m *mixed) error {
+		return w.rdb.HSet(w.ctx, gateKey(m.a, "gate"), "version", "999", "ends", "1").Err()
+	}, "configured"},
+	{"gate missing", false, func(w *world, m *mixed) error { return w.rdb.Del(w.ctx, gateKey(m.a, "gate")).Err() }, "rebuilt"},
+	{"Redis emptied", false, func(w *world, _ *mixed) error { return w.rdb.FlushAll(w.ctx).Err() }, "rebuilt"},
+	{"everything at once", false, func(w *world, m *mixed) error {
+		for _, do := range []func(*world, *mixed) error{hincr("s:", -9), hincr("p:", 4), hincr("t:", 1), stage("x", func(m *mixed) string { return m.created.OrderSN })} {
+			if err := do(w, m); err != nil {
+				return err
+			}
+		}
+		w.rdb.Del(w.ctx, gateKey(m.a, "buyers"))
+		return w.rdb.HDel(w.ctx, gateKey(m.a, "held"), m.paid.OrderSN, m.closed.OrderSN).Err()
+	}, "adopted buyers counters forgotten overruled"},
+	{"an adjustment lost", false, func(w *world, m *mixed) error { return w.loseAdjustment(m) }, "adjustment"},
+	{"allowances", true, func(w *world, m *mixed) error {
+		for _, text := range []string{
+			"UPDATE allowances SET held = 9 WHERE activity_id = ? AND user_id = 'landed'", "UPDATE allowances SET held = 0 WHERE activity_id = ? AND user_id = 'paid'",
+			"DELETE FROM allowances WHERE activity_id = ? AND user_id = 'created'", "UPDATE allowances SET held = 2 WHERE activity_id = ? AND user_id = 'closed'",
+			"INSERT INTO allowances (activity_id, user_id, held) VALUES (?, 'ghost', 3)",
+		} {
+			if err := w.db.Exec(text, m.a.ID).Error; err != nil {
+				return err
+			}
+		}
+		return nil
+	}, "allowance"},
+}
+
 // Every change of the gate by hand is found, reported by its kind, and repaired. Nothing else changes.
 func TestDamageIsRepaired(t *testing.T) {
-	cases := []struct {
-		name   string
-		queued bool // a purchase is in flight meanwhile
-		damage func(w *world, m *mixed) error
-		kinds  string
-	}{
-		{"entry of a landed one missing", false, func(w *world, m *mixed) error {
-			return w.rdb.HDel(w.ctx, gateKey(m.a, "held"), m.landed.OrderSN).Err()
-		}, "adopted buyers counters"},
-		{"entries of created and paid ones missing with their buyers", false, func(w *world, m *mixed) error {
-			w.rdb.HDel(w.ctx, gateKey(m.a, "buyers"), "created", "paid")
-			return w.rdb.HDel(w.ctx, gateKey(m.a, "held"), m.created.OrderSN, m.paid.OrderSN).Err()
-		}, "adopted counters"},
-		{"entries of ended ones missing", false, func(w *world, m *mixed) error {
-			return w.rdb.HDel(w.ctx, gateKey(m.a, "held"), m.closed.OrderSN, m.rejected.OrderSN, m.failed.OrderSN).Err()
-		}, "buyers forgotten"},
-		{"all entries missing", false, func(w *world, m *mixed) error { return w.rdb.Del(w.ctx, gateKey(m.a, "held")).Err() }, "adopted buyers counters forgotten"},
-		{"all buyers missing", true, func(w *world, m *mixed) error { return w.rdb.Del(w.ctx, gateKey(m.a, "buyers")).Err() }, "buyers"},
-		{"a buyer has too many units", true, func(w *world, m *mixed) error {
-			return w.rdb.HSet(w.ctx, gateKey(m.a, "buyers"), "paid", "4|"+m.paid.OrderSN+"|").Err()
-		}, "buyers"},
-		{"indexes missing", true, func(w *world, m *mixed) error {
-			return w.rdb.Del(w.ctx, gateKey(m.a, "unlanded"), gateKey(m.a, "ended")).Err()
-		}, "buyers"},
-		{"fewer left", false, hincr("s:", -5), "counters"},
-		{"more left", false, hincr("s:", 7), "counters"},
-		{"held", false, hincr("h:", 2), "counters"},
-		{"sold", false, hincr("p:", -1), "counters"},
-		{"total", false, hincr("t:", 3), "counters"},
-		{"unlanded", false, hincr("u:", 3), "counters"},
-		{"left missing", false, func(w *world, m *mixed) error {
-			return w.rdb.HDel(w.ctx, gateKey(m.a, "gate"), "s:"+m.a.Items[0].SKUID).Err()
-		}, "counters"},
-		{"all counters missing", false, func(w *world, m *mixed) error {
-			fields := []string{"held"}
-			for _, it := range m.a.Items {
-				for _, k := range []string{"s:", "h:", "p:", "t:", "u:"} {
-					fields = append(fields, k+it.SKUID)
-				}
-			}
-			return w.rdb.HDel(w.ctx, gateKey(m.a, "gate"), fields...).Err()
-		}, "counters"},
-		{"held in all", false, func(w *world, m *mixed) error { return w.rdb.HIncrBy(w.ctx, gateKey(m.a, "gate"), "held", 9).Err() }, "counters"},
-		{"a SKU that is not sold here", false, func(w *world, m *mixed) error {
-			return w.rdb.HSet(w.ctx, gateKey(m.a, "gate"), "s:987654", "5", "t:987654", "5").Err()
-		}, "counters"},
-		{"a landed one stored as closed", false, stage("x", func(m *mixed) string { return m.landed.OrderSN }), "buyers counters overruled"},
-		{"a closed one stored as landed", false, stage("l", func(m *mixed) string { return m.closed.OrderSN }), "buyers counters released"},
-		{"a rejected one stored as queued", false, stage("q", func(m *mixed) string { return m.rejected.OrderSN }), "buyers counters released"},
-		{"a created one stored as paid", false, stage("p", func(m *mixed) string { return m.created.OrderSN }), "counters overruled"},
-		{"a paid one stored as landed", false, stage("l", func(m *mixed) string { return m.paid.OrderSN }), "counters settled"},
-		{"a landed one stored as paid", false, stage("p", func(m *mixed) string { return m.landed.OrderSN }), "counters overruled"},
-		{"another buyer", false, edit(1, "other", func(m *mixed) string { return m.landed.OrderSN }), "buyers corrected"},
-		{"another deadline", false, edit(4, "1", func(m *mixed) string { return m.created.OrderSN }), "settled"},
-		{"other lines", false, func(w *world, m *mixed) error {
-			return edit(2, m.a.Items[1].SKUID+":4", func(m *mixed) string { return m.landed.OrderSN })(w, m)
-		}, "buyers corrected counters"},
-		{"rubbish instead of a paid one", false, func(w *world, m *mixed) error {
-			return w.rdb.HSet(w.ctx, gateKey(m.a, "held"), m.paid.OrderSN, "rubbish").Err()
-		}, "buyers counters rewritten"},
-		{"rubbish instead of a closed one", false, func(w *world, m *mixed) error {
-			return w.rdb.HSet(w.ctx, gateKey(m.a, "held"), m.closed.OrderSN, "z|a|b").Err()
-		}, "buyers rewritten"},
-		{"rubbish from nowhere", false, func(w *world, m *mixed) error {
-			return w.rdb.HSet(w.ctx, gateKey(m.a, "held"), newSN(), "rubbish").Err()
-		}, "removed"},
-		{"paused by hand", true, func(w *world, m *mixed) error {
-			return w.rdb.HSet(w.ctx, gateKey(m.a, "gate"), "state", "paused", "limit", "99").Err()
-		}, "configured"},
-		{"a version from nowhere", true, func(w *world, m *mixed) error {
-			return w.rdb.HSet(w.ctx, gateKey(m.a, "gate"), "version", "999", "ends", "1").Err()
-		}, "configured"},
-		{"gate missing", false, func(w *world, m *mixed) error { return w.rdb.Del(w.ctx, gateKey(m.a, "gate")).Err() }, "rebuilt"},
-		{"Redis emptied", false, func(w *world, _ *mixed) error { return w.rdb.FlushAll(w.ctx).Err() }, "rebuilt"},
-		{"everything at once", false, func(w *world, m *mixed) error {
-			for _, do := range []func(*world, *mixed) error{hincr("s:", -9), hincr("p:", 4), hincr("t:", 1), stage("x", func(m *mixed) string { return m.created.OrderSN })} {
-				if err := do(w, m); err != nil {
-					return err
-				}
-			}
-			w.rdb.Del(w.ctx, gateKey(m.a, "buyers"))
-			return w.rdb.HDel(w.ctx, gateKey(m.a, "held"), m.paid.OrderSN, m.closed.OrderSN).Err()
-		}, "adopted buyers counters forgotten overruled"},
-		{"an adjustment lost", false, func(w *world, m *mixed) error { return w.loseAdjustment(m) }, "adjustment"},
-		{"allowances", true, func(w *world, m *mixed) error {
-			for _, text := range []string{
-				"UPDATE allowances SET held = 9 WHERE activity_id = ? AND user_id = 'landed'", "UPDATE allowances SET held = 0 WHERE activity_id = ? AND user_id = 'paid'",
-				"DELETE FROM allowances WHERE activity_id = ? AND user_id = 'created'", "UPDATE allowances SET held = 2 WHERE activity_id = ? AND user_id = 'closed'",
-				"INSERT INTO allowances (activity_id, user_id, held) VALUES (?, 'ghost', 3)",
-			} {
-				if err := w.db.Exec(text, m.a.ID).Error; err != nil {
-					return err
-				}
-			}
-			return nil
-		}, "allowance"},
-	}
 	eachDB(t, func(w *world) {
 		outer := w.t
 		defer func() { w.t = outer }()
-		for _, c := range cases {
+		for _, c := range damages {
 			outer.(*testing.T).Run(c.name, func(t *testing.T) {
 				w.t = t
 				m := w.mixed(c.queued)
-				require.NoError(w.t, c.damage(w, m))
+				require.NoError(w.t, c.do(w, m))
 				left := map[string]int64{}
 				if a, err := w.gate.Audit(w.ctx, ref(m.a)); err == nil {
 					for sku, k := range a.SKUs {

@@ -18,8 +18,8 @@ type entryLoss struct {
 // must read the status from before the loss.
 const heals = 30 * time.Second
 
-// rests is for how long at most the reconciler, which alone finds damage, leaves an activity after a comparison: ten
-// times as long as that took, which late calls make long.
+// rests is for how long at most the reconciler, which alone finds damage, compares no entries that did not change: six
+// times INVENTORY_RECONCILE_FULL_EVERY, or ten times as long as the last comparison took, which late calls make long.
 const rests = 2 * time.Minute
 
 // healsBy returns when a loss must have healed.

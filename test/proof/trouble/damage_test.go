@@ -49,6 +49,7 @@ func TestDamagedGate(t *testing.T) {
 
 	// The grace keeps its default, so that purchases in flight do not count as lost on a slow machine.
 	r := rig.Start(t, rig.Env("INVENTORY_RECONCILE_EVERY", "2s"), rig.Env("INVENTORY_RECONCILE_PAUSE", "500ms"),
+		rig.Env("INVENTORY_RECONCILE_FULL_EVERY", "10s"),
 		rig.Env("INVENTORY_REJOURNAL_AFTER", "5s"), rig.Env("INVENTORY_SWEEP_EVERY",
 			"1s"), rig.Env("JOURNAL_CLAIM_AFTER", "2s"))
 	r.Client.Close()

@@ -266,6 +266,12 @@ type GateAudit struct {
 	Incomplete []string // SKUs without a counter of the units left
 	Epoch      string   // "" for a gate of an earlier release, and while an import is to follow
 	Importing  bool     // the gate sells nothing until the import is complete
+	Trimmed    int64    // purchases that ended and whose entries were removed
+
+	// Numbers of entries. They are 0 in an audit that a collection of changes returns.
+	Entries  int64 // all
+	Unlanded int64 // queued, and not known to have a row
+	Ended    int64 // terminal
 }
 
 // GateRevision identifies the build of a gate and the last correction of its counters at the time of a reading.

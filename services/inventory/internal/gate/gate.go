@@ -133,7 +133,8 @@ func audit(a stockgate.Audit) core.GateAudit {
 			Version: a.Version,
 		},
 		SKUs: make(map[string]core.GateStock, len(a.SKUs)), Revision: revision(a.Revision), Held: a.Held,
-		Incomplete: a.Incomplete, Epoch: a.Epoch, Importing: a.Importing,
+		Incomplete: a.Incomplete, Epoch: a.Epoch, Importing: a.Importing, Trimmed: a.Trimmed,
+		Entries: a.EntriesLen, Unlanded: a.UnlandedLen, Ended: a.EndedLen,
 	}
 	for sku, c := range a.SKUs {
 		out.SKUs[sku] = core.GateStock{

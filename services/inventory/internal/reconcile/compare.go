@@ -41,8 +41,27 @@ type comparison struct {
 	// totalsStable means that the totals in the tables did not change during the comparison, and that no adjustment was
 	// between its steps.
 	totalsStable bool
-	inFlight     int // mismatches that are ordinary: the gate's entry is behind, and its sync is in flight
-	unexplained  int // mismatches that are never ordinary, or that changed just now
+	open         []mismatch // those that are ordinary: the gate's entry is behind, and its sync is in flight
+	unexplained  int        // mismatches that are never ordinary, or that changed just now
+
+	// For the baseline that the comparison gives.
+	began      time.Time
+	master     string         // Redis master, before the reading
+	first      core.GateAudit // before the reading
+	ledgerRead time.Time      // when the reading of the rows began, by the time of the database
+	unpaired   unpaired
+	invalid    bool // the gate has an entry that the ledger cannot hold
+}
+
+// unpaired are numbers of rows without an entry less entries without a row, where neither is a mismatch.
+type unpaired struct{ holding, ended int64 }
+
+func (x *unpaired) addRow(row core.Reservation) {
+	if row.Holds() {
+		x.holding++
+	} else {
+		x.ended++
+	}
 }
 
 // sums are units of one SKU, summed over the entries or rows that hold some. Unlanded is a part of Held.
@@ -112,7 +131,16 @@ func (x *lineSets) index(lines []contract.Line) int32 {
 
 // compare makes one comparison.
 func (p *pass) compare(ctx context.Context) (*comparison, error) {
-	c := &comparison{entries: map[string]*sums{}, rows: map[string]*sums{}, indexMismatches: map[string][]string{}}
+	c := &comparison{
+		entries: map[string]*sums{}, rows: map[string]*sums{}, indexMismatches: map[string][]string{}, began: p.Now(),
+	}
+	var err error
+	if c.master, err = p.Gate.ReplicationID(ctx); err != nil {
+		return nil, err
+	}
+	if c.first, err = p.Gate.Audit(ctx, p.ref); err != nil {
+		return nil, err
+	}
 	// An adjustment that is complete at the end of the comparison may have been half done when the gate was read.
 	adjusted, openBefore, err := p.Store.CountAdjustments(ctx, p.activity.ID)
 	if err != nil {
@@ -233,6 +261,7 @@ func (p *pass) readEntries(ctx context.Context, c *comparison) ([]entryDigest, *
 func (c *comparison) keep(entries []entryDigest, lines *lineSets, e *Entry) []entryDigest {
 	sn, err := strconv.ParseInt(e.OrderSN, 10, 64)
 	if err != nil || !contract.ValidID(e.OrderSN) {
+		c.invalid = true
 		return entries // the ledger cannot hold it
 	}
 	if e.IndexMismatch && e.Stage != StageBroken {
@@ -276,17 +305,21 @@ func (c *comparison) addEntry(d entryDigest, lines *lineSets) {
 	}
 }
 
+var allStates = []core.ReservationState{
+	core.StateReserved, core.StateSold, core.StateReleased, core.StateRejected,
+}
+
 // readLedger reads all rows and compares them with the entries. Both are sorted by order_sn.
 func (p *pass) readLedger(ctx context.Context, c *comparison, entries []entryDigest) error {
 	now, err := p.Store.Now(ctx)
 	if err != nil {
 		return err
 	}
+	c.ledgerRead = now
 	matched := make([]bool, len(entries)) // entries that have a row
-	all := []core.ReservationState{core.StateReserved, core.StateSold, core.StateReleased, core.StateRejected}
 	for after := ""; ; {
-		rows, broken, next, err := p.Store.ChangedReservations(ctx, p.ref.ActivityID, all, time.Time{}, after,
-			ledgerPage)
+		rows, broken, next, err := p.Store.ChangedReservations(ctx, p.ref.ActivityID, allStates, time.Time{},
+			after, ledgerPage)
 		if err != nil {
 			return err
 		}
@@ -296,8 +329,8 @@ func (p *pass) readLedger(ctx context.Context, c *comparison, entries []entryDig
 		for _, row := range rows {
 			if row.Bucket == p.ref.Bucket {
 				c.addRow(row)
-				c.compareRow(row, entries, matched, now)
 			}
+			c.compareRow(row, entries, matched, now)
 		}
 		if next == "" {
 			break
@@ -305,7 +338,11 @@ func (p *pass) readLedger(ctx context.Context, c *comparison, entries []entryDig
 		after = next
 	}
 	for i, e := range entries {
-		if !matched[i] && int(e.stage) != stageRank[StageQueued] && !e.ended() {
+		switch {
+		case matched[i] || int(e.stage) == stageRank[StageQueued]:
+		case e.ended():
+			c.unpaired.ended--
+		default:
 			c.mismatches = append(c.mismatches, mismatch{orderSN: strconv.FormatInt(e.sn, 10), stored: e.stored})
 		}
 	}
@@ -328,12 +365,15 @@ func (c *comparison) addRow(row core.Reservation) {
 func (c *comparison) compareRow(row core.Reservation, entries []entryDigest, matched []bool, now time.Time) {
 	sn, err := strconv.ParseInt(row.OrderSN, 10, 64)
 	if err != nil || !belongsInGate(row) {
+		c.unpaired.addRow(row)
 		return
 	}
 	i, ok := sort.Find(len(entries), func(i int) int { return cmp.Compare(sn, entries[i].sn) })
 	if !ok {
 		if row.Holds() || now.Sub(row.ChangedAt) < trimmedAfter {
 			c.mismatches = append(c.mismatches, mismatch{orderSN: row.OrderSN, changed: row.ChangedAt})
+		} else {
+			c.unpaired.addRow(row)
 		}
 		return
 	}

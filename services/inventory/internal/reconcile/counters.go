@@ -107,7 +107,7 @@ func (p *pass) isQuiet(ctx context.Context, c *comparison) (quiet, idle bool, er
 	if !c.exact || !c.totalsStable || c.unexplained > 0 || len(p.result.Differences) > 0 {
 		return false, false, nil
 	}
-	if c.inFlight > 0 || len(c.unlanded) > maxUnlanded {
+	if len(c.open) > 0 || len(c.unlanded) > maxUnlanded {
 		return true, false, nil
 	}
 	if len(c.unlanded) == 0 {

@@ -328,10 +328,10 @@ func (p *pass) decide(ctx context.Context, c *comparison, b *batch, m mismatch, 
 	switch {
 	case f.agrees():
 	case b.ahead[m.orderSN] && f.kind == RepairOverruled && row != nil && row.Holds() && e.holds():
-		c.inFlight++ // the status that its buyer reads does not fall before the payments are reconciled
+		c.open = append(c.open, m) // the status that its buyer reads does not fall before the payments are reconciled
 	case m.moved(e, row) || row != nil && now.Sub(row.ChangedAt) < p.Config.Grace:
 		if f.ordinary() {
-			c.inFlight++
+			c.open = append(c.open, m)
 		} else {
 			c.unexplained++
 		}

@@ -12,8 +12,9 @@ import (
 	"flashsale.internal/services/inventory/internal/core"
 )
 
-// pass is one reconciliation of one activity. It repairs the allowances. Then it compares gate and ledger and repairs
-// what differs, again and again, until a comparison finds nothing or no further comparison is made (see conclude).
+// pass is one reconciliation of one activity. A pass of the timer makes a check first, and ends if nothing is wrong.
+// Otherwise it repairs the allowances. Then it compares gate and ledger and repairs what differs, again and again,
+// until a comparison finds nothing or no further comparison is made (see conclude).
 type pass struct {
 	*Reconciler
 	activity *core.Activity
@@ -24,11 +25,13 @@ type pass struct {
 	left      map[string]bool  // order_sns of result.Differences, so that each is there once
 	rough     map[string]int64 // by SKU, by how much gate and database differed in every comparison so far
 	confirmed confirmations
-	took      time.Duration // of the latest comparison
+	took      time.Duration // of the latest comparison or check
+	worked    time.Duration // of all comparisons, and of that of the allowances
+	baseline  *baseline     // for the next checks, nil if they need a comparison first
 }
 
-// run repairs the allowances, then compares and repairs until a comparison finds nothing or conclude ends the pass. A
-// later reconciliation finds what this one could not confirm.
+// run makes a check. If that is not enough, it repairs the allowances, then compares and repairs until a comparison
+// finds nothing or conclude ends the pass. A later reconciliation finds what this one could not confirm.
 func (p *pass) run(ctx context.Context) error {
 	defer p.noteCompared()
 	if p.activity.State == core.ActivityDraft {
@@ -38,7 +41,15 @@ func (p *pass) run(ctx context.Context) error {
 	if waits, err := p.waitsForImport(ctx); waits || err != nil {
 		return err
 	}
-	if err := p.repairAllowances(ctx); err != nil {
+	if p.actor == Actor {
+		if clean, err := p.check(ctx); clean || err != nil {
+			return err
+		}
+	}
+	began := p.Now()
+	err := p.repairAllowances(ctx)
+	p.worked += p.Now().Sub(began)
+	if err != nil {
 		return p.reportBroken(ctx, err)
 	}
 	for n := 1; ; n++ {
@@ -53,15 +64,16 @@ func (p *pass) run(ctx context.Context) error {
 	}
 }
 
-// noteCompared records how long the last comparison took, zero if the pass found something.
+// noteCompared records how long the last comparison or check took, and the baseline for the next checks. If the pass
+// found something, there is none, and the duration is zero.
 func (p *pass) noteCompared() {
-	took := p.took
+	took, base := p.took, p.baseline
 	if len(p.result.Repairs)+len(p.result.Differences) > 0 {
-		took = 0
+		took, base = 0, nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.compared[p.activity.ID] = compared{p.Now(), took}
+	p.compared[p.activity.ID] = compared{p.Now(), took, base}
 }
 
 // compareAndRepair makes comparison n and repairs what it found. done reports that no other comparison is needed.
@@ -71,6 +83,7 @@ func (p *pass) compareAndRepair(ctx context.Context, n int) (done bool, err erro
 	began := p.Now()
 	c, err := p.compare(ctx)
 	p.took = p.Now().Sub(began)
+	p.worked += p.took
 	if errors.Is(err, core.ErrNoGate) {
 		built, err := p.buildGate(ctx)
 		if err != nil {
@@ -114,6 +127,7 @@ func (p *pass) conclude(ctx context.Context, c *comparison, n int, repaired bool
 	case repaired:
 		p.confirmed = confirmations{} // the counters changed
 	case f.none() && (c.exact || c.roughlyAgrees()):
+		p.baseline = p.baselineOf(c)
 		return true, nil
 	case !c.exact: // an inexact comparison does not show whether waiting helps
 		done = done || !p.confirmed.any() && n >= p.Config.Confirmations

@@ -41,6 +41,14 @@ type Store interface {
 	// CountAdjustments counts all adjustments, and those of them that the gate may lack in whole or in part.
 	CountAdjustments(ctx context.Context, activityID string) (all, open int64, err error)
 	OpenDeadLetters(ctx context.Context, orderSNs []string) (map[string]bool, error)
+	// RowVersions is that of core.Store: it pages through the rows in a state that changed since then, by the time of
+	// their change.
+	RowVersions(
+		ctx context.Context, activityID string, state core.ReservationState, since time.Time, after *core.ReservationPlace,
+		limit int,
+	) ([]core.RowVersion, error)
+	// Totals adds up the tables of an activity as of one moment, without reading the rows of the ledger.
+	Totals(ctx context.Context, activityID string) (Totals, error)
 	PresentEpoch(ctx context.Context) (core.Epoch, error)
 	// PendingImports returns the activities whose import after a restore is not complete.
 	PendingImports(ctx context.Context) (map[string]bool, error)
@@ -58,9 +66,17 @@ type Holder struct {
 	Held, Allowance int64
 }
 
+// Totals are sums over the tables of an activity.
+type Totals struct {
+	Stock      map[string]core.Stock // by SKU, without prices
+	Rows       map[core.ReservationState]int64
+	Allowances int64 // units of all users
+}
+
 // Gate is what the reconciler reads and repairs in a gate.
 type Gate interface {
 	Audit(ctx context.Context, ref contract.GateRef) (core.GateAudit, error)
+	ReplicationID(ctx context.Context) (string, error) // of the Redis master, as in core.Gate
 	// TrackChanges makes the gate note which entries change from now on. A Survey of all entries follows, and then
 	// CollectChanges.
 	TrackChanges(ctx context.Context, ref contract.GateRef) (token string, err error)
@@ -110,6 +126,7 @@ type Epochs interface {
 type Recorder interface {
 	Span(ctx context.Context, name string, database bool) (context.Context, func(error))
 	Repaired(ctx context.Context, activityID string, r Repair)
+	Checked(ctx context.Context, outcome CheckOutcome)
 	Incident(ctx context.Context, what string, attrs ...any) // a state that must not occur
 	Info(ctx context.Context, what string, attrs ...any)
 }

@@ -20,8 +20,8 @@ const Actor = core.Reconciler
 // lockWait bounds how long an operator's call waits for another reconciliation of the same activity.
 const lockWait = 5 * time.Second
 
-// idleFactor is the ratio of the pause after a clean comparison to the duration of that comparison, up to maxRest. So
-// comparisons that take up to 30 s (maxRest / idleFactor) need at most a tenth of the time.
+// idleFactor is the ratio of the pause after a clean comparison or check to its duration, up to maxRest. So those that
+// take up to 30 s (maxRest / idleFactor) need at most a tenth of the time.
 const (
 	idleFactor = 10
 	maxRest    = 5 * time.Minute
@@ -32,11 +32,14 @@ type Config struct {
 	Grace         time.Duration // a row that changed more recently counts as in flight to the gate
 	Pause         time.Duration // between two comparisons
 	Confirmations int           // equal comparisons in a row before a counter is corrected
+	// FullEvery is the interval of comparisons of all entries of an activity in which nothing is wrong. It is up to
+	// maxFullRests times as long where they take long.
+	FullEvery time.Duration
 }
 
 // DefaultConfig returns the defaults.
 func DefaultConfig() Config {
-	return Config{Grace: 10 * time.Second, Pause: 2 * time.Second, Confirmations: 3}
+	return Config{Grace: 10 * time.Second, Pause: 2 * time.Second, Confirmations: 3, FullEvery: 5 * time.Minute}
 }
 
 // Deps are the ports and settings of a Reconciler.
@@ -63,10 +66,12 @@ type Reconciler struct {
 	yieldingSince time.Time           // since when rounds yield to buyers; zero: they do not
 }
 
-// compared is when an activity was last reconciled, and how long its last comparison took if nothing was wrong.
+// compared is when an activity was last reconciled, and how long its last comparison or check took if nothing was
+// wrong.
 type compared struct {
-	at   time.Time
-	took time.Duration
+	at       time.Time
+	took     time.Duration
+	baseline *baseline // nil: the next reconciliation compares all entries
 }
 
 // rests reports whether the activity need not be compared at this time.

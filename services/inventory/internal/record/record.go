@@ -30,6 +30,7 @@ type Recorder struct {
 	incidents       metric.Int64Counter
 	openDeadLetters *telemetry.Reading
 	repairs         metric.Int64Counter
+	checks          metric.Int64Counter
 }
 
 var (
@@ -65,6 +66,8 @@ func New(tel *telemetry.Telemetry, system string) (*Recorder, error) {
 	counter(&r.unreadable, "flashsale.inventory.ledger.unreadable", "{row}",
 		"Ledger rows that were set aside because they cannot be read, counted again with each reading.")
 	counter(&r.repairs, "flashsale.inventory.repairs", "{repair}", "Repairs by the reconciler, by kind.")
+	counter(&r.checks, "flashsale.inventory.reconcile.checks", "{check}",
+		"Checks by the reconciler's timer, by outcome. A comparison of all entries follows each that is not clean.")
 	counter(&r.incidents, "flashsale.inventory.incidents", "{incident}",
 		"Incidents: states that must not occur. Each is logged as an error.")
 	seconds(&r.lag, "flashsale.inventory.landing.lag",
@@ -149,6 +152,11 @@ func (r *Recorder) Repaired(ctx context.Context, activityID string, rep reconcil
 	}
 	_, end := r.tel.Span(ctx, "repair", trace.SpanKindInternal, of...)
 	end(nil)
+}
+
+// Checked implements reconcile.Recorder.
+func (r *Recorder) Checked(ctx context.Context, outcome reconcile.CheckOutcome) {
+	r.checks.Add(ctx, 1, metric.WithAttributes(telemetry.AttrOutcome.String(string(outcome))))
 }
 
 // Incident implements core.Recorder.

@@ -14,6 +14,7 @@ import (
 	"flashsale.internal/pkg/sqldb/dbtest"
 	"flashsale.internal/services/inventory"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/reconcile"
 	"flashsale.internal/services/inventory/internal/store"
 )
 
@@ -163,6 +164,37 @@ func TestARebuildReadsUnderTheLocks(t *testing.T) {
 		stop := errors.New("stop")
 		require.ErrorIs(t, s.Rebuild(ctx, a.ID, func(core.RebuildTx) error { return stop }), stop)
 		require.Equal(t, contract.CodeNotFound, contract.CodeOf(s.Rebuild(ctx, "4242", nil)))
+	})
+}
+
+func TestTotalsAddUpTheTables(t *testing.T) {
+	each(t, func(t *testing.T, _ *gorm.DB, s *store.Store, a *core.Activity) {
+		empty, err := s.Totals(t.Context(), a.ID)
+		require.NoError(t, err)
+		require.Empty(t, empty.Rows)
+		require.Zero(t, empty.Allowances)
+		sku := a.Items[0].SKUID
+		sold, rejected := reservation(a, "2", "v"), reservation(a, "3", "w")
+		sold.State, sold.RepublishAt = core.StateSold, nil
+		rejected.State, rejected.RepublishAt = core.StateRejected, nil
+		require.NoError(t, s.Ledger(t.Context(), []string{a.ID}, func(tx core.LedgerTx) error {
+			return tx.Apply(&core.Moves{
+				Insert:     []core.Reservation{reservation(a, "1", "u"), sold, rejected},
+				Stocks:     map[core.Shelf]core.StockDelta{{ActivityID: a.ID, SKUID: sku}: {Available: -2, Reserved: 1, Sold: 1}},
+				Allowances: map[core.Buyer]int64{{ActivityID: a.ID, UserID: "u"}: 1, {ActivityID: a.ID, UserID: "v"}: 1},
+			})
+		}))
+		totals, err := s.Totals(t.Context(), a.ID)
+		require.NoError(t, err)
+		total := a.Items[0].Total
+		require.Equal(t, reconcile.Totals{
+			Stock:      map[string]core.Stock{sku: {SKUID: sku, Total: total, Available: total - 2, Reserved: 1, Sold: 1}},
+			Rows:       map[core.ReservationState]int64{core.StateReserved: 1, core.StateSold: 1, core.StateRejected: 1},
+			Allowances: 2,
+		}, totals)
+		other, err := s.Totals(t.Context(), "4242")
+		require.NoError(t, err)
+		require.Empty(t, other.Stock)
 	})
 }
 
