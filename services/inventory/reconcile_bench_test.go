@@ -1,9 +1,11 @@
 package inventory
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +17,7 @@ import (
 )
 
 // One reconciliation of a clean sale with 400,000 purchases that did not change, on MariaDB and Redis: with a comparison
-// of all entries, and with a check.
+// of all entries, and with a check. It reports the processor time that this process, MariaDB and Redis used together.
 func BenchmarkReconcile(b *testing.B) {
 	const purchases = 400_000
 	addr := os.Getenv("REDIS_ADDRS")
@@ -28,15 +30,15 @@ func BenchmarkReconcile(b *testing.B) {
 	w.parts.Reconcile.Pause = reconcile.DefaultConfig().Pause
 	w.restart()
 	a := w.sale(1, 2*purchases)
-	now := time.Now().UTC().Add(-time.Hour).Truncate(time.Millisecond)
+	began := time.Now().UTC().Add(-2 * time.Hour).Truncate(time.Millisecond)
 	lines := fmt.Sprintf(`[{"sku_id":%q,"qty":1}]`, a.Items[0].SKUID)
 	for from := 1; from <= purchases; from += 1000 {
 		var rows, allowances []map[string]any
 		for i := from; i < from+1000; i++ {
-			user := fmt.Sprint("u", i)
+			user, at := fmt.Sprint("u", i), began.Add(time.Hour/purchases*time.Duration(i)).Truncate(time.Millisecond)
 			rows = append(rows, map[string]any{
 				"order_sn": 7_000_000_000_000_000 + i*1009, "activity_id": a.ID, "user_id": user, "bucket": 0, "line_items": lines, "state": "sold", "reason": "",
-				"reserved_at": now, "landed_at": now, "order_created_at": now, "expires_at": now, "changed_at": now, "republish_attempt": 0, "traceparent": "",
+				"reserved_at": at, "landed_at": at, "order_created_at": at, "expires_at": at, "changed_at": at, "republish_attempt": 0, "traceparent": "",
 			})
 			allowances = append(allowances, map[string]any{"activity_id": a.ID, "user_id": user, "held": 1})
 		}
@@ -48,6 +50,7 @@ func BenchmarkReconcile(b *testing.B) {
 	require.NoError(b, w.gates.EnsureGates(w.ctx))
 	b.Run("entries", func(b *testing.B) {
 		b.ReportAllocs()
+		defer w.reportCPU(b)()
 		for b.Loop() {
 			r, err := w.reconciler.Reconcile(w.ctx, operator("bench"), a.ID)
 			require.NoError(b, err)
@@ -61,6 +64,7 @@ func BenchmarkReconcile(b *testing.B) {
 		w.restart()
 		require.NoError(b, w.reconciler.ReconcileAll(w.ctx))
 		b.ReportAllocs()
+		defer w.reportCPU(b)()
 		n := 0
 		for b.Loop() {
 			w.shift += time.Hour // after the rest that follows a comparison
@@ -69,4 +73,47 @@ func BenchmarkReconcile(b *testing.B) {
 		}
 		require.Equal(b, slices.Repeat([]reconcile.CheckOutcome{reconcile.CheckClean}, n), seen.outcomes)
 	})
+}
+
+// reportCPU returns a function that reports the processor time for each iteration since the call, of this process,
+// MariaDB and Redis, which run on this machine.
+func (w *world) reportCPU(b *testing.B) func() {
+	used := func() (sum time.Duration) {
+		for _, pid := range []int{os.Getpid(), w.pidOfMariaDB(), w.pidOfRedis()} {
+			sum += cpuOf(b, pid)
+		}
+		return sum
+	}
+	began := used()
+	return func() { b.ReportMetric(float64((used()-began).Milliseconds())/float64(b.N), "ms-cpu/op") }
+}
+
+func (w *world) pidOfMariaDB() int {
+	var file string
+	require.NoError(w.t, w.db.Raw("SELECT @@pid_file").Scan(&file).Error)
+	text, err := os.ReadFile(file)
+	require.NoError(w.t, err)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	require.NoError(w.t, err)
+	return pid
+}
+
+func (w *world) pidOfRedis() int {
+	info := w.rdb.InfoMap(w.ctx, "server")
+	require.NoError(w.t, info.Err())
+	pid, err := strconv.Atoi(info.Item("Server", "process_id"))
+	require.NoError(w.t, err)
+	return pid
+}
+
+// cpuOf returns the processor time that a process has used so far, in steps of 10 ms.
+func cpuOf(t testing.TB, pid int) time.Duration {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	require.NoError(t, err)
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	user, err := strconv.Atoi(fields[11])
+	require.NoError(t, err)
+	system, err := strconv.Atoi(fields[12])
+	require.NoError(t, err)
+	return time.Duration(user+system) * 10 * time.Millisecond
 }
