@@ -70,6 +70,12 @@ func (w *world) round(g *compared, a *core.Activity) int {
 	return g.of[a.ID] - before
 }
 
+// leaveOut makes the rounds of the timer leave out the activities so far.
+func (w *world) leaveOut() {
+	w.t.Helper()
+	require.NoError(w.t, w.db.Exec("UPDATE activities SET state = 'draft'").Error)
+}
+
 // verified makes the world's process compare all entries of an activity, so that it only checks afterwards.
 func (w *world) verified(g *compared, a *core.Activity) {
 	w.t.Helper()
@@ -164,6 +170,7 @@ func TestTheTimerFindsDamage(t *testing.T) {
 		for _, c := range damages {
 			outer.(*testing.T).Run(c.name, func(t *testing.T) {
 				w.t, w.shift = t, 0
+				w.leaveOut()
 				w.restart()
 				m := w.mixed(c.queued)
 				w.shift += time.Minute // a check compares the purchases that changed just before
@@ -223,6 +230,7 @@ func TestWhatNeedsAComparisonOfAllEntries(t *testing.T) {
 		for _, c := range cases {
 			outer.(*testing.T).Run(c.name, func(t *testing.T) {
 				w.t = t
+				w.leaveOut()
 				w.restart()
 				m := w.mixed(false)
 				w.settles()
@@ -393,6 +401,7 @@ func TestACheckMissesNoDifferenceOfCounters(t *testing.T) {
 	g := w.comparisons()
 	fields := []string{"s:", "h:", "p:", "t:", "u:", "held"}
 	rapid.Check(t, func(r *rapid.T) {
+		w.leaveOut()
 		w.restart()
 		m := w.mixed(rapid.Bool().Draw(r, "queued"))
 		w.verified(g, m.a)
@@ -446,7 +455,7 @@ func TestAfterACleanCheckAComparisonFindsNothing(t *testing.T) {
 		parts.Recorder = seen
 		timer := parts.start().reconciler
 		limit := rapid.Int64Range(1, 3).Draw(r, "limit")
-		require.NoError(r, w.db.Exec("UPDATE activities SET state = 'draft'").Error) // rounds leave out those of before
+		w.leaveOut()
 		a := w.sale(limit, rapid.Int64Range(4, 12).Draw(r, "stock"), 5)
 		h := &history{world: w, a: a, limit: limit}
 		check := func(r *rapid.T) {
