@@ -13,6 +13,18 @@ import (
 // SignInternal adds the internal secret to a request to another service of the system.
 func SignInternal(r *http.Request, secret string) { r.Header.Set("Authorization", "Bearer "+secret) }
 
+// TrySecrets calls send with the first secret, and with the next one after each response 401: while the secrets are
+// rotated, the other service may still run with the old one. That service refuses a request with another secret unread.
+// send signs its request with the secret and returns the status of the response.
+func TrySecrets(secrets []string, send func(secret string) (status int, err error)) error {
+	for _, secret := range secrets {
+		if status, err := send(secret); err != nil || status != http.StatusUnauthorized {
+			return err
+		}
+	}
+	return nil
+}
+
 // Internal admits only requests with one of the internal secrets. Without a secret it refuses all requests.
 func Internal(secrets ...string) func(http.Handler) http.Handler {
 	var accepted [][sha256.Size]byte

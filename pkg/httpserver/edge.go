@@ -38,6 +38,7 @@ type edge struct {
 	active     *atomic.Int64
 	duration   metric.Float64Histogram
 	page       func(w http.ResponseWriter, r *http.Request, status int) // nil without ErrorPages
+	maxBody    int64
 
 	mu     sync.Mutex
 	series atomic.Pointer[map[seriesKey][]metric.RecordOption] // copied on write: as many as routes and statuses
@@ -49,7 +50,7 @@ type seriesKey struct {
 }
 
 func newEdge(tel *telemetry.Telemetry, propagator propagation.TextMapPropagator) *edge {
-	e := &edge{tel: tel, propagator: propagator}
+	e := &edge{tel: tel, propagator: propagator, maxBody: MaxBody}
 	e.series.Store(&map[seriesKey][]metric.RecordOption{})
 	var err, more error
 	e.active, err = tel.Level("http.server.active_requests",
@@ -78,8 +79,8 @@ func (e *edge) serve(w http.ResponseWriter, r *http.Request, routing *chi.Contex
 	h := w.Header()
 	h["X-Content-Type-Options"] = noSniff
 	h["Cache-Control"] = noStore
-	if r.ContentLength < 0 || r.ContentLength > MaxBody { // the server itself reads no more than what was announced
-		r.Body = http.MaxBytesReader(w, r.Body, MaxBody)
+	if r.ContentLength < 0 || r.ContentLength > e.maxBody { // the server itself reads no more than what was announced
+		r.Body = http.MaxBytesReader(w, r.Body, e.maxBody)
 	}
 	e.active.Add(1)
 	defer e.active.Add(-1)

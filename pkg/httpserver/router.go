@@ -18,11 +18,12 @@ import (
 	"flashsale.internal/pkg/telemetry"
 )
 
-// MaxBody is the maximum length of a request's body in bytes.
+// MaxBody is the maximum length of a request's body in bytes, unless the router has LargeBodies.
 const MaxBody = 64 << 10
 
 type options struct {
 	trusted bool
+	maxBody int64
 	page    func(w http.ResponseWriter, r *http.Request, status int) // nil without ErrorPages
 }
 
@@ -31,6 +32,10 @@ type Option func(*options)
 
 // Trusted is for listeners that only other services of the system reach: the caller's sampling decision applies.
 func Trusted() Option { return func(o *options) { o.trusted = true } }
+
+// LargeBodies raises the bound of request bodies to n bytes, for a listener with a route that needs it. JSON that
+// ReadJSON and DecodeJSON read is still bounded by MaxBody.
+func LargeBodies(n int64) Option { return func(o *options) { o.maxBody = n } }
 
 // Router is a chi router behind the edge, which processes every request first. Serve the Router, not its Mux, and do
 // not mount it in another router.
@@ -57,7 +62,7 @@ func (rt *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // the handler sets another. Request bodies are bounded; requests are counted and traced; panics of handlers are
 // recovered. Unknown routes and methods get problem documents. Middleware added with Use runs after all of that.
 func NewRouter(tel *telemetry.Telemetry, opts ...Option) *Router {
-	var o options
+	o := options{maxBody: MaxBody}
 	for _, opt := range opts {
 		opt(&o)
 	}
@@ -66,7 +71,7 @@ func NewRouter(tel *telemetry.Telemetry, opts ...Option) *Router {
 		propagator = trustingPropagator{propagator}
 	}
 	r := &Router{Mux: chi.NewRouter(), edge: newEdge(tel, propagator)}
-	r.edge.page = o.page
+	r.edge.page, r.edge.maxBody = o.page, o.maxBody
 	r.Use(middleware.GetHead)
 	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
 		if o.page != nil && wantsPage(r) {

@@ -3,6 +3,7 @@ package settings
 import (
 	"log/slog"
 	"net"
+	"net/url"
 	"strconv"
 	"time"
 )
@@ -110,6 +111,29 @@ func (r RocketMQ) Validate(bool) error {
 	}
 	if len(r.Prefix) > 64 {
 		return Wrong("ROCKETMQ_PREFIX", "is longer than 64 characters")
+	}
+	return nil
+}
+
+// Direct configures the transport of messages while RocketMQ is unavailable.
+type Direct struct {
+	// After is the time for which publishing must have failed before messages go directly from service to service.
+	// 0 switches this off.
+	After time.Duration `env:"DIRECT_AFTER" envDefault:"10s"`
+}
+
+// Validate reports the first wrong setting.
+func (d Direct) Validate(bool) error {
+	if d.After != 0 && (d.After < 100*time.Millisecond || d.After > time.Hour) {
+		return Wrong("DIRECT_AFTER", "is %s and must be 0 (off) or 100ms to 1h", d.After)
+	}
+	return nil
+}
+
+// CheckURL reports a value that is not the URL of another service.
+func CheckURL(variable, value string) error {
+	if u, err := url.Parse(value); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return Wrong(variable, "is not an http or https URL")
 	}
 	return nil
 }

@@ -177,25 +177,24 @@ func (c *Client) send(req *http.Request) (response, error) {
 	return got, err
 }
 
-// signed makes a request and passes it to send. If the response is 401 it repeats the request with the next secret:
-// while the secrets are rotated, the order service may still run with the old one. The order service refuses such a
-// request unread.
+// signed makes a request for each secret that is needed and passes it to send.
 func (c *Client) signed(
 	ctx context.Context, method, path string, body []byte, send func(*http.Request) (response, error),
 ) (got response, err error) {
-	for _, secret := range c.secrets {
+	err = auth.TrySecrets(c.secrets, func(secret string) (int, error) {
 		req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
 		if err != nil {
-			return response{}, err
+			return 0, err
 		}
 		if body != nil {
 			req.Header.Set("Content-Type", "application/json")
 		}
 		auth.SignInternal(req, secret)
 		got, err = send(req)
-		if err != nil || got.status != http.StatusUnauthorized {
-			return got, err
-		}
+		return got.status, err
+	})
+	if err != nil {
+		return response{}, err
 	}
 	return got, nil
 }
