@@ -1,0 +1,100 @@
+package direct
+
+import (
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+const (
+	// probeEvery is the approximate time between two messages that test an unavailable broker.
+	probeEvery = time.Second
+	// probeTimeout bounds the attempt at the broker of a message that tests it, and of one that follows from a message
+	// that arrived directly. The rest of its deadline is for the direct call.
+	probeTimeout = time.Second
+)
+
+// breaker decides which transport a message takes. It opens when publishing has failed for a time, without a success in
+// between. While it is open, one message at a time tests the broker; the first that the broker accepts closes it.
+type breaker struct {
+	after time.Duration
+	log   func(message string, args ...any) // of a change, with pairs for slog
+
+	mu          sync.Mutex
+	failedSince time.Time // of the first failure since the last success; zero after a success
+	opened      time.Time // zero while closed
+	probing     bool
+	nextProbe   time.Time
+}
+
+// attempt reports whether a message is to be sent to the broker first, and whether it is the one that tests it. The
+// caller reports the result by succeeded, failed or undecided.
+func (b *breaker) attempt() (try, probe bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.opened.IsZero() {
+		return true, false
+	}
+	if b.probing || time.Now().Before(b.nextProbe) {
+		return false, false
+	}
+	b.probing = true
+	return true, true
+}
+
+// succeeded reports a message that the broker accepted.
+func (b *breaker) succeeded(probe bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.failedSince = time.Time{}
+	if probe {
+		b.probing = false
+	}
+	if !b.opened.IsZero() {
+		b.log("RocketMQ is available, messages go to the broker", "direct_for", time.Since(b.opened))
+		b.opened = time.Time{}
+	}
+}
+
+// failed reports a message that the broker did not accept, and returns whether it is to go directly. At once is for one
+// that follows from a message that arrived directly: its sender has waited already.
+func (b *breaker) failed(probe, atOnce bool, err error) (direct bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	if b.failedSince.IsZero() {
+		b.failedSince = now
+	}
+	if probe {
+		b.probing = false
+	}
+	b.nextProbe = now.Add(probeEvery*3/4 + rand.N(probeEvery/2)) //nolint:gosec // jitter, no secret
+	if b.opened.IsZero() && (atOnce || now.Sub(b.failedSince) >= b.after) {
+		b.opened = now
+		b.log("RocketMQ is unavailable, messages go directly from service to service",
+			"failing_for", now.Sub(b.failedSince), "error", err)
+	}
+	return !b.opened.IsZero()
+}
+
+// undecided reports a message whose caller gave up.
+func (b *breaker) undecided(probe bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if probe {
+		b.probing = false
+	}
+}
+
+// state returns closed, half-open or open.
+func (b *breaker) state() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.opened.IsZero():
+		return "closed"
+	case b.probing:
+		return "half-open"
+	}
+	return "open"
+}

@@ -1,0 +1,105 @@
+// Package direct is the transport of messages while the broker is unavailable. A publisher posts the body of a message
+// to the internal listeners of the services that consume its topic. They run the same handlers, and 204 means that the
+// message is handled: a message that is published is never lost, as with the broker.
+//
+// A message that fails is published again by its publisher, as a whole. A handler publishes what follows from a message
+// before it returns, so a direct call includes the calls that follow from it. All of them share its deadline. The topics
+// of such calls form no circle, and each has its own bounds on both sides, so calls never wait for each other in one.
+//
+// Delayed messages have no direct form. Those of Config.SecondPath count as sent.
+package direct
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+
+	"go.opentelemetry.io/otel/metric"
+
+	"flashsale.internal/pkg/bus"
+	"flashsale.internal/pkg/telemetry"
+)
+
+// NewPublisher returns a publisher for a process that consumes nothing. transport carries the direct calls; nil for one
+// of its own.
+func NewPublisher(
+	cfg Config, broker bus.Publisher, tel *telemetry.Telemetry, transport http.RoundTripper,
+) (*Publisher, error) {
+	if cfg.After < 0 {
+		return nil, errors.New("direct: After must not be negative")
+	}
+	if transport == nil {
+		transport = newTransport()
+	}
+	p := &Publisher{
+		cfg: cfg, broker: broker, client: newClient(cfg.Secrets, tel.Transport(transport)),
+		slots:   make(map[string]chan struct{}, len(cfg.Consumers)),
+		breaker: &breaker{after: cfg.After, log: tel.Log.Warn},
+	}
+	for topic := range cfg.Consumers {
+		p.slots[topic] = make(chan struct{}, maxCalls)
+	}
+	var err error
+	p.published, err = tel.Meter.Int64Counter("flashsale.bus.published", metric.WithUnit("{message}"),
+		metric.WithDescription("Published messages by topic and transport: broker, direct (handled by the consuming "+
+			"service while the broker was unavailable), none (delayed, counted as sent; a sweep does its work)"))
+	if err == nil {
+		err = tel.ObserveBreaker("flashsale."+tel.Service+".broker.breaker", "RocketMQ", p.Breaker)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	return p, nil
+}
+
+// Bus is a broker with the direct transport for the time when it is unavailable. Its subscriptions get the messages of
+// both.
+type Bus struct {
+	*Publisher
+	broker   bus.Bus
+	listener *Listener
+	closed   atomic.Bool
+}
+
+var _ bus.Bus = (*Bus)(nil)
+
+// New returns a bus. transport carries the direct calls; nil for one of its own.
+func New(cfg Config, broker bus.Bus, tel *telemetry.Telemetry, transport http.RoundTripper) (*Bus, error) {
+	p, err := NewPublisher(cfg, broker, tel, transport)
+	if err != nil {
+		return nil, err
+	}
+	p.self = newListener(tel.Log)
+	return &Bus{Publisher: p, broker: broker, listener: p.self}, nil
+}
+
+// Publish implements bus.Bus.
+func (b *Bus) Publish(ctx context.Context, m bus.Message) error {
+	if b.closed.Load() {
+		return bus.ErrClosed
+	}
+	return b.Publisher.Publish(ctx, m)
+}
+
+// Listener returns the handler of contract.MessagesPath + "{topic}". Serve it on an internal listener, behind the check
+// of the internal secret and with httpserver.LargeBodies(contract.MaxDirectBytes).
+func (b *Bus) Listener() http.Handler { return b.listener }
+
+// Subscribe implements bus.Bus.
+func (b *Bus) Subscribe(s bus.Subscription, h bus.Handler) error {
+	if err := b.broker.Subscribe(s, h); err != nil {
+		return err
+	}
+	b.listener.subscribe(s, h)
+	return nil
+}
+
+// Close implements bus.Bus. It refuses direct messages and waits for those that are handled, before it closes the
+// broker, to which their handlers publish.
+func (b *Bus) Close(ctx context.Context) error {
+	err := errors.Join(b.listener.close(ctx), b.broker.Close(ctx))
+	b.closed.Store(true)
+	return err
+}
