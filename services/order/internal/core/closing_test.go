@@ -9,10 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
+	"flashsale.internal/pkg/bus"
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/order/internal/core"
 	"flashsale.internal/services/order/internal/ordertest"
+	"flashsale.internal/services/order/internal/publisher"
+	"flashsale.internal/services/order/internal/shards"
 	"flashsale.internal/services/order/internal/store"
 )
 
@@ -251,4 +254,63 @@ func TestLostClosingsArePublishedAgain(t *testing.T) {
 		w.clock.advance(time.Hour)
 		require.Empty(t, sweep())
 	})
+}
+
+// A closing whose publication failed is published again although inventory has closed its orders: their units may not be
+// restored yet.
+func TestAClosingWithoutConfirmationIsPublishedAgain(t *testing.T) {
+	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
+		w := newWorld(t, db)
+		d := w.created(t, "u1")
+		w.bus.take("")
+		w.clock.advance(payWithin + time.Minute)
+		w.bus.fail = func(bus.Message) bool {
+			w.bus.fail = nil
+			w.close(t, core.ReasonExpired, d.OrderSN)
+			return true
+		}
+		_, err := w.ResendClosings(t.Context())
+		require.Error(t, err)
+		for range 2 {
+			_, err = w.ResendClosings(t.Context())
+			require.NoError(t, err)
+		}
+		sent := items[contract.OrderClose](t, w.bus.all(contract.TopicOrderClose))
+		require.Len(t, sent, 1, "once")
+		require.Equal(t, []string{d.OrderSN}, sent[0].OrderSNs)
+	})
+}
+
+// While delayed closings may not be delivered, the sweep replaces them, and its pauses do not grow.
+func TestTheSweepReplacesClosingsThatWereNotSent(t *testing.T) {
+	w := newWorld(t, ordertest.SQLite(t))
+	unsent := true
+	svc := core.New(store.New(w.db, telemetry.Discard(t), nil, store.WithClock(w.clock.Now)),
+		publisher.New(w.bus, telemetry.Discard(t)), shards.Genes{}, w.recorder, nil, w.sealer,
+		core.Options{Now: w.clock.Now, ClosingsUnsent: func() bool { return unsent }})
+	w.created(t, "u1")
+	w.bus.take("")
+	sweep := func() int {
+		t.Helper()
+		n, err := svc.ResendClosings(t.Context())
+		require.NoError(t, err)
+		return n
+	}
+	w.clock.advance(payWithin)
+	require.Zero(t, sweep(), "not before the deadline")
+	w.clock.advance(2 * time.Second)
+	require.Equal(t, 1, sweep())
+	for range 5 { // order is still pending, as while a payment is in flight
+		require.Zero(t, sweep())
+		w.clock.advance(50 * time.Second)
+		require.Equal(t, 1, sweep())
+	}
+	unsent = false
+	w.created(t, "u2")
+	w.bus.take("")
+	w.clock.advance(payWithin + 5*time.Second)
+	sweep()
+	for _, c := range items[contract.OrderClose](t, w.bus.all(contract.TopicOrderClose)) {
+		require.NotEqual(t, w.clock.Now().Add(-5*time.Second), c.DueAt, "the broker's timers are in time again")
+	}
 }

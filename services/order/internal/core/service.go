@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"flashsale.internal/pkg/contract"
@@ -26,6 +27,9 @@ type Options struct {
 	// OverdueAfter is the time past its deadline after which the closing of a pending order is published again.
 	// Default 30 s.
 	OverdueAfter time.Duration
+	// ClosingsUnsent reports that delayed closings may not be delivered. Then OverdueAfter is overdueUnsent at most. The
+	// default reports false.
+	ClosingsUnsent func() bool
 	// RefundTimeout bounds one call to a provider. Default 10 s.
 	RefundTimeout time.Duration
 	// RefundFirstRetry and RefundLastRetry bound the doubling back-off between attempts. Default 2 s and 10 min.
@@ -49,6 +53,9 @@ func (o *Options) setDefaults() {
 	if o.MaxPayments <= 0 {
 		o.MaxPayments = 20
 	}
+	if o.ClosingsUnsent == nil {
+		o.ClosingsUnsent = func() bool { return false }
+	}
 	if o.CheckClocks == nil {
 		o.CheckClocks = func(context.Context) error { return nil }
 	}
@@ -65,6 +72,9 @@ type Service struct {
 	opts      Options
 
 	activities activities
+
+	unconfirmedLock sync.Mutex
+	unconfirmed     []closing // of the sweep, whose publication failed
 }
 
 // New returns a service. It starts nothing.

@@ -15,6 +15,11 @@ const (
 
 	resendFirst, resendLast = 30 * time.Second, 10 * time.Minute
 
+	// Of orders whose delayed closings may not be delivered, the sweep sends the first closings.
+	overdueUnsent = time.Second
+
+	maxUnconfirmed = 4096 // closings whose publication failed and that are kept
+
 	refundBatch   = 64
 	refundWorkers = 4
 	alarmAttempts = 5   // failed attempts after which a pending refund raises an alarm
@@ -22,16 +27,29 @@ const (
 )
 
 // ResendClosings publishes again the closings of pending orders that are past their deadline by more than
-// OverdueAfter, since their delayed message was lost. It checks each order again after a doubling back-off. It returns
-// the number of orders whose closing it published.
+// OverdueAfter, since their delayed message was lost. It checks each order again after a doubling back-off. While
+// delayed closings may not be delivered, it publishes the closings of all orders past their deadline, and the back-off
+// does not grow: a closing that came too early is not followed by a delayed one. It returns the number of orders whose
+// closing it published.
+//
+// A closing whose publication failed is published again first, whatever the state of its orders is. Without a broker,
+// inventory may have closed the orders, and then failed before it restored their units. Closings that a killed process
+// had kept are replaced by inventory's sweep of overdue reservations.
 func (s *Service) ResendClosings(ctx context.Context) (int, error) {
+	if err := s.publishUnconfirmed(ctx); err != nil {
+		return 0, err
+	}
 	sent := 0
+	after, last := s.opts.OverdueAfter, resendLast
+	if s.opts.ClosingsUnsent() {
+		after, last = min(after, overdueUnsent), resendFirst
+	}
 	for range sweepSteps {
 		now, err := s.store.Now(ctx)
 		if err != nil {
 			return sent, err
 		}
-		overdue, err := s.store.OverdueOrders(ctx, now.Add(-s.opts.OverdueAfter), sweepBatch)
+		overdue, err := s.store.OverdueOrders(ctx, now.Add(-after), sweepBatch)
 		if err != nil {
 			return sent, err
 		}
@@ -39,8 +57,8 @@ func (s *Service) ResendClosings(ctx context.Context) (int, error) {
 			return sent, nil
 		}
 		for _, c := range closings(overdue) {
-			if err := s.pub.Close(ctx, c.OrderClose, c.traceparents, 0); err != nil {
-				return sent, fmt.Errorf("publish closing: %w", err)
+			if err := s.publishDue(ctx, c); err != nil {
+				return sent, err
 			}
 		}
 		byResends := map[int][]string{}
@@ -48,7 +66,7 @@ func (s *Service) ResendClosings(ctx context.Context) (int, error) {
 			byResends[o.CloseResends] = append(byResends[o.CloseResends], o.OrderSN)
 		}
 		for n, sns := range byResends {
-			next := now.Add(jitter(backoff(resendFirst, resendLast, n)))
+			next := now.Add(jitter(backoff(resendFirst, last, n)))
 			if err := s.store.PostponeClosingCheck(ctx, sns, next); err != nil {
 				return sent, err
 			}
@@ -60,6 +78,37 @@ func (s *Service) ResendClosings(ctx context.Context) (int, error) {
 		}
 	}
 	return sent, nil
+}
+
+// publishDue publishes a due closing. It keeps one whose publication fails.
+func (s *Service) publishDue(ctx context.Context, c closing) error {
+	err := s.pub.Close(ctx, c.OrderClose, c.traceparents, 0)
+	if err == nil {
+		return nil
+	}
+	s.unconfirmedLock.Lock()
+	defer s.unconfirmedLock.Unlock()
+	if len(s.unconfirmed) < maxUnconfirmed {
+		s.unconfirmed = append(s.unconfirmed, c)
+	}
+	return fmt.Errorf("publish closing: %w", err)
+}
+
+// publishUnconfirmed publishes the closings whose publication failed, until one fails again.
+func (s *Service) publishUnconfirmed(ctx context.Context) error {
+	s.unconfirmedLock.Lock()
+	kept := s.unconfirmed
+	s.unconfirmed = nil
+	s.unconfirmedLock.Unlock()
+	for i, c := range kept {
+		if err := s.publishDue(ctx, c); err != nil {
+			s.unconfirmedLock.Lock()
+			defer s.unconfirmedLock.Unlock()
+			s.unconfirmed = append(s.unconfirmed, kept[i+1:]...)
+			return err
+		}
+	}
+	return nil
 }
 
 // RefundDue makes one attempt at each due refund and returns their number. If the process is killed at any point, the
