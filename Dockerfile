@@ -5,7 +5,7 @@
 # SERVICE is one of seckill, order, inventory, topics, flashctl.
 #
 # By default the services listen on loopback, which cannot be reached from outside of a container. Run them with
-# HTTP_ADDR=:8081, ADMIN_ADDR=:9081 (and INTERNAL_ADDR=:7082 for order). They refuse such addresses without APP_ENV.
+# HTTP_ADDR=:8081, ADMIN_ADDR=:9081 (and INTERNAL_ADDR=:7082 for order, :7083 for inventory). They refuse such addresses without APP_ENV.
 FROM golang:1.26-bookworm AS build
 ENV GOCACHE=/go/build
 WORKDIR /src

@@ -163,7 +163,7 @@ type purchases struct {
 }
 
 // loadServices reads the services' settings from the environment. In one process some are fixed: the addresses of the
-// dependencies and PAYMENTS_SANDBOX. Developers' tokens are on unless AUTH_DEV_TOKENS=false.
+// dependencies, DIRECT_AFTER and PAYMENTS_SANDBOX. Developers' tokens are on unless AUTH_DEV_TOKENS=false.
 func loadServices(cfg Config, environ map[string]string, internalURL string) (services, error) {
 	given := map[string]string{
 		// Messages and timers of closings live in memory. After a kill only the sweepers find what is due, so they run
@@ -178,6 +178,7 @@ func loadServices(cfg Config, environ map[string]string, internalURL string) (se
 	}
 	given["PAYMENTS_SANDBOX"] = "true"
 	given["ORDER_INTERNAL_URL"] = internalURL
+	given["DIRECT_AFTER"] = "0" // the bus is part of the process
 	for _, name := range []string{"LIMIT_REDIS_ADDRS", "LIMIT_REDIS_DB", "SANDBOX_DSN"} {
 		delete(given, name)
 	}

@@ -3,7 +3,6 @@
 package inventory
 
 import (
-	"net/url"
 	"time"
 
 	"flashsale.internal/pkg/settings"
@@ -16,6 +15,7 @@ import (
 type Config struct {
 	settings.Auth
 	settings.Internal
+	settings.Direct
 
 	// The order service's internal listener.
 	OrderURL string `env:"ORDER_INTERNAL_URL" envDefault:"http://127.0.0.1:7082"`
@@ -62,8 +62,8 @@ type Config struct {
 // Check reports the first setting out of range. A quota of zero is out of range: an operator who sets it may mean that
 // a merchant may have nothing, or that there is no quota.
 func (c Config) Check() error {
-	if u, err := url.Parse(c.OrderURL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return settings.Wrong("ORDER_INTERNAL_URL", "is not an http or https URL")
+	if err := settings.CheckURL("ORDER_INTERNAL_URL", c.OrderURL); err != nil {
+		return err
 	}
 	for _, d := range []struct {
 		variable           string

@@ -15,7 +15,9 @@ import (
 	"flashsale.internal/pkg/admission"
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/bus"
+	"flashsale.internal/pkg/bus/direct"
 	"flashsale.internal/pkg/clocks"
+	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/lifecycle"
 	"flashsale.internal/pkg/lock"
 	"flashsale.internal/pkg/presence"
@@ -49,13 +51,14 @@ type Deps struct {
 	// than n. It is called by one goroutine at a time. nil for math/rand.
 	Random    func(n int64) int64
 	Limits    *admission.Limits // of the routes; nil for none. Their owner runs their components
-	Transport http.RoundTripper // of the calls to the order service; nil for the default
+	Transport http.RoundTripper // of the calls to the order service, direct messages included; nil for the default
 }
 
 // Service is the inventory service.
 type Service struct {
 	cfg        Config
 	deps       Deps
+	bus        *direct.Bus
 	store      *store.Store
 	gate       *gate.Gate
 	core       *core.Service
@@ -67,6 +70,7 @@ type Service struct {
 	recorder   *record.Recorder
 	verifier   *auth.Verifier
 	handler    http.Handler
+	internal   http.Handler
 }
 
 // New composes the service and starts nothing. Its dependencies may still be unreachable.
@@ -95,6 +99,9 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	s := &Service{cfg: cfg, deps: deps, recorder: recorder, verifier: verifier}
+	if s.bus, err = newBus(cfg, deps); err != nil {
+		return nil, err
+	}
 	gates := stockgate.New(deps.Redis, stockgate.Options{OnBreaker: func(from, to string) {
 		tel.Log.Warn("breaker of the gate changed", "from", from, "to", to)
 	}})
@@ -118,7 +125,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	s.store = store.New(deps.DB, store.WithClock(s.deps.DatabaseNow), store.WithRandom(deps.Random))
 	s.gate = gate.New(gates)
 	s.core = core.New(core.Deps{
-		Store: s.store, Gate: s.gate, Pub: publisher.New(deps.Bus, tel), Orders: orderService,
+		Store: s.store, Gate: s.gate, Pub: publisher.New(s.bus, tel), Orders: orderService,
 		Refunds: orderService, Recorder: recorder, Now: deps.Now, CheckClocks: s.clocks.Check, Timing: cfg.timing(),
 		Quotas: cfg.quotas(), Locks: locks{s.locker},
 	})
@@ -135,6 +142,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	s.presence = presence.Announce(limits.Redis(), "inventory", s.Ready, func(ctx context.Context) (v presence.Vitals) {
+		v.AddBreaker("broker", s.bus.Breaker())
 		v.AddBreaker("gate", gates.Breaker())
 		v.AddBreaker("orders", orderService.Breaker())
 		v.AddBreaker("order lookups", orderService.LookupBreaker())
@@ -148,7 +156,24 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		Core: s.core, Reconciler: s.reconciler, Board: s.board, Presence: s.presence, Tel: tel, Verifier: verifier,
 		Limits: limits, Transient: sqldb.IsTransient, Now: deps.Now,
 	})
+	s.internal = httpapi.NewInternal(tel, cfg.Internal.Secrets, s.bus.Listener())
 	return s, nil
+}
+
+// newBus returns the bus of the service: RocketMQ, and direct messages to order while it is unavailable. An operator's
+// replay of a dead letter, and closings, go to the handlers of this process then.
+func newBus(cfg Config, deps Deps) (*direct.Bus, error) {
+	return direct.New(direct.Config{
+		After: cfg.Direct.After, Secrets: cfg.Internal.Secrets,
+		Consumers: map[string][]string{
+			contract.TopicDeductions:   {cfg.OrderURL},
+			contract.TopicReservations: {direct.Self},
+			contract.TopicOrderEvents:  {direct.Self},
+			contract.TopicOrderClose:   {direct.Self},
+			contract.TopicDeadLetters:  {direct.Self},
+		},
+		SecondPath: []string{contract.TopicOrderClose}, // order sends the closings of overdue orders
+	}, deps.Bus, deps.Telemetry, deps.Transport)
 }
 
 // newClocks makes the monitor of the clocks. SQLite is part of the process, and has its clock.
@@ -178,6 +203,10 @@ func (s *Service) observeBoards() error {
 
 // Handler returns the handler of the merchants' API.
 func (s *Service) Handler() http.Handler { return s.handler }
+
+// InternalHandler returns the handler of messages that arrive directly. Serve it on a separate listener, never on a public
+// one.
+func (s *Service) InternalHandler() http.Handler { return s.internal }
 
 // Ready returns nil: the service takes calls from its start. It does not check the database, Redis or the broker.
 // Without them calls get 503, and removing the instance would not help.
@@ -280,7 +309,7 @@ func (l locks) DoWithin(
 
 // consume subscribes to the topics. Deliveries end with the bus, which waits for them.
 func (s *Service) consume(ctx context.Context) error {
-	if err := consumerOf(s).Subscribe(s.deps.Bus, s.cfg.Consumers); err != nil {
+	if err := consumerOf(s).Subscribe(s.bus, s.cfg.Consumers); err != nil {
 		return err
 	}
 	<-ctx.Done()

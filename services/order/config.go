@@ -16,8 +16,12 @@ import (
 type Config struct {
 	settings.Auth
 	settings.Internal
+	settings.Direct
 	Payments Payments
 	Contacts Contacts
+
+	// InventoryURL is inventory's internal listener, for messages while RocketMQ is unavailable.
+	InventoryURL string `env:"INVENTORY_INTERNAL_URL" envDefault:"http://127.0.0.1:7083"`
 
 	// SweepEvery is the interval of the sweep for lost closings.
 	SweepEvery time.Duration `env:"ORDER_SWEEP_EVERY" envDefault:"5s"`
@@ -141,6 +145,9 @@ func (c Config) Check() error {
 			return settings.Wrong(d.variable, "is %s and must be %s to %s", d.value, d.least, d.most)
 		}
 	}
+	if err := settings.CheckURL("INVENTORY_INTERNAL_URL", c.InventoryURL); err != nil {
+		return err
+	}
 	switch {
 	case c.Consumers < 0 || c.Consumers > 64:
 		return settings.Wrong("ORDER_CONSUMERS", "is %d and must be 1 to 64", c.Consumers)
@@ -159,6 +166,9 @@ func (c Config) withDefaults() Config {
 	set(&c.PaymentGrace, 120*time.Second)
 	set(&c.RefundEvery, time.Second)
 	set(&c.Contacts.Keep, 90*24*time.Hour)
+	if c.InventoryURL == "" {
+		c.InventoryURL = "http://127.0.0.1:7083"
+	}
 	if len(c.Payments.SandboxSecrets) == 0 {
 		c.Payments.SandboxSecrets = []string{DevelopmentSandboxSecret}
 	}

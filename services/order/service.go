@@ -13,7 +13,9 @@ import (
 	"flashsale.internal/pkg/admission"
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/bus"
+	"flashsale.internal/pkg/bus/direct"
 	"flashsale.internal/pkg/clocks"
+	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/idempotency"
 	"flashsale.internal/pkg/lifecycle"
 	"flashsale.internal/pkg/outbox"
@@ -49,6 +51,7 @@ type Deps struct {
 type Service struct {
 	cfg      Config
 	deps     Deps
+	bus      *direct.Bus
 	core     *core.Service
 	contacts core.ContactUpkeep
 	recorder core.Recorder
@@ -111,10 +114,13 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{cfg: cfg, deps: deps, recorder: rec, verifier: verifier, backlog: backlog, refused: refused}
+	if s.bus, err = newBus(cfg, deps); err != nil {
+		return nil, err
+	}
 	if err := s.newClocks(); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
-	s.relay = outbox.NewRelay(deps.DB, deps.Bus, tel.Log, outbox.Clock(s.deps.DatabaseNow),
+	s.relay = outbox.NewRelay(deps.DB, s.bus, tel.Log, outbox.Clock(s.deps.DatabaseNow),
 		outbox.CheckClocks(s.clocks.Check))
 
 	var providers []core.Provider
@@ -131,20 +137,36 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	orders := store.New(deps.DB, tel, s.relay.Wake, store.WithClock(s.deps.DatabaseNow))
 	s.store = orders
-	s.core = core.New(orders, publisher.New(deps.Bus, tel), shards.Genes{}, rec, providers, sealer, core.Options{
+	s.core = core.New(orders, publisher.New(s.bus, tel), shards.Genes{}, rec, providers, sealer, core.Options{
 		Now: deps.Now, PaymentGrace: cfg.PaymentGrace, OverdueAfter: cfg.SweepAfter,
-		ContactKeep: cfg.Contacts.Keep, CheckClocks: s.clocks.Check,
+		ClosingsUnsent: s.bus.DelayedUnsent,
+		ContactKeep:    cfg.Contacts.Keep, CheckClocks: s.clocks.Check,
 	})
 	s.contacts = core.ContactUpkeep{Store: orders, Sealer: sealer, Keep: cfg.Contacts.Keep}
 	s.presence = presence.Announce(deps.Limits.Redis(), "order", s.Ready, func(ctx context.Context) (v presence.Vitals) {
+		v.AddBreaker("broker", s.bus.Breaker())
 		v.AddBreaker("limits", deps.Limits.Breaker())
 		v.AddDatabase(deps.DB)
 		v.AddClocks(ctx, s.clocks)
 		return v
 	})
 	s.public = httpapi.NewPublic(s.core, tel, verifier, sandboxProvider, deps.Limits, deps.Now)
-	s.internal = httpapi.NewInternal(s.core, tel, cfg.Internal.Secrets)
+	s.internal = httpapi.NewInternal(s.core, tel, cfg.Internal.Secrets, s.bus.Listener())
 	return s, nil
+}
+
+// newBus returns the bus of the service: RocketMQ, and direct messages to inventory while it is unavailable.
+func newBus(cfg Config, deps Deps) (*direct.Bus, error) {
+	inventory := []string{cfg.InventoryURL}
+	return direct.New(direct.Config{
+		After: cfg.Direct.After, Secrets: cfg.Internal.Secrets,
+		Consumers: map[string][]string{
+			contract.TopicOrderEvents: inventory,
+			contract.TopicOrderClose:  inventory,
+			contract.TopicDeadLetters: inventory,
+		},
+		SecondPath: []string{contract.TopicOrderClose}, // the sweep sends the closings of overdue orders
+	}, deps.Bus, deps.Telemetry, deps.Transport)
 }
 
 // sandboxBook returns the book of the sandbox provider. One in its own database has that database's clock.
@@ -178,7 +200,7 @@ func (s *Service) newClocks() (err error) {
 // Handler returns the public API for buyers and payment providers.
 func (s *Service) Handler() http.Handler { return s.public }
 
-// InternalHandler returns the API for inventory. Serve it on a separate listener, never on a public one.
+// InternalHandler returns the API for inventory, with the route of direct messages. Serve it on a separate listener, never on a public one.
 func (s *Service) InternalHandler() http.Handler { return s.internal }
 
 // Ready returns nil: the service is always ready. It does not check the database or the broker. Without them calls get
@@ -232,7 +254,7 @@ func (s *Service) Components() []lifecycle.Component {
 
 // consume subscribes and waits for the end of ctx. Deliveries end when the bus closes, which waits for them.
 func (s *Service) consume(ctx context.Context) error {
-	if err := consumer.New(s.core, s.deps.Telemetry, 0).Subscribe(s.deps.Bus, s.cfg.Consumers); err != nil {
+	if err := consumer.New(s.core, s.deps.Telemetry, 0).Subscribe(s.bus, s.cfg.Consumers); err != nil {
 		return err
 	}
 	<-ctx.Done()

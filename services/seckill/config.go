@@ -20,9 +20,14 @@ const shortestWithReplicas = 250 * time.Millisecond
 // Config holds the settings of the service itself. settings.Load fills in the defaults.
 type Config struct {
 	settings.Auth
+	settings.Internal
+	settings.Direct
 	Paths
 	Pages
 	OIDC signin.Settings
+
+	// InventoryURL is inventory's internal listener, for reservations while RocketMQ is unavailable.
+	InventoryURL string `env:"INVENTORY_INTERNAL_URL" envDefault:"http://127.0.0.1:7083"`
 
 	// GateWait bounds a buyer's wait for the gate; then the outcome is unknown. A GateTimeout close to it extends the
 	// bound (see gate.Options). GateTimeout bounds one call to Redis. GateQueue is the number of callers that may wait
@@ -61,6 +66,9 @@ func (p *Paths) Validate(production bool) error {
 
 // Check returns an error for the first setting out of range.
 func (c Config) Check() error {
+	if err := settings.CheckURL("INVENTORY_INTERNAL_URL", c.InventoryURL); err != nil {
+		return err
+	}
 	switch {
 	case c.OIDC.On() && len(c.Session.Secrets) == 0:
 		return settings.Wrong("SESSION_SECRET", "is required with OIDC_ISSUER and not set")

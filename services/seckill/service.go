@@ -17,6 +17,7 @@ import (
 	"flashsale.internal/pkg/admission"
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/bus"
+	"flashsale.internal/pkg/bus/direct"
 	"flashsale.internal/pkg/clocks"
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/lifecycle"
@@ -45,11 +46,14 @@ type Deps struct {
 	// Lease is the lease of the worker id, a part of each order_sn. nil means one in Redis that a component of the
 	// service renews.
 	Lease ordersn.Lease
+	// Transport carries direct messages; nil means one of its own.
+	Transport http.RoundTripper
 }
 
 // Service is the seckill service.
 type Service struct {
 	deps     Deps
+	bus      *direct.Publisher
 	gate     *gate.Gate
 	relay    *relay.Relay
 	priority *priority.Controller
@@ -89,6 +93,9 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if s.verifier, err = auth.NewVerifier(cfg.Auth, nil); err != nil {
 		return nil, err
 	}
+	if s.bus, err = newBus(cfg, deps); err != nil {
+		return nil, err
+	}
 	gates, err := newGates(cfg, deps)
 	if err != nil {
 		return nil, err
@@ -100,6 +107,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	s.presence = presence.Announce(deps.Limits.Redis(), "seckill", s.Ready, func(ctx context.Context) (v presence.Vitals) {
+		v.AddBreaker("broker", s.bus.Breaker())
 		v.AddBreaker("gate", gates.Breaker())
 		v.AddBreaker("limits", deps.Limits.Breaker())
 		v.AddRedis(deps.Redis)
@@ -110,6 +118,14 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// newBus returns the publisher of the relay: RocketMQ, and direct messages to inventory while it is unavailable.
+func newBus(cfg Config, deps Deps) (*direct.Publisher, error) {
+	return direct.NewPublisher(direct.Config{
+		After: cfg.Direct.After, Secrets: cfg.Internal.Secrets,
+		Consumers: map[string][]string{contract.TopicReservations: {cfg.InventoryURL}},
+	}, deps.Bus, deps.Telemetry, deps.Transport)
 }
 
 // newGates returns the gates in Redis, with a metric and a log message for their breaker.
@@ -138,7 +154,7 @@ func (s *Service) newLoops(cfg Config, gates *stockgate.Gate) (err error) {
 	if s.priority, err = priority.New(backlog{gates}, tel, cfg.JournalMax); err != nil {
 		return err
 	}
-	s.relay, err = relay.New(journal{gates}, s.deps.Bus, tel, consumerName(), s.priority.YieldToBuyers)
+	s.relay, err = relay.New(journal{gates}, s.bus, tel, consumerName(), s.priority.YieldToBuyers)
 	if err != nil {
 		return err
 	}

@@ -482,6 +482,9 @@ func TestInvalidSettings(t *testing.T) {
 		"JOURNAL_CLAIM_AFTER": {"JOURNAL_CLAIM_AFTER": "1ms"},
 		"STREAMS_MAX":         {"STREAMS_MAX": "0"},
 		"REDIS_ADDRS":         {"REDIS_ADDRS": "here"},
+		"DIRECT_AFTER":        {"DIRECT_AFTER": "-1s"},
+
+		"INVENTORY_INTERNAL_URL": {"INVENTORY_INTERNAL_URL": "inventory:7083"},
 	} {
 		require.ErrorContains(t, load(env), name)
 	}
@@ -490,6 +493,8 @@ func TestInvalidSettings(t *testing.T) {
 	require.ErrorContains(t, load(map[string]string{"GATE_TIMEOUT": "250ms", "GATE_WAIT_REPLICAS": "1"}), "GATE_TIMEOUT")
 	require.NoError(t, load(map[string]string{"GATE_TIMEOUT": "251ms", "GATE_WAIT_REPLICAS": "1"}))
 	production := map[string]string{"APP_ENV": "production", "AUTH_HS256_SECRET": strings.Repeat("ab", 20)}
+	require.ErrorContains(t, load(production), "INTERNAL_SECRET")
+	production["INTERNAL_SECRET"] = strings.Repeat("gh", 20)
 	require.ErrorContains(t, load(production), "PATH_SECRETS")
 	for _, bad := range []string{
 		"short", "development-only-secret-of-the-paths",

@@ -47,7 +47,7 @@ func Env(name, value string) Option {
 	return func(p *Dependencies) { p.extra = append(p.extra, name+"="+value) }
 }
 
-// Twice runs two processes of each service behind one address, also for inventory's calls to order.
+// Twice runs two processes of each service behind one address, also for calls between them.
 func Twice() Option {
 	return func(p *Dependencies) { p.instances = 2 }
 }
@@ -114,17 +114,24 @@ func New(t testing.TB, opts ...Option) *Rig {
 		return out
 	}
 	var seckills, orders, inventories []*Process
-	var internals []string
+	var orderInternals, inventoryInternals []string
 	for i := range p.instances {
-		internals = append(internals, porttest.Free(t))
+		orderInternals = append(orderInternals, porttest.Free(t))
+		inventoryInternals = append(inventoryInternals, porttest.Free(t))
 		seckills = append(seckills, process("seckill", i, "GATE_FORMAT=2")) // as installed
 		orders = append(orders, process("order", i, "MYSQL_DSN="+p.OrderDSN, "SANDBOX_DSN="+p.SandboxDSN,
-			"INTERNAL_ADDR="+internals[i]))
+			"INTERNAL_ADDR="+orderInternals[i]))
+		inventories = append(inventories, process("inventory", i, "MYSQL_DSN="+p.InventoryDSN,
+			"INTERNAL_ADDR="+inventoryInternals[i]))
 	}
-	internal := oneAddress(t, orders, internals)
+	internal := "http://" + oneAddress(t, inventories, inventoryInternals)
 	for i := range p.instances {
-		inventories = append(inventories,
-			process("inventory", i, "MYSQL_DSN="+p.InventoryDSN, "ORDER_INTERNAL_URL=http://"+internal))
+		seckills[i].Set("INVENTORY_INTERNAL_URL", internal)
+		orders[i].Set("INVENTORY_INTERNAL_URL", internal)
+	}
+	internal = "http://" + oneAddress(t, orders, orderInternals)
+	for i := range p.instances {
+		inventories[i].Set("ORDER_INTERNAL_URL", internal)
 	}
 	r.Seckill, r.Order, r.Inventory = seckills[0], orders[0], inventories[0]
 	r.services = [][]*Process{seckills, orders, inventories}

@@ -37,6 +37,9 @@ func (p *Process) Twin(t testing.TB, name string) *Process {
 	}
 	twin.Set("HTTP_ADDR", public)
 	twin.Set("ADMIN_ADDR", admin)
+	if p.Setting("INTERNAL_ADDR") != "" {
+		twin.Set("INTERNAL_ADDR", porttest.Free(t))
+	}
 	t.Cleanup(func() { twin.Stop(t) })
 	return twin
 }

@@ -179,7 +179,8 @@ func eachServiceGetsOnlyItsSecrets(t *testing.T) {
 	}
 	small := kind().objects(t)
 	require.Equal(t, []string{
-		"flashsale-secrets/AUTH_HS256_SECRET", "flashsale-secrets/PATH_SECRETS", "flashsale-secrets/SESSION_SECRET",
+		"flashsale-secrets/AUTH_HS256_SECRET", "flashsale-secrets/INTERNAL_SECRET", "flashsale-secrets/PATH_SECRETS",
+		"flashsale-secrets/SESSION_SECRET",
 	}, seen(small, "seckill"))
 	require.Equal(t, []string{
 		"flashsale-contact-keys/CONTACT_KEYS", "flashsale-mysql/ORDER_PASSWORD", "flashsale-secrets/AUTH_HS256_SECRET",
@@ -194,9 +195,12 @@ func eachServiceGetsOnlyItsSecrets(t *testing.T) {
 		seen(small, "inventory"))
 	large := production().objects(t)
 	require.Equal(t, []string{
-		"flashsale-oidc/OIDC_CLIENT_SECRET", "flashsale-secrets/PATH_SECRETS", "flashsale-secrets/SESSION_SECRET",
+		"flashsale-oidc/OIDC_CLIENT_SECRET", "flashsale-secrets/INTERNAL_SECRET", "flashsale-secrets/PATH_SECRETS",
+		"flashsale-secrets/SESSION_SECRET",
 	}, seen(large, "seckill"))
-	require.Equal(t, []string{"flashsale-secrets/PATH_SECRETS", "flashsale-secrets/SESSION_SECRET"},
+	require.Equal(t, []string{
+		"flashsale-secrets/INTERNAL_SECRET", "flashsale-secrets/PATH_SECRETS", "flashsale-secrets/SESSION_SECRET",
+	},
 		seen(production("oidc.existingSecret=").objects(t), "seckill"), "a public client has no secret")
 	require.Equal(t, []string{
 		"flashsale-mysql-dsn/ORDER_DSN", "flashsale-secrets/CONTACT_KEYS", "flashsale-secrets/INTERNAL_SECRET",
@@ -295,7 +299,7 @@ func changedSettingsReplaceThePodsThatReadThem(t *testing.T) {
 	require.NotEqual(t, before["edge"], sums("edge.limits.burst=7")["edge"])
 }
 
-// Network policies allow the internal listener to inventory alone, and the admin ports to the configured pods alone.
+// Network policies allow the internal listeners to the services that call them, and the admin ports to the configured pods alone.
 func networkPolicies(t *testing.T) {
 	render := func(set ...string) []object {
 		return rendering{
@@ -346,6 +350,11 @@ func networkPolicies(t *testing.T) {
 		{"seckill", "order", "http", false},
 		{"seckill", "order", "internal", false},
 		{"inventory", "order", "internal", true},
+		{"seckill", "inventory", "internal", true},
+		{"order", "inventory", "internal", true},
+		{"inventory", "inventory", "internal", false},
+		{"edge", "inventory", "internal", false},
+		{"stranger", "inventory", "internal", false},
 		{"order", "inventory", "http", false},
 		{"stranger", "seckill", "http", false},
 		{"stranger", "edge", "http", true},
@@ -373,7 +382,7 @@ func largeNumbersStayWhole(t *testing.T) {
 func theEdgeHasNoInternalRoutes(t *testing.T) {
 	for _, r := range []rendering{kind(), production()} {
 		conf := text(pick(t, r.objects(t), "ConfigMap/flashsale-edge"), "data", "nginx.conf")
-		for _, port := range []string{"7082", "9081", "9082", "9083"} {
+		for _, port := range []string{"7082", "7083", "9081", "9082", "9083"} {
 			require.NotContains(t, conf, port)
 		}
 		require.Contains(t, conf, "location ~ ^/(internal|livez|readyz|metrics|debug)(/|$) {")

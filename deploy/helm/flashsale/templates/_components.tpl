@@ -1,13 +1,14 @@
 {{/*
 Properties of the three services that an installation cannot change.
   port, adminPort, internalPort   ports of the listeners
+  internalFrom                    components that call the internal listener
   redis, mysql                    dependencies; mysql names the database and, in upper case, the key of its DSN
   secrets                         keys of the Secret that the service gets
 */}}
 {{- define "flashsale.facts" -}}
-seckill: {port: 8081, adminPort: 9081, redis: true, secrets: [PATH_SECRETS, SESSION_SECRET]}
-order: {port: 8082, adminPort: 9082, internalPort: 7082, redis: true, mysql: order, secrets: [INTERNAL_SECRET, CONTACT_KEYS, SESSION_SECRET]}
-inventory: {port: 8083, adminPort: 9083, redis: true, mysql: inventory, secrets: [INTERNAL_SECRET, SESSION_SECRET]}
+seckill: {port: 8081, adminPort: 9081, redis: true, secrets: [INTERNAL_SECRET, PATH_SECRETS, SESSION_SECRET]}
+order: {port: 8082, adminPort: 9082, internalPort: 7082, internalFrom: [inventory], redis: true, mysql: order, secrets: [INTERNAL_SECRET, CONTACT_KEYS, SESSION_SECRET]}
+inventory: {port: 8083, adminPort: 9083, internalPort: 7083, internalFrom: [order, seckill], redis: true, mysql: inventory, secrets: [INTERNAL_SECRET, SESSION_SECRET]}
 {{- end }}
 
 {{/* component: a service's values merged over the defaults, as YAML. dict "root" $ "name" COMPONENT */}}
@@ -76,6 +77,7 @@ http://{{ include "flashsale.devdep" (dict "root" . "name" "jaeger") }}:4317
 {{- if $v.limits.rules }}{{ $_ := set $s "LIMIT_RULES" "/etc/flashsale/limits/rules.yaml" }}{{ end -}}
 {{- if .facts.internalPort }}{{ $_ := set $s "INTERNAL_ADDR" (printf ":%v" .facts.internalPort) }}{{ end -}}
 {{- if has .name (list "order" "seckill") -}}
+{{- $_ := set $s "INVENTORY_INTERNAL_URL" (printf "http://%s-inventory-internal:7083" (include "flashsale.fullname" .root)) -}}
 {{- $_ := set $s "PAYMENTS_SANDBOX" (toString $v.payments.sandbox) -}}
 {{- end -}}
 {{- if eq .name "seckill" -}}

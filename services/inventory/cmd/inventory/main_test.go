@@ -13,7 +13,7 @@ func TestDefaultSecretsRequireLoopback(t *testing.T) {
 	t.Setenv("MYSQL_DSN", "root@tcp(127.0.0.1:1)/x")
 	_, err := load()
 	require.NoError(t, err, "the defaults listen on loopback")
-	for _, variable := range []string{"HTTP_ADDR", "ADMIN_ADDR"} {
+	for _, variable := range []string{"HTTP_ADDR", "INTERNAL_ADDR", "ADMIN_ADDR"} {
 		t.Run(variable, func(t *testing.T) {
 			t.Setenv(variable, ":8089")
 			_, err := load()

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"flashsale.internal/pkg/command"
+	"flashsale.internal/pkg/httpserver"
 	"flashsale.internal/pkg/process"
 	"flashsale.internal/pkg/settings"
 	"flashsale.internal/services/inventory"
@@ -15,10 +16,14 @@ type config struct {
 	Process process.Settings
 	settings.MySQL
 	inventory.Config
+	InternalAddr string `env:"INTERNAL_ADDR" envDefault:"127.0.0.1:7083"` // never reachable from outside
 }
 
 // Validate reports the first wrong setting of those that no group checks.
 func (c *config) Validate() error {
+	if err := settings.CheckListenAddr("INTERNAL_ADDR", c.InternalAddr); err != nil {
+		return err
+	}
 	if err := command.CheckDSN(c.MySQL); err != nil {
 		return err
 	}
@@ -55,5 +60,5 @@ func serve(ctx context.Context, _ *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	return p.Run(ctx, svc)
+	return p.Run(ctx, svc, httpserver.Listen("INTERNAL_ADDR", c.InternalAddr, svc.InternalHandler(), p.Telemetry.Log))
 }
