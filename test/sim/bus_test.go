@@ -18,8 +18,13 @@ type busFaults struct {
 
 var _ bus.Bus = (*busFaults)(nil)
 
+var errNoBroker = errors.New("sim: broker is unavailable")
+
 func (b *busFaults) Publish(ctx context.Context, m bus.Message) (err error) {
 	w := b.p.w
+	if w.noBroker.Load() {
+		return errNoBroker
+	}
 	name, kinds := "publish "+m.Topic, writing
 	if closed, _ := ctx.Value(outcomesKey{}).(*outcomes); closed != nil && m.Topic == contract.TopicOrderClose {
 		closed.notePutOff(m.Body)
@@ -149,6 +154,9 @@ func (w *world) vanishing(topic string, delayed bool) bool {
 func (b *busFaults) Subscribe(s bus.Subscription, h bus.Handler) error {
 	kinds := []kind{failBefore, failAfter, late, twice, dieBefore, dieAfter}
 	return b.member.Subscribe(s, func(ctx context.Context, d bus.Delivery) error {
+		if b.p.w.noBroker.Load() {
+			return errNoBroker
+		}
 		name := "deliver " + d.Topic
 		d.Body = b.p.w.readable(d.Body)
 		return b.p.at(ctx, "bus", name, kinds, []any{d.Body}, func() error {

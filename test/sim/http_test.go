@@ -39,11 +39,22 @@ func (t *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		_ = req.Body.Close()
 	}
 	var res *http.Response
+	topic, direct := directTopic(req.URL.Path)
+	if direct {
+		body = t.w.readable(body)
+	}
 	closed, _ := req.Context().Value(outcomesKey{}).(*outcomes)
 	send := func(ctx context.Context) (*http.Response, error) {
+		if t.w.separated(t.from, req.URL.Host) {
+			return nil, errors.New("sim: no route to host")
+		}
 		to := t.w.alive(req.URL.Host)
 		if to == nil {
 			return nil, errors.New("sim: connection refused")
+		}
+		handled := &outcomes{byOrder: map[string]string{}, putOff: map[string]bool{}}
+		if direct {
+			ctx = context.WithValue(ctx, outcomesKey{}, handled)
 		}
 		incoming := req.Clone(ctx)
 		incoming.Body = io.NopCloser(bytes.NewReader(body))
@@ -67,6 +78,9 @@ func (t *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		if to.dead.Load() {
 			return nil, errors.New("sim: connection reset")
+		}
+		if direct && recorder.Code == http.StatusNoContent {
+			t.w.handledDirectly(t.who, to.service, topic, body, handled)
 		}
 		if ctx.Err() != nil {
 			return nil, ctx.Err()

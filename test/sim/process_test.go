@@ -49,7 +49,8 @@ func (p *process) name() string { return fmt.Sprintf("%s/%d", p.service, p.slot)
 func (w *world) settingsOf() map[string]string {
 	return map[string]string{
 		"AUTH_DEV_TOKENS": "true", "PAYMENTS_SANDBOX": "true", "PAYMENTS_SANDBOX_CALLBACK_URL": "http://order/v1/payments/callbacks/sandbox",
-		"ORDER_INTERNAL_URL": "http://order", "MYSQL_DSN": "sqlite:", "HTTP_ADDR": "127.0.0.1:1", "ADMIN_ADDR": "127.0.0.1:2",
+		"ORDER_INTERNAL_URL": "http://order", "INVENTORY_INTERNAL_URL": "http://inventory", "DIRECT_AFTER": w.directAfter(),
+		"MYSQL_DSN": "sqlite:", "HTTP_ADDR": "127.0.0.1:1", "ADMIN_ADDR": "127.0.0.1:2",
 		"JOURNAL_CLAIM_AFTER": "2s", "ORDER_SWEEP_EVERY": "6s", "ORDER_SWEEP_AFTER": "3s", "ORDER_PAYMENT_GRACE": "6s",
 		"INVENTORY_SWEEP_EVERY": "3s", "INVENTORY_REPUBLISH_AFTER": "3s", "INVENTORY_REPUBLISH_CAP": "12s",
 		"INVENTORY_REJOURNAL_AFTER": "3s", "INVENTORY_REJOURNAL_CAP": "12s", "INVENTORY_RESUME_AFTER": "20s",
@@ -57,6 +58,13 @@ func (w *world) settingsOf() map[string]string {
 		"INVENTORY_KEEP_EVERY": "3s", "ORDER_REFUND_EVERY": "2s",
 		"INVENTORY_RECONCILE_EVERY": "8s", "INVENTORY_RECONCILE_FULL_EVERY": "10s", "INVENTORY_RECONCILE_GRACE": "6s", "INVENTORY_RECONCILE_PAUSE": "1s", "GATE_WAIT_REPLICAS": w.waitReplicas(),
 	}
+}
+
+func (w *world) directAfter() string {
+	if w.sale.brokerless.happens() {
+		return directAfter.String()
+	}
+	return "0"
 }
 
 func (w *world) waitReplicas() string {
@@ -123,7 +131,7 @@ func (w *world) start(service string, slot int) error {
 		if err == nil {
 			var s *seckill.Service
 			if s, err = seckill.New(cfg.Config,
-				seckill.Deps{Redis: rdb, Bus: b, Telemetry: tel, Limits: limits, Now: p.now}); err == nil {
+				seckill.Deps{Redis: rdb, Bus: b, Telemetry: tel, Limits: limits, Now: p.now, Transport: transport}); err == nil {
 				p.public, comps = s.Handler(), s.Components()
 			}
 		}
@@ -151,7 +159,7 @@ func (w *world) start(service string, slot int) error {
 					DB: db, Redis: rdb, Bus: b, Telemetry: tel, Transport: transport, Now: p.now, DatabaseNow: time.Now,
 					Random: w.randomOfID,
 				}); err == nil {
-				p.public, comps = s.Handler(), s.Components()
+				p.public, p.internal, comps = s.Handler(), s.InternalHandler(), s.Components()
 			}
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"flashsale.internal/pkg/contract"
 )
 
 // drawRare draws the faults of which most sales have none. Each has a random source of its own.
@@ -39,6 +41,9 @@ func (s *sale) drawRare(seed uint64) {
 	}
 	if r, is := one("setback", 10); is {
 		s.drawSetback([]string{"inventory", "order", "both"}[r.IntN(3)], r)
+	}
+	if r, is := one("brokerless", 8); is {
+		s.loseBroker(r)
 	}
 	if r, is := one("broker's clock", 12); is {
 		s.brokerAhead = time.Duration(r.Int64N(int64(10*time.Minute))) - 5*time.Minute
@@ -105,6 +110,9 @@ func (s *sale) suitRare(point string, soon time.Duration) bool {
 		s.buyers += 6
 	case strings.HasSuffix(point, " after 25 h"):
 		s.latecomers, s.garbles, s.forges = true, false, 0
+	case point == "broker: unavailable", point == "http: a process is cut off from a service",
+		strings.Contains(point, contract.MessagesPath):
+		s.loseBroker(r)
 	case point == "broker: clock ahead":
 		s.brokerAhead = time.Second + time.Duration(r.Int64N(int64(5*time.Minute)))
 	case point == "broker: clock behind":

@@ -159,6 +159,7 @@ func (w *world) run() *findings {
 		w.activities = append(w.activities, a)
 	}
 	w.plan.extend(w.sale.length())
+	w.selling = time.Now()
 	var callers sync.WaitGroup
 	for n := range w.sale.buyers {
 		callers.Go(func() { w.runBuyer(n) })
@@ -192,6 +193,9 @@ func (w *world) run() *findings {
 	}
 	for _, fr := range w.sale.freezes {
 		callers.Go(func() { w.runFreeze(fr) })
+	}
+	if w.sale.brokerless.happens() {
+		callers.Go(w.runBrokerless)
 	}
 	if w.sale.full > 0 {
 		callers.Go(func() {

@@ -44,9 +44,11 @@ type world struct {
 	full      atomic.Bool              // Redis has reached maxmemory
 	tight     atomic.Int64             // Redis has reported since then (Unix ns) that little memory is left; 0: it does not
 	redisLife atomic.Int64
+	noBroker  atomic.Bool // the broker is unavailable
 	running   sync.WaitGroup
 
-	began time.Time
+	began   time.Time
+	selling time.Time // start of the sale
 
 	activities []*activity
 	opened     int                   // activities that were created, also those whose publication failed
@@ -129,6 +131,7 @@ type sale struct {
 	clocks       map[string]time.Duration // by process, how far its clock is ahead while faults happen
 	brokerAhead  time.Duration            // how much earlier the broker delivers delayed messages (negative: later)
 	setback      setback                  // a restore of databases
+	brokerless   brokerless               // a time without the broker
 	losesOrders  bool                     // all events of an order may be lost: inventory checks overdue reservations after seconds
 }
 
@@ -212,6 +215,7 @@ func drawSale(seed uint64) sale {
 		s.forges = 0
 	}
 	if s.setback.of != "" {
+		s.brokerless = brokerless{}
 		s.addSetback(s.setback.of, s.setback.backup, s.setback.restore)
 	}
 	if s.garbles || s.forges > 0 { // an operator would have to decide about the same messages once more
@@ -220,6 +224,9 @@ func drawSale(seed uint64) sale {
 	if s.acquires {
 		s.instances, s.alone, s.behind = 2, false, max(s.behind, 1500*time.Millisecond)
 		s.failover, s.window = 2*time.Second, 12*time.Second // both processes may issue before the sale ends
+	}
+	if s.brokerless.happens() { // closings count as sent, and those of paid orders never follow
+		s.keepsTimers = false
 	}
 	s.losesOrders = s.garbles || s.losesEvents && !s.keepsTimers
 	return s
@@ -315,7 +322,7 @@ func newWorld(seed uint64, dir string, scripts map[string]string) (*world, error
 		redisTurn: make(chan struct{}, 1), final: map[string]finalEntry{}, unbalanced: map[string]int64{},
 	}
 	w.redisLife.Store(1)
-	w.plan = newPlan(seed, warmUp+w.sale.length())
+	w.plan = newPlan(seed, warmUp+w.sale.length()-w.sale.brokerless.lasts)
 	w.mini.Store(newRedis(w.full.Load))
 	if w.sale.failover > 0 {
 		w.replica = newReplica(w.full.Load)
@@ -335,7 +342,9 @@ func newWorld(seed uint64, dir string, scripts map[string]string) (*world, error
 }
 
 // length is for how long faults happen.
-func (s *sale) length() time.Duration { return s.window + s.payWithin + 9*time.Second }
+func (s *sale) length() time.Duration {
+	return s.window + s.payWithin + 9*time.Second + s.brokerless.lasts
+}
 
 // warmUp is the time from the start of the processes to that of the sale: a process issues no order_sn within one lease
 // of the acquisition of its worker id.

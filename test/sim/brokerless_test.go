@@ -1,0 +1,93 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"flashsale.internal/pkg/contract"
+)
+
+// brokerless is a time without the broker, in which messages go directly. The zero value is none.
+type brokerless struct {
+	from, lasts time.Duration // from the start of the sale
+	apart       []separation
+}
+
+// separation is a time during which one process cannot reach a service.
+type separation struct {
+	process, service string
+	from, lasts      time.Duration // from the start of the sale
+}
+
+// directAfter is DIRECT_AFTER in sales with a time without the broker. In other sales the direct transport is off.
+const directAfter = time.Second
+
+// loseBroker adds a time without the broker, for up to two minutes, and cuts up to two processes off from a service for a
+// part of it.
+func (s *sale) loseBroker(r *rand.Rand) {
+	s.brokerless = brokerless{
+		from: time.Duration(r.IntN(30)) * 100 * time.Millisecond, lasts: time.Duration(20+r.IntN(100)) * time.Second,
+	}
+	if r.IntN(2) == 0 {
+		s.instances = 2
+	}
+	links := [][2]string{{"seckill", "inventory"}, {"inventory", "order"}, {"order", "inventory"}}
+	for range r.IntN(3) {
+		link := links[r.IntN(len(links))]
+		s.brokerless.apart = append(s.brokerless.apart, separation{
+			process: fmt.Sprintf("%s/%d", link[0], r.IntN(s.instances)), service: link[1],
+			from:  s.brokerless.from + time.Duration(r.IntN(100))*100*time.Millisecond,
+			lasts: time.Duration(10+r.IntN(190)) * 100 * time.Millisecond,
+		})
+	}
+}
+
+// happens reports whether the broker is unavailable at some time.
+func (b brokerless) happens() bool { return b.lasts > 0 }
+
+// runBrokerless takes the broker away and brings it back.
+func (w *world) runBrokerless() {
+	b := w.sale.brokerless
+	time.Sleep(b.from)
+	w.noBroker.Store(true)
+	w.history.note("broker", "! is unavailable")
+	coverage.pass("broker: unavailable")
+	coverage.add("broker: unavailable", happens)
+	time.Sleep(b.lasts)
+	w.noBroker.Store(false)
+	w.history.note("broker", "! is available")
+}
+
+// separated reports whether the process cannot reach the service now.
+func (w *world) separated(p *process, service string) bool {
+	if p == nil || !w.noBroker.Load() {
+		return false
+	}
+	now := time.Since(w.selling)
+	for _, a := range w.sale.brokerless.apart {
+		if a.process == p.name() && a.service == service && now >= a.from && now < a.from+a.lasts {
+			coverage.pass("http: a process is cut off from a service")
+			coverage.add("http: a process is cut off from a service", happens)
+			return true
+		}
+	}
+	return false
+}
+
+// handledDirectly checks a message that a service has handled directly, as acknowledged does for one of the broker.
+func (w *world) handledDirectly(from, to, topic string, body []byte, closed *outcomes) {
+	w.acknowledged(to, topic, body, closed)
+	switch {
+	case topic == contract.TopicReservations:
+		w.noteCarried(body)
+	case topic == contract.TopicOrderEvents && from == "order":
+		w.noteEvents(body)
+	}
+}
+
+// directTopic returns the topic of a direct message.
+func directTopic(path string) (topic string, is bool) {
+	return strings.CutPrefix(path, contract.MessagesPath)
+}
