@@ -311,3 +311,31 @@ func (s *Buyers) plausible(view client.Stock) error {
 	}
 	return nil
 }
+
+// UnlandedSince counts the purchases that were accepted in [from, before) and whose buyer has not read of an order yet.
+func (s *Buyers) UnlandedSince(from, before time.Time) int {
+	return s.count(func(b *bought) bool {
+		return !b.accepted.Before(from) && b.accepted.Before(before) && b.landed.IsZero()
+	})
+}
+
+// Ended counts the purchases that were accepted from that time on and whose buyer has read the end.
+func (s *Buyers) Ended(from time.Time) (paid, closed int) {
+	ended := func(state string) int {
+		return s.count(func(b *bought) bool { return !b.accepted.Before(from) && b.ended && b.order.State == state })
+	}
+	return ended("paid"), ended("closed")
+}
+
+// Lateness returns the longest time from a deadline in [from, to) to the closing of its order.
+func (s *Buyers) Lateness(from, to time.Time) (longest time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, b := range s.bought {
+		at := b.order.ExpiresAt
+		if b.ended && b.order.State == "closed" && !b.cancelled && !at.Before(from) && at.Before(to) {
+			longest = max(longest, b.order.ClosedAt.Sub(at))
+		}
+	}
+	return longest
+}
