@@ -22,8 +22,14 @@ const heals = 30 * time.Second
 // times INVENTORY_RECONCILE_FULL_EVERY, or ten times as long as the last comparison took, which late calls make long.
 const rests = 2 * time.Minute
 
-// healsBy returns when a loss must have healed.
-func (l entryLoss) healsBy(since time.Time) time.Time {
+// healsBy returns when a loss must have healed. A message that the broker has while it is unavailable brings nothing
+// back before its return.
+func (w *world) healsBy(l entryLoss, since time.Time) time.Time {
+	if b := w.sale.brokerless; b.happens() {
+		if returns := w.selling.Add(b.from + b.lasts); returns.After(since) {
+			since = returns
+		}
+	}
 	if l.why[removed] || l.why[spoiled] {
 		return since.Add(heals + rests)
 	}
@@ -132,7 +138,7 @@ func (w *world) noteReadable(sn, stored string) {
 // mayFall reports whether the buyer of the purchase may read a status that is lower than the last one.
 func (w *world) mayFall(orderSN, status string) bool {
 	l, lost := w.lost[orderSN]
-	return lost && time.Now().Before(l.healsBy(l.at)) && rank[status] >= l.left
+	return lost && time.Now().Before(w.healsBy(l, l.at)) && rank[status] >= l.left
 }
 
 // mayBeMissing reports whether the gate may have no entry of a purchase: Redis lost it, and the ledger does not have it,
@@ -148,7 +154,7 @@ func (w *world) mayBeMissing(orderSN string) bool {
 	if since.Before(l.at) {
 		since = l.at
 	}
-	return !carried || time.Now().Before(l.healsBy(since))
+	return !carried || time.Now().Before(w.healsBy(l, since))
 }
 
 // isLost reports whether Redis lost a purchase that no relay had published in a readable form.
