@@ -14,8 +14,8 @@ import (
 func SignInternal(r *http.Request, secret string) { r.Header.Set("Authorization", "Bearer "+secret) }
 
 // TrySecrets calls send with the first secret, and with the next one after each response 401: while the secrets are
-// rotated, the other service may still run with the old one. That service refuses a request with another secret unread.
-// send signs its request with the secret and returns the status of the response.
+// rotated, the other service may still run with the old one. That service refuses a request with another secret
+// unread. send signs its request with the secret and returns the status of the response.
 func TrySecrets(secrets []string, send func(secret string) (status int, err error)) error {
 	for _, secret := range secrets {
 		if status, err := send(secret); err != nil || status != http.StatusUnauthorized {

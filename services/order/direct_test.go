@@ -116,8 +116,8 @@ func (r *running) land(d contract.Deduction) {
 	}, "the deduction is handled")
 }
 
-// The direct twin of TestABrokerThatLosesConfirmations: without a broker, orders are created, paid and closed, and events
-// of the outbox reach inventory.
+// The direct twin of TestABrokerThatLosesConfirmations: without a broker, orders are created, paid and closed, and
+// events of the outbox reach inventory.
 func TestWithoutABroker(t *testing.T) {
 	to := newInventory(t)
 	var broker *broken

@@ -200,7 +200,8 @@ func (s *Service) newClocks() (err error) {
 // Handler returns the public API for buyers and payment providers.
 func (s *Service) Handler() http.Handler { return s.public }
 
-// InternalHandler returns the API for inventory, with the route of direct messages. Serve it on a separate listener, never on a public one.
+// InternalHandler returns the API for inventory, with the route of direct messages. Serve it on a separate listener,
+// never on a public one.
 func (s *Service) InternalHandler() http.Handler { return s.internal }
 
 // Ready returns nil: the service is always ready. It does not check the database or the broker. Without them calls get

@@ -22,7 +22,8 @@ import (
 	"flashsale.internal/test/shop"
 )
 
-// Plan is a sale during which the broker is killed and restarted. One buyer in two pays; the orders of the others expire.
+// Plan is a sale during which the broker is killed and restarted. One buyer in two pays; the orders of the others
+// expire.
 type Plan struct {
 	Buyers, PerSecond int
 	PayWithin         time.Duration
@@ -34,8 +35,8 @@ type Plan struct {
 	PortOffset                 int // of the dependencies; different from that of every other set that runs
 }
 
-// resumesWithin bounds the time from the return of the broker until messages go to it again: a probe each second, and the
-// client library's reconnection. It is generous, for slow machines.
+// resumesWithin bounds the time from the return of the broker until messages go to it again: a probe each second, and
+// the client library's reconnection. It is generous, for slow machines.
 const resumesWithin = 30 * time.Second
 
 // Run runs the plan. All settings are the defaults, so messages go directly when publishing has failed for 10 s.

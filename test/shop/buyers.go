@@ -312,7 +312,8 @@ func (s *Buyers) plausible(view client.Stock) error {
 	return nil
 }
 
-// UnlandedSince counts the purchases that were accepted in [from, before) and whose buyer has not read of an order yet.
+// UnlandedSince counts the purchases that were accepted in [from, before) and whose buyer has not read of an order
+// yet.
 func (s *Buyers) UnlandedSince(from, before time.Time) int {
 	return s.count(func(b *bought) bool {
 		return !b.accepted.Before(from) && b.accepted.Before(before) && b.landed.IsZero()

@@ -24,8 +24,8 @@ type separation struct {
 // directAfter is DIRECT_AFTER in sales with a time without the broker. In other sales the direct transport is off.
 const directAfter = time.Second
 
-// loseBroker adds a time without the broker, for up to two minutes, and cuts up to two processes off from a service for a
-// part of it.
+// loseBroker adds a time without the broker, for up to two minutes, and cuts up to two processes off from a service
+// for a part of it.
 func (s *sale) loseBroker(r *rand.Rand) {
 	s.brokerless = brokerless{
 		from: time.Duration(r.IntN(30)) * 100 * time.Millisecond, lasts: time.Duration(20+r.IntN(100)) * time.Second,
@@ -47,7 +47,7 @@ func (s *sale) loseBroker(r *rand.Rand) {
 // happens reports whether the broker is unavailable at some time.
 func (b brokerless) happens() bool { return b.lasts > 0 }
 
-// runBrokerless takes the broker away and brings it back.
+// runBrokerless makes the broker unavailable for a time.
 func (w *world) runBrokerless() {
 	b := w.sale.brokerless
 	time.Sleep(b.from)

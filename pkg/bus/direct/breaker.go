@@ -14,8 +14,8 @@ const (
 	probeTimeout = time.Second
 )
 
-// breaker decides which transport a message takes. It opens when publishing has failed for a time, without a success in
-// between. While it is open, one message at a time tests the broker; the first that the broker accepts closes it.
+// breaker decides which transport a message takes. It opens when publishing has failed for a time, without a success
+// in between. While it is open, one message at a time tests the broker; the first that the broker accepts closes it.
 type breaker struct {
 	after time.Duration
 	log   func(message string, args ...any) // of a change, with pairs for slog
@@ -56,8 +56,8 @@ func (b *breaker) succeeded(probe bool) {
 	}
 }
 
-// failed reports a message that the broker did not accept, and returns whether it is to go directly. At once is for one
-// that follows from a message that arrived directly: its sender has waited already.
+// failed reports a message that the broker did not accept, and returns whether it is to go directly. At once is for
+// one that follows from a message that arrived directly: its sender has waited already.
 func (b *breaker) failed(probe, atOnce bool, err error) (direct bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -2,9 +2,10 @@
 // to the internal listeners of the services that consume its topic. They run the same handlers, and 204 means that the
 // message is handled: a message that is published is never lost, as with the broker.
 //
-// A message that fails is published again by its publisher, as a whole. A handler publishes what follows from a message
-// before it returns, so a direct call includes the calls that follow from it. All of them share its deadline. The topics
-// of such calls form no circle, and each has its own bounds on both sides, so calls never wait for each other in one.
+// A message that fails is published again by its publisher, as a whole. A handler publishes what follows from a
+// message before it returns, so a direct call includes the calls that follow from it. All of them share its deadline.
+// The topics of such calls form no circle, and each has its own bounds on both sides, so calls never wait for each
+// other in one.
 //
 // Delayed messages have no direct form. Those of Config.SecondPath count as sent.
 package direct
@@ -22,8 +23,8 @@ import (
 	"flashsale.internal/pkg/telemetry"
 )
 
-// NewPublisher returns a publisher for a process that consumes nothing. transport carries the direct calls; nil for one
-// of its own.
+// NewPublisher returns a publisher for a process that consumes nothing. transport carries the direct calls; nil for
+// one of its own.
 func NewPublisher(
 	cfg Config, broker bus.Publisher, tel *telemetry.Telemetry, transport http.RoundTripper,
 ) (*Publisher, error) {
@@ -83,8 +84,8 @@ func (b *Bus) Publish(ctx context.Context, m bus.Message) error {
 	return b.Publisher.Publish(ctx, m)
 }
 
-// Listener returns the handler of contract.MessagesPath + "{topic}". Serve it on an internal listener, behind the check
-// of the internal secret and with httpserver.LargeBodies(contract.MaxDirectBytes).
+// Listener returns the handler of contract.MessagesPath + "{topic}". Serve it on an internal listener, behind the
+// check of the internal secret and with httpserver.LargeBodies(contract.MaxDirectBytes).
 func (b *Bus) Listener() http.Handler { return b.listener }
 
 // Subscribe implements bus.Bus.

@@ -242,7 +242,7 @@ func TestATopicWithoutAConsumerFails(t *testing.T) {
 		_ = s.Publish(t.Context(), bus.Message{Topic: "t"})
 		return s.Breaker() != "closed"
 	})
-	require.ErrorContains(t, s.Publish(t.Context(), bus.Message{Topic: "t"}), "404", "nobody has subscribed yet")
+	require.ErrorContains(t, s.Publish(t.Context(), bus.Message{Topic: "t"}), "404", "no group has subscribed yet")
 	require.ErrorIs(t, s.Publish(t.Context(), bus.Message{Topic: "elsewhere"}), errDown)
 }
 

@@ -64,8 +64,8 @@ func (l *Listener) subscribe(s bus.Subscription, h bus.Handler) {
 	})
 }
 
-// deliver returns nil once every consumer of the topic in this process has handled the message. After an error some may
-// have handled it.
+// deliver returns nil once every consumer of the topic in this process has handled the message. After an error some
+// may have handled it.
 func (l *Listener) deliver(ctx context.Context, d bus.Delivery) error {
 	l.mu.Lock()
 	consumers := l.topics[d.Topic]

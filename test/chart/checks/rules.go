@@ -299,7 +299,8 @@ func changedSettingsReplaceThePodsThatReadThem(t *testing.T) {
 	require.NotEqual(t, before["edge"], sums("edge.limits.burst=7")["edge"])
 }
 
-// Network policies allow the internal listeners to the services that call them, and the admin ports to the configured pods alone.
+// Network policies allow the internal listeners to the services that call them, and the admin ports to the configured
+// pods alone.
 func networkPolicies(t *testing.T) {
 	render := func(set ...string) []object {
 		return rendering{

@@ -256,8 +256,8 @@ func TestLostClosingsArePublishedAgain(t *testing.T) {
 	})
 }
 
-// A closing whose publication failed is published again although inventory has closed its orders: their units may not be
-// restored yet.
+// A closing whose publication failed is published again although inventory has closed its orders: their units may not
+// be restored yet.
 func TestAClosingWithoutConfirmationIsPublishedAgain(t *testing.T) {
 	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
 		w := newWorld(t, db)

@@ -21,8 +21,8 @@ type Internal struct {
 
 var _ internalapi.ServerInterface = (*Internal)(nil)
 
-// NewInternal returns the handler of the internal API. It accepts each of the secrets. messages handles the messages that
-// arrive directly.
+// NewInternal returns the handler of the internal API. It accepts each of the secrets. messages handles the messages
+// that arrive directly.
 func NewInternal(
 	svc *core.Service, tel *telemetry.Telemetry, secrets []string, messages http.Handler,
 ) http.Handler {
