@@ -73,10 +73,11 @@ func (p *Publisher) Publish(ctx context.Context, m bus.Message) error {
 	}
 	brokerErr := errNotTried
 	if try, probe := p.breaker.attempt(); try {
-		direct := false
-		if direct, brokerErr = p.publishToBroker(ctx, m, probe); !direct {
-			return p.count(ctx, m, viaBroker, brokerErr)
+		direct, err := p.publishToBroker(ctx, m, probe)
+		if !direct {
+			return p.count(ctx, m, viaBroker, err)
 		}
+		brokerErr = err
 	}
 	if !m.DeliverAt.IsZero() && time.Until(m.DeliverAt) > 0 {
 		return p.leaveUnsent(ctx, m, brokerErr)
