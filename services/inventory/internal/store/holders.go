@@ -51,14 +51,14 @@ func (s *Store) Holders(
 	// More rows than one user can have, so that a page always covers at least one user completely.
 	maxRows := 4 * max(limit, 1000)
 	var rows []holderRow
-	err = holderRows(s.read(ctx), id).Where("user_id > ?", afterUser).Order("user_id, order_sn").Limit(maxRows).
-		Find(&rows).Error
-	if err != nil {
-		return nil, "", err
-	}
 	last := "" // last user of this page; "" if both pages reach the end
+	query := holderRows(s.read(ctx), id).Where("user_id > ?", afterUser)
 	if len(allowances) == limit {
 		last = allowances[limit-1].UserID
+		query = query.Where("user_id <= ?", last)
+	}
+	if err := query.Order("user_id, order_sn").Limit(maxRows).Find(&rows).Error; err != nil {
+		return nil, "", err
 	}
 	if len(rows) == maxRows {
 		// More rows of the last user may follow.
