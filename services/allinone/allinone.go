@@ -169,7 +169,7 @@ func loadServices(cfg Config, environ map[string]string, internalURL string) (se
 		// Messages and timers of closings live in memory. After a kill only the sweepers find what is due, so they run
 		// often.
 		"ORDER_SWEEP_AFTER": "1s", "ORDER_SWEEP_EVERY": "1s",
-		"INVENTORY_REPUBLISH_AFTER": "3s", "INVENTORY_SWEEP_EVERY": "1s",
+		"INVENTORY_REPUBLISH_AFTER": "3s", "INVENTORY_ASK_AFTER": "3s", "INVENTORY_SWEEP_EVERY": "1s",
 		"GATE_FORMAT": "2", // no earlier version reads this journal
 	}
 	maps.Copy(given, environ)

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -23,6 +24,7 @@ import (
 
 	"flashsale.internal/pkg/porttest"
 	"flashsale.internal/pkg/settings"
+	"flashsale.internal/pkg/sqldb"
 	"flashsale.internal/services/allinone"
 )
 
@@ -201,6 +203,36 @@ func TestRestartAfterKill(t *testing.T) {
 	s.stockBecomes(t, units-1, 0, 1, patience)
 	s.use(t, late, s.path(t, late))
 	s.stockBecomes(t, units-2, 1, 1, patience)
+}
+
+// TestRestartFinishesAClosing: the process was killed after an order had been closed and before its unit was restored.
+// The message of the closing was lost with the process. The restarted one restores the unit.
+func TestRestartFinishesAClosing(t *testing.T) {
+	const units, payWithin = 2, 5 * time.Second
+	dir := t.TempDir()
+	p := newProcess(t, dir)
+	p.start(t)
+	s := openShop(t, p.url, units, payWithin)
+	buyer := s.token(t, "buyer")
+	sn := s.becomes(t, buyer, s.use(t, buyer, s.path(t, buyer)).OrderSN, "created", patience).OrderSN
+	p.kill(t)
+
+	db, err := sqldb.Open("sqlite:"+filepath.Join(dir, "order.db"), sqldb.Options{})
+	require.NoError(t, err)
+	var tables []string
+	require.NoError(t, db.Raw("SELECT name FROM sqlite_master WHERE type = 'table' AND name GLOB 'orders_*'").Scan(&tables).Error)
+	closed := int64(0)
+	for _, table := range tables {
+		done := db.Exec("UPDATE "+table+" SET state = 'closed', close_reason = 'expired', closed_at = expires_at WHERE order_sn = ?", sn)
+		require.NoError(t, done.Error)
+		closed += done.RowsAffected
+	}
+	require.EqualValues(t, 1, closed)
+	require.NoError(t, sqldb.Close(db))
+
+	p.start(t)
+	s.becomes(t, buyer, sn, "closed", payWithin+patience)
+	s.stockBecomes(t, units, 0, 0, patience)
 }
 
 // TestKillDuringABurst kills the process at a random moment of a burst. After the restart, gate, ledger and orders
