@@ -1,7 +1,6 @@
 package inventory
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"slices"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"flashsale.internal/pkg/procstat"
 	"flashsale.internal/pkg/sqldb/dbtest"
 	"flashsale.internal/services/inventory/internal/reconcile"
 )
@@ -80,7 +80,9 @@ func BenchmarkReconcile(b *testing.B) {
 func (w *world) reportCPU(b *testing.B) func() {
 	used := func() (sum time.Duration) {
 		for _, pid := range []int{os.Getpid(), w.pidOfMariaDB(), w.pidOfRedis()} {
-			sum += cpuOf(b, pid)
+			cpu, err := procstat.CPU(pid)
+			require.NoError(b, err)
+			sum += cpu
 		}
 		return sum
 	}
@@ -104,16 +106,4 @@ func (w *world) pidOfRedis() int {
 	pid, err := strconv.Atoi(info.Item("Server", "process_id"))
 	require.NoError(w.t, err)
 	return pid
-}
-
-// cpuOf returns the processor time that a process has used so far, in steps of 10 ms.
-func cpuOf(t testing.TB, pid int) time.Duration {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	require.NoError(t, err)
-	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-	user, err := strconv.Atoi(fields[11])
-	require.NoError(t, err)
-	system, err := strconv.Atoi(fields[12])
-	require.NoError(t, err)
-	return time.Duration(user+system) * 10 * time.Millisecond
 }

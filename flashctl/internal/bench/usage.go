@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"flashsale.internal/flashctl/internal/procstat"
+	"flashsale.internal/pkg/procstat"
 )
 
 // The processes of a run, in the order of the tables. The generator is this process.

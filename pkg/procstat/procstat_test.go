@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"flashsale.internal/flashctl/internal/procstat"
+	"flashsale.internal/pkg/procstat"
 )
 
 func TestThisProcess(t *testing.T) {
