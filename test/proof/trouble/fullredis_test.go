@@ -53,7 +53,7 @@ func TestFullRedis(t *testing.T) {
 	}
 	rate := number(t, "FULL_REDIS_RATE", 2000)
 	dependencies := rig.OwnDependencies(t, 7500)
-	r := rig.New(t, dependencies.Option(), rig.Env("PATH_RATE", "100000"))
+	r := rig.New(t, dependencies.Option(), rig.Env("PATH_RATE", "100000"), rig.Env("DIRECT_AFTER", "0"))
 	dependencies.Do(t, "up")
 	dependencies.MakeDatabases(t)
 	r.PrepareBroker(t)
