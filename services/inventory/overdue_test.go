@@ -117,6 +117,29 @@ func TestClosingsOfOverdueReservationsAreResent(t *testing.T) {
 	})
 }
 
+// The broker is unavailable, and holds back the event of a buyer's cancellation, or a closing.
+func TestReservationsAreOverdueSoonerWithoutTheBroker(t *testing.T) {
+	eachDB(t, func(w *world) {
+		a := w.sale(1, 9)
+		r := w.buy(a, "u")
+		w.land(r)
+		w.follow(event(r, contract.OrderCreated))
+		held := false
+		w.parts.Held = func() bool { return held }
+		w.process = w.parts.start()
+		w.shift = 15*time.Minute + 31*time.Second
+		sns, _ := w.askedAbout()
+		require.Empty(w.t, sns)
+		held = true
+		w.shift = 15*time.Minute + 29*time.Second
+		sns, _ = w.askedAbout()
+		require.Empty(w.t, sns, "too early")
+		w.shift = 15*time.Minute + 31*time.Second
+		sns, _ = w.askedAbout()
+		require.Equal(w.t, []string{r.OrderSN}, sns)
+	})
+}
+
 // Hundreds of reservations whose closings change nothing, and rows that cannot be read, do not block those behind
 // them.
 func TestOverdueReservationsDoNotBlockOthers(t *testing.T) {

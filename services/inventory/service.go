@@ -245,7 +245,7 @@ func (s *Service) Components() []lifecycle.Component {
 		alone("gate controller", s.cfg.KeepEvery, s.clocks.Gate(gates.EnsureGates)),
 		alone("import", s.cfg.KeepEvery, s.clocks.Gate(importer.Run)),
 		alone("order sweep", s.cfg.SweepEvery, s.clocks.Gate(sweep.NewOrders(sweeps).Run)),
-		alone("overdue sweep", s.cfg.SweepEvery, s.clocks.Gate(sweep.NewOverdue(sweeps).Run)),
+		alone("overdue sweep", s.cfg.SweepEvery, s.clocks.Gate(sweep.NewOverdue(sweeps, s.bus.DelayedUnsent).Run)),
 		alone("journal sweep", s.cfg.SweepEvery, s.clocks.Gate(sweep.NewJournal(sweeps).Run)),
 		alone("adjustment sweep", s.cfg.SweepEvery, s.clocks.Gate(sweep.NewAdjustments(sweeps).Run)),
 		// each activity under its own lock

@@ -141,6 +141,7 @@ type parts struct {
 	Timing    core.Timing
 	Quotas    core.Quotas
 	Sweep     sweep.Config
+	Held      func() bool // nil: the broker holds no messages back
 	Reconcile reconcile.Config
 
 	BuildLocks core.Locks // nil for none
@@ -168,6 +169,10 @@ func (p parts) start() process {
 	sweeps := sweep.Deps{
 		Store: p.Store, Gate: p.Gate, Inventory: svc, Gates: svc.Gates, Recorder: p.Recorder, Alarms: svc.Alarms, Config: p.Sweep,
 	}
+	held := p.Held
+	if held == nil {
+		held = func() bool { return false }
+	}
 	return process{
 		core: svc,
 		reconciler: reconcile.New(reconcile.Deps{
@@ -177,7 +182,7 @@ func (p parts) start() process {
 		gates:           core.NewGateController(svc),
 		importer:        core.NewImporter(svc),
 		orderSweep:      sweep.NewOrders(sweeps),
-		overdueSweep:    sweep.NewOverdue(sweeps),
+		overdueSweep:    sweep.NewOverdue(sweeps, held),
 		journalSweep:    sweep.NewJournal(sweeps),
 		adjustmentSweep: sweep.NewAdjustments(sweeps),
 	}

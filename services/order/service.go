@@ -44,7 +44,7 @@ type Deps struct {
 	// for the database's own, which is that of the process with SQLite.
 	DatabaseNow func() time.Time
 	Limits      *admission.Limits // of the public routes; nil for none. The caller runs their components
-	Transport   http.RoundTripper // of the sandbox's callbacks; nil for the default
+	Transport   http.RoundTripper // of the sandbox's callbacks and direct messages; nil for the default
 }
 
 // Service is the order service.

@@ -406,7 +406,8 @@ func (w *world) checkOrders(f *findings, b books, ledger map[string]ledgerRow) m
 // message, inventory never needs to check an overdue reservation at order. Lost events alone may make it necessary: an
 // order that its buyer ends before a redelivered landing needs no closing and gets none.
 func (w *world) checkEvents(f *findings, orders map[string]orderRow) {
-	if w.history.hasChecked() && !w.sale.losesOrders && !w.sale.losesEvents && w.sale.setback.of == "" {
+	if w.history.hasChecked() && !w.sale.losesOrders && !w.sale.losesEvents && w.sale.setback.of == "" &&
+		!w.sale.brokerless.happens() { // inventory checks soon what the broker may hold back
 		f.add("", "inventory had to check overdue reservations at order")
 	}
 	w.mu.Lock()

@@ -28,7 +28,7 @@ type breaker struct {
 }
 
 // attempt reports whether a message is to be sent to the broker first, and whether it is the one that tests it. The
-// caller reports the result by succeeded, failed or undecided.
+// caller reports the result by succeeded or failed, if there is one, and then calls probed after a test.
 func (b *breaker) attempt() (try, probe bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -43,47 +43,43 @@ func (b *breaker) attempt() (try, probe bool) {
 }
 
 // succeeded reports a message that the broker accepted.
-func (b *breaker) succeeded(probe bool) {
+func (b *breaker) succeeded() {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.failedSince = time.Time{}
-	if probe {
-		b.probing = false
-	}
-	if !b.opened.IsZero() {
-		b.log("RocketMQ is available, messages go to the broker", "direct_for", time.Since(b.opened))
-		b.opened = time.Time{}
+	opened := b.opened
+	b.failedSince, b.opened = time.Time{}, time.Time{}
+	b.mu.Unlock()
+	if !opened.IsZero() {
+		b.log("RocketMQ is available, messages go to the broker", "direct_for", time.Since(opened))
 	}
 }
 
 // failed reports a message that the broker did not accept, and returns whether it is to go directly. At once is for
 // one that follows from a message that arrived directly: its sender has waited already.
-func (b *breaker) failed(probe, atOnce bool, err error) (direct bool) {
+func (b *breaker) failed(atOnce bool, err error) (direct bool) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	now := time.Now()
 	if b.failedSince.IsZero() {
 		b.failedSince = now
 	}
-	if probe {
-		b.probing = false
-	}
+	failing := now.Sub(b.failedSince)
 	b.nextProbe = now.Add(probeEvery*3/4 + rand.N(probeEvery/2)) //nolint:gosec // jitter, no secret
-	if b.opened.IsZero() && (atOnce || now.Sub(b.failedSince) >= b.after) {
+	opens := b.opened.IsZero() && (atOnce || failing >= b.after)
+	if opens {
 		b.opened = now
-		b.log("RocketMQ is unavailable, messages go directly from service to service",
-			"failing_for", now.Sub(b.failedSince), "error", err)
 	}
-	return !b.opened.IsZero()
+	direct = !b.opened.IsZero()
+	b.mu.Unlock()
+	if opens {
+		b.log("RocketMQ is unavailable, messages go directly from service to service", "failing_for", failing, "error", err)
+	}
+	return direct
 }
 
-// undecided reports a message whose caller gave up.
-func (b *breaker) undecided(probe bool) {
+// probed ends a test of the broker, so that another message may make the next one.
+func (b *breaker) probed() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if probe {
-		b.probing = false
-	}
+	b.probing = false
 }
 
 // state returns closed, half-open or open.

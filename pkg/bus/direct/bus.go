@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync/atomic"
 
 	"go.opentelemetry.io/otel/metric"
@@ -28,6 +29,17 @@ import (
 func NewPublisher(
 	cfg Config, broker bus.Publisher, tel *telemetry.Telemetry, transport http.RoundTripper,
 ) (*Publisher, error) {
+	for topic, consumers := range cfg.Consumers {
+		if slices.Contains(consumers, Self) {
+			return nil, fmt.Errorf("direct: a publisher does not consume %s itself", topic)
+		}
+	}
+	return newPublisher(cfg, broker, nil, tel, transport)
+}
+
+func newPublisher(
+	cfg Config, broker bus.Publisher, self *Listener, tel *telemetry.Telemetry, transport http.RoundTripper,
+) (*Publisher, error) {
 	if cfg.After < 0 {
 		return nil, errors.New("direct: After must not be negative")
 	}
@@ -35,7 +47,7 @@ func NewPublisher(
 		transport = newTransport()
 	}
 	p := &Publisher{
-		cfg: cfg, broker: broker, client: newClient(cfg.Secrets, tel.Transport(transport)),
+		cfg: cfg, broker: broker, self: self, client: newClient(cfg.Secrets, tel.Transport(transport)),
 		slots:   make(map[string]chan struct{}, len(cfg.Consumers)),
 		breaker: &breaker{after: cfg.After, log: tel.Log.Warn},
 	}
@@ -68,12 +80,12 @@ var _ bus.Bus = (*Bus)(nil)
 
 // New returns a bus. transport carries the direct calls; nil for one of its own.
 func New(cfg Config, broker bus.Bus, tel *telemetry.Telemetry, transport http.RoundTripper) (*Bus, error) {
-	p, err := NewPublisher(cfg, broker, tel, transport)
+	listener := newListener(tel.Log)
+	p, err := newPublisher(cfg, broker, listener, tel, transport)
 	if err != nil {
 		return nil, err
 	}
-	p.self = newListener(tel.Log)
-	return &Bus{Publisher: p, broker: broker, listener: p.self}, nil
+	return &Bus{Publisher: p, broker: broker, listener: listener}, nil
 }
 
 // Publish implements bus.Bus.

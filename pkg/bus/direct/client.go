@@ -28,8 +28,8 @@ const (
 	callTimeout  = 10 * time.Second       // of one direct call and all that follows from it
 	replyTime    = 200 * time.Millisecond // of the deadline, for the way of the response
 	connectWait  = 2 * time.Second
-	idleConns    = 8 // to one listener
-	maxCalls     = 8 // direct calls of one topic in flight
+	maxCalls     = 8            // direct calls of one topic in flight
+	idleConns    = 4 * maxCalls // to one listener, which consumes several topics
 	maxErrorBody = 4 << 10
 )
 

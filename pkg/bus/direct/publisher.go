@@ -68,7 +68,8 @@ func (p *Publisher) Publish(ctx context.Context, m bus.Message) error {
 	if p.cfg.After == 0 || len(consumers) == 0 {
 		return p.count(ctx, m, viaBroker, p.broker.Publish(ctx, m))
 	}
-	if time.Until(m.DeliverAt) > bus.MaxDelay {
+	delay := time.Until(m.DeliverAt) // when the message is sent, not after an attempt that takes as long
+	if delay > bus.MaxDelay {
 		return fmt.Errorf("publish to %s: %w", m.Topic, bus.ErrTooFar)
 	}
 	brokerErr := errNotTried
@@ -79,7 +80,7 @@ func (p *Publisher) Publish(ctx context.Context, m bus.Message) error {
 		}
 		brokerErr = err
 	}
-	if !m.DeliverAt.IsZero() && time.Until(m.DeliverAt) > 0 {
+	if delay > 0 {
 		return p.leaveUnsent(ctx, m, brokerErr)
 	}
 	return p.count(ctx, m, viaDirect, p.publishDirectly(ctx, m, consumers))
@@ -94,16 +95,18 @@ func (p *Publisher) publishToBroker(ctx context.Context, m bus.Message, probe bo
 		call, cancel = context.WithTimeout(ctx, probeTimeout)
 		defer cancel()
 	}
+	if probe {
+		defer p.breaker.probed()
+	}
 	err = p.broker.Publish(call, m)
 	switch {
 	case err == nil:
-		p.breaker.succeeded(probe)
+		p.breaker.succeeded()
 		return false, nil
-	case errors.Is(err, bus.ErrClosed), errors.Is(err, bus.ErrTooFar), errors.Is(ctx.Err(), context.Canceled):
-		p.breaker.undecided(probe)
-		return false, err
+	case errors.Is(err, bus.ErrClosed), errors.Is(err, bus.ErrTooFar), ctx.Err() != nil:
+		return false, err // this says nothing about the broker
 	}
-	return p.breaker.failed(probe, arrived, err), err
+	return p.breaker.failed(arrived, err), err
 }
 
 // leaveUnsent counts a delayed message as sent if its topic has a second path.

@@ -104,7 +104,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "lost closings are ignored", file: orderDir + "core/sweep.go",
-		old: "err := s.pub.Close(ctx, c.OrderClose, c.traceparents, 0)", now: "err := error(nil)",
+		old: "if err := tx.AddClosing(c.OrderClose); err != nil {", now: "if err := error(nil); err != nil {",
 	},
 	{
 		name: "unfinished adjustments are ignored", file: sweepDir + "adjustments.go",

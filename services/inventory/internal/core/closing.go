@@ -107,11 +107,16 @@ func (s *Service) PublishClosing(ctx context.Context, c contract.OrderClose) err
 	return s.publishClosing(ctx, c, 0)
 }
 
-// publishClosing makes up to three attempts, each with what is left of the delay then.
+// publishClosing makes up to three attempts, each with what is left of the delay then. A delayed closing stays one: its
+// handler may be this call's caller.
 func (s *Service) publishClosing(ctx context.Context, c contract.OrderClose, delay time.Duration) error {
 	began := time.Now() //nolint:forbidigo // measures only how long this takes, also if the clock is set meanwhile
 	return s.retry(ctx, func() error {
-		return s.pub.Closing(ctx, c, delay-time.Since(began)) //nolint:forbidigo // as above
+		left := delay - time.Since(began) //nolint:forbidigo // as above
+		if delay > 0 {
+			left = max(left, firstClosePause)
+		}
+		return s.pub.Closing(ctx, c, left)
 	})
 }
 

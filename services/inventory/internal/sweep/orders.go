@@ -138,7 +138,7 @@ func (w *Orders) split(
 
 // abandon publishes closings for reservations without an order. The order service writes a tombstone, and only its
 // response releases units. A message is redelivered until the order service, the ledger and the gate have all changed.
-// A direct call could stop in between, and no sweep finds a reservation that is released already.
+// Without RocketMQ its handler runs here, and the next round repeats what failed.
 func (w *Orders) abandon(ctx context.Context, activityID string, abandoned []string, now time.Time) error {
 	if len(abandoned) == 0 {
 		return nil

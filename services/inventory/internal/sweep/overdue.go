@@ -14,17 +14,24 @@ import (
 // makes ledger and gate follow the response of the order service. Reservations that never had an order are the work of
 // Orders.
 //
+// While RocketMQ is unavailable, it has messages that nothing else replaces: the event of a buyer's cancellation, and
+// closings whose handling was interrupted.
+//
 // Run must not be called concurrently in one process.
 type Overdue struct {
 	Deps
+	held    func() bool
 	resent  *backoffs
 	cursors map[string]*core.ReservationPlace // by activity, where the next page begins; absent: with the oldest
 }
 
-// NewOverdue makes the sweep.
-func NewOverdue(d Deps) *Overdue {
+// askHeldAfter is Config.AskAfter while RocketMQ may hold messages back.
+const askHeldAfter = 30 * time.Second
+
+// NewOverdue makes the sweep. held reports that RocketMQ may hold messages back that it has accepted.
+func NewOverdue(d Deps, held func() bool) *Overdue {
 	return &Overdue{
-		Deps: d, resent: newBackoffs(d.Config.AskAfter, d.Config.AskCap), cursors: map[string]*core.ReservationPlace{},
+		Deps: d, held: held, resent: newBackoffs(d.Config.AskAfter, d.Config.AskCap), cursors: map[string]*core.ReservationPlace{},
 	}
 }
 
@@ -62,7 +69,8 @@ func (w *Overdue) sweepActivity(
 ) (next *core.ReservationPlace, err error) {
 	// A reserved row that has an order changed last when inventory received the order's event: its pay window began
 	// before.
-	since := now.Add(-w.Config.AskAfter - time.Duration(a.PayWithinS)*time.Second)
+	after := w.askAfter()
+	since := now.Add(-after - time.Duration(a.PayWithinS)*time.Second)
 	rows, broken, next, err := w.Store.OverdueReservations(ctx, a.ID, since, w.cursors[a.ID], sweepBatch)
 	if err != nil {
 		return nil, err
@@ -72,14 +80,23 @@ func (w *Overdue) sweepActivity(
 	if err != nil {
 		return nil, err
 	}
-	return next, w.resend(ctx, a.ID, w.due(rows, open, now), now)
+	return next, w.resend(ctx, a.ID, w.due(rows, open, after, now), now)
+}
+
+// askAfter returns the time past the end of a pay window after which a reservation is overdue. It is short while the
+// broker may hold events and closings back that it has accepted.
+func (w *Overdue) askAfter() time.Duration {
+	if w.held() {
+		return min(w.Config.AskAfter, askHeldAfter)
+	}
+	return w.Config.AskAfter
 }
 
 // due selects the reservations to resend a closing for. A reservation with an open dead letter waits for its operator.
-func (w *Overdue) due(rows []core.Reservation, open map[string]bool, now time.Time) []string {
+func (w *Overdue) due(rows []core.Reservation, open map[string]bool, after time.Duration, now time.Time) []string {
 	var due []string
 	for _, r := range rows {
-		early := r.ExpiresAt != nil && r.ExpiresAt.Add(w.Config.AskAfter).After(now)
+		early := r.ExpiresAt != nil && r.ExpiresAt.Add(after).After(now)
 		if !open[r.OrderSN] && !early && w.resent.due(r.OrderSN, now) {
 			due = append(due, r.OrderSN)
 		}

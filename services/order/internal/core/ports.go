@@ -34,8 +34,6 @@ type Store interface {
 
 	// OverdueOrders returns pending orders whose next closing check is due at the given time.
 	OverdueOrders(ctx context.Context, before time.Time, limit int) ([]Order, error)
-	// PostponeClosingCheck records that the closing of these orders was published again, and sets their next check.
-	PostponeClosingCheck(ctx context.Context, orderSNs []string, at time.Time) error
 
 	// DueRefunds returns at most limit due refunds. The providers take turns, so that one that hangs delays no other.
 	DueRefunds(ctx context.Context, now time.Time, limit int) ([]Refund, error)
@@ -73,6 +71,9 @@ type Tx interface {
 	Refund(orderSN string, at time.Time) (int, error)         // paid -> refunded
 	// HoldForPayment keeps a pending order open until the given time, once per order.
 	HoldForPayment(orderSN string, until time.Time) (held int, err error)
+	// PostponeClosingCheck sets the next check of pending orders whose closing was sent again so many times, and counts
+	// once more. It returns the number of orders that it changed.
+	PostponeClosingCheck(orderSNs []string, resends int, at time.Time) (int, error)
 
 	AddEvents(events []contract.OrderEvent) error // to the outbox
 	AddClosing(c contract.OrderClose) error       // to the outbox, to be delivered immediately

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"flashsale.internal/pkg/contract"
@@ -72,9 +71,6 @@ type Service struct {
 	opts      Options
 
 	activities activities
-
-	unconfirmedLock sync.Mutex
-	unconfirmed     []closing // of the sweep, whose publication failed
 }
 
 // New returns a service. It starts nothing.

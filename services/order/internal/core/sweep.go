@@ -1,10 +1,13 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 )
@@ -18,31 +21,25 @@ const (
 	// Of orders whose delayed closings may not be delivered, the sweep sends the first closings.
 	overdueUnsent = time.Second
 
-	maxUnconfirmed = 4096 // closings whose publication failed and that are kept
-
 	refundBatch   = 64
 	refundWorkers = 4
 	alarmAttempts = 5   // failed attempts after which a pending refund raises an alarm
 	alarmEvery    = 144 // failed attempts from one later alarm to the next: a day with the longest pause
 )
 
-// ResendClosings publishes again the closings of pending orders that are past their deadline by more than
-// OverdueAfter, since their delayed message was lost. It checks each order again after a doubling back-off. While
-// delayed closings may not be delivered, it publishes the closings of all orders past their deadline, and the back-off
-// does not grow: a closing that came too early is not followed by a delayed one. It returns the number of orders whose
-// closing it published.
+var errChangedMeanwhile = errors.New("an order was changed meanwhile")
+
+// ResendClosings writes the closings of pending orders that are past their deadline by more than OverdueAfter to the
+// outbox, since their delayed message was lost. While delayed closings may not be delivered, it does so for all orders
+// past their deadline. Each order is checked again after a doubling back-off. It returns the number of orders.
 //
-// A closing whose publication failed is published again first, whatever the state of its orders is. Without a broker,
-// inventory may have closed the orders, and then failed before it restored their units. Closings that a killed process
-// had kept are replaced by inventory's sweep of overdue reservations.
+// The row of the outbox stays until inventory has handled the closing, or the broker has it. Else the units of an order
+// could stay reserved that inventory closed before it failed.
 func (s *Service) ResendClosings(ctx context.Context) (int, error) {
-	if err := s.publishUnconfirmed(ctx); err != nil {
-		return 0, err
-	}
 	sent := 0
-	after, last := s.opts.OverdueAfter, resendLast
+	after := s.opts.OverdueAfter
 	if s.opts.ClosingsUnsent() {
-		after, last = min(after, overdueUnsent), resendFirst
+		after = min(after, overdueUnsent)
 	}
 	for range sweepSteps {
 		now, err := s.store.Now(ctx)
@@ -56,20 +53,9 @@ func (s *Service) ResendClosings(ctx context.Context) (int, error) {
 		if len(overdue) == 0 {
 			return sent, nil
 		}
-		for _, c := range closings(overdue) {
-			if err := s.publishDue(ctx, c); err != nil {
-				return sent, err
-			}
-		}
-		byResends := map[int][]string{}
-		for _, o := range overdue {
-			byResends[o.CloseResends] = append(byResends[o.CloseResends], o.OrderSN)
-		}
-		for n, sns := range byResends {
-			next := now.Add(jitter(backoff(resendFirst, last, n)))
-			if err := s.store.PostponeClosingCheck(ctx, sns, next); err != nil {
-				return sent, err
-			}
+		mine, err := s.resend(ctx, overdue, now)
+		if err != nil || !mine {
+			return sent, err
 		}
 		sent += len(overdue)
 		s.rec.ClosingsResent(ctx, len(overdue))
@@ -80,35 +66,38 @@ func (s *Service) ResendClosings(ctx context.Context) (int, error) {
 	return sent, nil
 }
 
-// publishDue publishes a due closing. It keeps one whose publication fails.
-func (s *Service) publishDue(ctx context.Context, c closing) error {
-	err := s.pub.Close(ctx, c.OrderClose, c.traceparents, 0)
-	if err == nil {
-		return nil
+// resend writes the closings of these orders and sets their next checks. It reports false, and changes nothing, if one
+// of the orders is no longer as it was read: another process sends its closing, or it is not pending any more.
+func (s *Service) resend(ctx context.Context, overdue []Order, now time.Time) (mine bool, err error) {
+	byResends := map[int][]string{}
+	for _, o := range overdue {
+		byResends[o.CloseResends] = append(byResends[o.CloseResends], o.OrderSN)
 	}
-	s.unconfirmedLock.Lock()
-	defer s.unconfirmedLock.Unlock()
-	if len(s.unconfirmed) < maxUnconfirmed {
-		s.unconfirmed = append(s.unconfirmed, c)
-	}
-	return fmt.Errorf("publish closing: %w", err)
-}
-
-// publishUnconfirmed publishes the closings whose publication failed, until one fails again.
-func (s *Service) publishUnconfirmed(ctx context.Context) error {
-	s.unconfirmedLock.Lock()
-	kept := s.unconfirmed
-	s.unconfirmed = nil
-	s.unconfirmedLock.Unlock()
-	for i, c := range kept {
-		if err := s.publishDue(ctx, c); err != nil {
-			s.unconfirmedLock.Lock()
-			defer s.unconfirmedLock.Unlock()
-			s.unconfirmed = append(s.unconfirmed, kept[i+1:]...)
-			return err
+	err = s.store.InTx(ctx, "resend transaction", func(tx Tx) error {
+		for _, n := range slices.Sorted(maps.Keys(byResends)) {
+			next := now.Add(jitter(backoff(resendFirst, resendLast, n)))
+			changed, err := tx.PostponeClosingCheck(byResends[n], n, next)
+			if err != nil {
+				return err
+			}
+			if changed < len(byResends[n]) {
+				return errChangedMeanwhile
+			}
 		}
+		for _, c := range closings(overdue) {
+			for _, parent := range c.traceparents {
+				c.Traceparent = cmp.Or(c.Traceparent, parent)
+			}
+			if err := tx.AddClosing(c.OrderClose); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, errChangedMeanwhile) {
+		return false, nil
 	}
-	return nil
+	return err == nil, err
 }
 
 // RefundDue makes one attempt at each due refund and returns their number. If the process is killed at any point, the

@@ -117,7 +117,11 @@ func TestAMoveContinuesAfterAKillAtAnyStep(t *testing.T) {
 					// A write between two attempts is copied, too, except while writers must wait.
 					if l, err := readLayout(db); err == nil && l.State == copying && kills%5 == 0 {
 						sn := sns[kills%len(sns)]
-						require.NoError(t, s.PostponeClosingCheck(t.Context(), []string{sn}, movedAt.Add(time.Duration(kills)*time.Second)))
+						require.NoError(t, s.InTx(t.Context(), "test", func(tx core.Tx) error {
+							_, err := tx.PostponeClosingCheck([]string{sn}, want[sn].CloseResends,
+								movedAt.Add(time.Duration(kills)*time.Second))
+							return err
+						}))
 						want = ordersOf(t, db, sns)
 					}
 					err := m.start(tables)

@@ -216,30 +216,6 @@ func (s *Store) overdueByIndex(ctx context.Context, l *layout, before time.Time,
 	return overdue, nil
 }
 
-// PostponeClosingCheck implements core.Store.
-func (s *Store) PostponeClosingCheck(ctx context.Context, orderSNs []string, at time.Time) error {
-	return refuseTransient(s.withLayout(ctx, func(l *layout) error {
-		groups, err := l.groups(orderSNs)
-		if err != nil {
-			return err
-		}
-		postpone := func(db *gorm.DB) error {
-			for _, g := range groups {
-				err := db.Table(g.table).Where("order_sn IN ? AND state = ?", g.sns, string(core.Pending)).
-					Updates(map[string]any{"close_check_at": at, "close_resends": gorm.Expr("close_resends + 1")}).Error
-				if err != nil {
-					return err
-				}
-			}
-			return recordChanges(db, l, groups)
-		}
-		if l.records() {
-			return sqldb.InTx(ctx, s.db, postpone)
-		}
-		return postpone(s.db.WithContext(ctx))
-	}))
-}
-
 // DueRefunds implements core.Store.
 func (s *Store) DueRefunds(ctx context.Context, now time.Time, limit int) ([]core.Refund, error) {
 	due := s.db.WithContext(ctx).Model(&refundRow{}).

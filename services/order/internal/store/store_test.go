@@ -227,8 +227,15 @@ func TestOverdueOrdersAndTheirNextCheck(t *testing.T) {
 		require.Empty(t, late(due.Add(-time.Millisecond), 100))
 		require.Len(t, late(due, 100), 28)
 		require.Len(t, late(due, 10), 10)
-		require.NoError(t,
-			s.PostponeClosingCheck(t.Context(), []string{all[2].OrderSN, all[0].OrderSN}, due.Add(time.Second)))
+		do(t, s, func(tx core.Tx) {
+			postpone := func(resends int) int {
+				n, err := tx.PostponeClosingCheck([]string{all[2].OrderSN, all[0].OrderSN}, resends, due.Add(time.Second))
+				require.NoError(t, err)
+				return n
+			}
+			require.Equal(t, 1, postpone(0), "a paid order is not checked")
+			require.Zero(t, postpone(0), "sent again meanwhile")
+		})
 		require.Len(t, late(due, 100), 27)
 		found := late(due.Add(time.Minute), 100)
 		require.Len(t, found, 29)

@@ -206,6 +206,11 @@ func (t *tx) HoldForPayment(orderSN string, until time.Time) (int, error) {
 		assign{"paying_until = ?, close_check_at = ?", []any{until, until}}, "AND paying_until IS NULL")
 }
 
+func (t *tx) PostponeClosingCheck(orderSNs []string, resends int, at time.Time) (int, error) {
+	return t.transition(orderSNs, core.Pending,
+		assign{"close_check_at = ?, close_resends = close_resends + 1", []any{at}}, "AND close_resends = ?", resends)
+}
+
 func (t *tx) AddEvents(events []contract.OrderEvent) error {
 	t.wroteOutbox = true
 	return outbox.Append(t.db, contract.TopicOrderEvents, events...)

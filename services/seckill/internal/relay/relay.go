@@ -1,6 +1,6 @@
 // Package relay publishes reservations from the journals of the gates to the message bus. It acknowledges an entry
-// only after the broker confirmed the message that holds it. A relay that dies therefore loses nothing: another one
-// claims the entries that it had read. A reservation may be published more than once.
+// only after the broker or, without it, inventory confirmed the message that holds it. A relay that dies therefore loses
+// nothing: another one claims the entries that it had read. A reservation may be published more than once.
 package relay
 
 import (
@@ -85,7 +85,7 @@ func New(
 		metric.WithExplicitBucketBoundaries(.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 15, 60, 300))
 	err = errors.Join(err, e)
 	r.published, e = tel.Meter.Int64Counter("flashsale.seckill.relay.published", metric.WithUnit("{reservation}"),
-		metric.WithDescription("Reservations in messages that the broker confirmed"))
+		metric.WithDescription("Reservations in published messages"))
 	err = errors.Join(err, e)
 	r.failures, e = tel.Meter.Int64Counter("flashsale.seckill.relay.failures",
 		metric.WithDescription("Failed attempts to read, publish or acknowledge a batch; each is retried"))
