@@ -220,7 +220,7 @@ func TestHealth(t *testing.T) {
 	require.Len(t, h.Items, 1)
 	require.Equal(t, "inventory", h.Items[0].Component)
 	require.True(t, h.Items[0].Ready)
-	require.Len(t, h.Items[0].Breakers, 3)
+	require.Len(t, h.Items[0].Breakers, 4, "broker, gate, orders and lookups of orders")
 	require.Contains(t, h.Items[0].Offsets, "redis")
 
 	s.withLimits(admission.Settings{})
@@ -228,7 +228,7 @@ func TestHealth(t *testing.T) {
 	require.Empty(t, read().Items, "nothing announced itself")
 	started(t, s.svc, s.svc.deps.Telemetry)
 	require.Eventually(t, func() bool { return len(read().Items) == 1 }, 30*time.Second, 10*time.Millisecond)
-	require.Len(t, read().Items[0].Breakers, 4, "also that of the limits")
+	require.Len(t, read().Items[0].Breakers, 5, "also that of the limits")
 	require.Equal(t, "forbidden", s.do("GET", "/v1/merchant/health", "").code())
 	s.mini.SetError("LOADING Redis is loading the dataset in memory")
 	require.Equal(t, "self", read().Source)

@@ -104,7 +104,7 @@ func (p *Publisher) publishToBroker(ctx context.Context, m bus.Message, probe bo
 		p.breaker.succeeded()
 		return false, nil
 	case errors.Is(err, bus.ErrClosed), errors.Is(err, bus.ErrTooFar), ctx.Err() != nil:
-		return false, err // this says nothing about the broker
+		return false, err // not a failure of the broker
 	}
 	return p.breaker.failed(arrived, err), err
 }
