@@ -36,8 +36,9 @@ var errDown = errors.New("broker is down")
 // broker is a broker in memory that may be unavailable.
 type broker struct {
 	bus.Bus
-	down  atomic.Bool
-	tries atomic.Int64
+	down   atomic.Bool
+	panics atomic.Bool
+	tries  atomic.Int64
 }
 
 func newBroker() *broker {
@@ -46,6 +47,9 @@ func newBroker() *broker {
 
 func (b *broker) Publish(ctx context.Context, m bus.Message) error {
 	b.tries.Add(1)
+	if b.panics.Load() {
+		panic("client of the broker")
+	}
 	if b.down.Load() {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -218,6 +222,40 @@ func TestASuccessOfTheBrokerStartsTheTimeAnew(t *testing.T) {
 			require.Equal(t, "closed", d.Breaker())
 			time.Sleep(time.Second)
 		}
+	})
+}
+
+// A caller that gives up, and a client that panics, show nothing about the broker. Neither switches, nor stops its
+// tests.
+func TestOnlyFailuresOfTheBrokerCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBroker()
+		d, err := direct.New(direct.Config{
+			After: 10 * time.Second, Consumers: map[string][]string{"t": {direct.Self}},
+		}, b, telemetry.Discard(t), nil)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, d.Close(context.Background())) }()
+		require.NoError(t, d.Subscribe(bus.Subscription{Topic: "t", Group: "g"}, accept))
+		b.down.Store(true)
+		for range 100 {
+			ctx, cancel := context.WithTimeout(t.Context(), 0)
+			require.ErrorIs(t, d.Publish(ctx, bus.Message{Topic: "t"}), context.DeadlineExceeded)
+			cancel()
+			time.Sleep(time.Second)
+		}
+		require.Equal(t, "closed", d.Breaker())
+
+		for d.Publish(t.Context(), bus.Message{Topic: "t"}) != nil {
+			time.Sleep(time.Second)
+		}
+		require.Equal(t, "open", d.Breaker())
+		b.panics.Store(true)
+		time.Sleep(2 * time.Second)
+		require.Panics(t, func() { _ = d.Publish(t.Context(), bus.Message{Topic: "t"}) }, "a test of the broker")
+		b.panics.Store(false)
+		b.down.Store(false)
+		require.NoError(t, d.Publish(t.Context(), bus.Message{Topic: "t"}))
+		require.Equal(t, "closed", d.Breaker())
 	})
 }
 

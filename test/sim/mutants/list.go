@@ -12,12 +12,13 @@ type mutant struct {
 type unit struct{ pkg, run string }
 
 const (
-	coreDir  = "services/inventory/internal/core/"
-	sweepDir = "services/inventory/internal/sweep/"
-	orderDir = "services/order/internal/"
-	luaDir   = "pkg/stockgate/lua/"
-	leaseDir = "pkg/ordersn/lua/"
-	gateDir  = "pkg/stockgate/"
+	coreDir   = "services/inventory/internal/core/"
+	sweepDir  = "services/inventory/internal/sweep/"
+	orderDir  = "services/order/internal/"
+	luaDir    = "pkg/stockgate/lua/"
+	leaseDir  = "pkg/ordersn/lua/"
+	gateDir   = "pkg/stockgate/"
+	directDir = "pkg/bus/direct/"
 )
 
 var mutants = []mutant{
@@ -25,6 +26,35 @@ var mutants = []mutant{
 		name: "outbox ignores publish errors", file: "pkg/outbox/relay.go",
 		old: "err = r.pub.Publish(pctx, m)\n\tcancel()\n\tif err != nil {",
 		now: "_ = r.pub.Publish(pctx, m)\n\tcancel()\n\tif err = nil; err != nil {",
+	},
+	{
+		name: "a direct message counts as published on failure", file: directDir + "publisher.go",
+		old: "err = p.client.post(ctx, consumer, m)", now: "_ = p.client.post(ctx, consumer, m)",
+	},
+	{
+		name: "the direct listener accepts a message on failure", file: directDir + "listener.go",
+		old: "if err := c.handle(ctx, d); err != nil {", now: "if err := c.handle(ctx, d); err != nil && len(consumers) == 0 {",
+	},
+	{
+		name: "closings that were not sent are not replaced", file: orderDir + "core/sweep.go",
+		old: "if s.opts.ClosingsUnsent() {", now: "if false {",
+		hidden: "the sweep of lost closings follows", test: unit{orderDir + "core", "TestTheSweepReplacesClosingsThatWereNotSent"},
+	},
+	{
+		name: "two processes resend the same closings", file: orderDir + "core/sweep.go",
+		old: "if changed < len(byResends[n]) {", now: "if changed < 0 {",
+		hidden: "closings are idempotent", test: unit{orderDir + "core", "TestResentClosingsAreInTheOutbox"},
+	},
+	{
+		name: "messages that the broker holds are replaced late", file: sweepDir + "overdue.go",
+		old: "if w.held() {", now: "if false {",
+		hidden: "the broker delivers them in the end",
+		test:   unit{"services/inventory", "TestReservationsAreOverdueSoonerWithoutTheBroker"},
+	},
+	{
+		name: "an unavailable broker is not tested", file: directDir + "breaker.go",
+		old: "return true, true", now: "return false, false",
+		hidden: "direct messages replace the broker", test: unit{directDir, "TestGoesDirectAfterATimeAndBackAtOnce"},
 	},
 	{
 		name: "events acknowledged on failure", file: "services/inventory/internal/consumer/consumer.go",
