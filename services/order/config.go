@@ -4,7 +4,6 @@ package order
 
 import (
 	"net"
-	"net/url"
 	"time"
 
 	"flashsale.internal/pkg/settings"
@@ -111,10 +110,7 @@ func (p Payments) Validate(production bool) error {
 		}
 	}
 	if p.SandboxCallbackURL != "" {
-		u, err := url.Parse(p.SandboxCallbackURL)
-		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			return settings.Wrong("PAYMENTS_SANDBOX_CALLBACK_URL", "is not an http or https URL")
-		}
+		return settings.CheckURL("PAYMENTS_SANDBOX_CALLBACK_URL", p.SandboxCallbackURL)
 	}
 	return nil
 }

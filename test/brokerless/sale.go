@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"flashsale.internal/flashctl/client"
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/test/rig"
 	"flashsale.internal/test/shop"
@@ -44,18 +43,11 @@ func Run(t *testing.T, plan Plan) {
 	t.Helper()
 	dependencies := rig.OwnDependencies(t, plan.PortOffset)
 	r := rig.New(t, dependencies.Option())
-	dependencies.Do(t, "up")
-	dependencies.MakeDatabases(t)
-	r.PrepareBroker(t)
-	r.Migrate(t)
+	dependencies.Prepare(t, r)
 	r.Up(t)
 	ctx, cancel := context.WithTimeout(context.Background(), plan.Deadline)
 	defer cancel()
-	r.Client.Close()
-	r.Client = client.New(r.Client.Origins(), client.Options{
-		Secret: rig.TokenSecret, Timeout: 10 * time.Second, Attempts: 1000, Connections: 64,
-	})
-	t.Cleanup(r.Client.Close)
+	r.UsePatientClient(t)
 	sale := shop.Open(t, r, shop.Sale{Stock: int64(plan.Buyers), PayWithinS: int64(plan.PayWithin / time.Second)})
 	buyers := &shop.Buyers{
 		Sale: sale, Client: r.Client, Count: plan.Buyers, PerSecond: plan.PerSecond,

@@ -32,6 +32,15 @@ func OwnDependencies(t testing.TB, offset int) *DependencySet {
 	return s
 }
 
+// Prepare starts the set and makes what the services of r need in it: databases, topics and tables.
+func (s *DependencySet) Prepare(t testing.TB, r *Rig) {
+	t.Helper()
+	s.Do(t, "up")
+	s.MakeDatabases(t)
+	r.PrepareBroker(t)
+	r.Migrate(t)
+}
+
 // Do runs scripts/dev/dependencies on the set: "up", "kill" or "down", and the names of dependencies.
 func (s *DependencySet) Do(t testing.TB, verb string, names ...string) {
 	t.Helper()

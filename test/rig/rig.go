@@ -176,6 +176,17 @@ func (r *Rig) Up(t testing.TB) {
 	r.Seckill.WaitStatus(t, r.Seckill.URL+"/v1/activities", 200, 30*time.Second) // which needs a filled gate
 }
 
+// UsePatientClient replaces r.Client by one that repeats every failed call, so that a call that still fails is a defect.
+// It has few connections, as the buyers share the machine with the services.
+func (r *Rig) UsePatientClient(t testing.TB) {
+	t.Helper()
+	r.Client.Close()
+	r.Client = client.New(r.Client.Origins(), client.Options{
+		Secret: TokenSecret, Timeout: 10 * time.Second, Attempts: 1000, Connections: 64,
+	})
+	t.Cleanup(r.Client.Close)
+}
+
 // Services returns the processes of each service, in the order in which they are stopped.
 func (r *Rig) Services() [][]*Process { return r.services }
 

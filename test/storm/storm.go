@@ -19,7 +19,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
-	"flashsale.internal/flashctl/client"
 	"flashsale.internal/test/rig"
 	"flashsale.internal/test/shop"
 )
@@ -76,21 +75,12 @@ func Run(t *testing.T, plan Plan) {
 
 	dependencies := rig.OwnDependencies(t, plan.PortOffset)
 	r := rig.New(t, rig.Twice(), dependencies.Option())
-	dependencies.Do(t, "up")
-	dependencies.MakeDatabases(t)
-	r.PrepareBroker(t)
-	r.Migrate(t)
+	dependencies.Prepare(t, r)
 	r.Up(t)
 
 	ctx, cancel := context.WithTimeout(context.Background(), plan.Deadline)
 	defer cancel()
-	// Few connections, as the buyers share the machine with the services. They repeat every failed call, so a call that
-	// still fails is a defect.
-	r.Client.Close()
-	r.Client = client.New(r.Client.Origins(), client.Options{
-		Secret: rig.TokenSecret, Timeout: 10 * time.Second, Attempts: 1000, Connections: 64,
-	})
-	t.Cleanup(r.Client.Close)
+	r.UsePatientClient(t)
 	sale := shop.Open(t, r, shop.Sale{Stock: int64(plan.Units), PayWithinS: int64(plan.PayWithin / time.Second)})
 	canaries := shop.Open(t, r, shop.Sale{Stock: 100, PayWithinS: 600})
 

@@ -109,10 +109,15 @@ func (b *Bus) Subscribe(s bus.Subscription, h bus.Handler) error {
 	return nil
 }
 
-// Close implements bus.Bus. It refuses direct messages and waits for those that are handled, before it closes the
-// broker, to which their handlers publish.
+// DelayedUnsent is that of the Publisher. It is also true for a minute after a message has arrived directly: its sender
+// could not reach the broker. This process may have published nothing meanwhile.
+func (b *Bus) DelayedUnsent() bool {
+	return b.Publisher.DelayedUnsent() || b.listener.arrivedWithin(unsentKept)
+}
+
+// Close implements bus.Bus. Handlers that the broker waits for may still publish. The server of the listener waits for
+// the direct messages that are handled.
 func (b *Bus) Close(ctx context.Context) error {
-	err := errors.Join(b.listener.close(ctx), b.broker.Close(ctx))
-	b.closed.Store(true)
-	return err
+	defer b.closed.Store(true)
+	return b.broker.Close(ctx)
 }

@@ -109,6 +109,19 @@ func newService(t *testing.T, b bus.Bus, after time.Duration, consumers map[stri
 	return service{d, url}
 }
 
+// newSelf returns the bus of a process that consumes the topics t, closings and others itself. It is closed when the
+// test ends.
+func newSelf(t *testing.T, b bus.Bus, after time.Duration) *direct.Bus {
+	t.Helper()
+	d, err := direct.New(direct.Config{
+		After: after, SecondPath: []string{"closings"},
+		Consumers: map[string][]string{"t": {direct.Self}, "closings": {direct.Self}, "others": {direct.Self}},
+	}, b, telemetry.Discard(t), nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.Close(context.Background())) })
+	return d
+}
+
 func (s service) close(t *testing.T) {
 	t.Helper()
 	require.NoError(t, s.Close(context.Background()))
@@ -162,11 +175,7 @@ func eventually(t *testing.T, what string, done func() bool) {
 func TestGoesDirectAfterATimeAndBackAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBroker()
-		d, err := direct.New(direct.Config{
-			After: 10 * time.Second, Consumers: map[string][]string{"t": {direct.Self}},
-		}, b, telemetry.Discard(t), nil)
-		require.NoError(t, err)
-		defer func() { require.NoError(t, d.Close(context.Background())) }()
+		d := newSelf(t, b, 10*time.Second)
 		var handled atomic.Int64
 		require.NoError(t, d.Subscribe(bus.Subscription{Topic: "t", Group: "g"}, func(context.Context, bus.Delivery) error {
 			handled.Add(1)
@@ -210,11 +219,7 @@ func TestGoesDirectAfterATimeAndBackAtOnce(t *testing.T) {
 func TestASuccessOfTheBrokerStartsTheTimeAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBroker()
-		d, err := direct.New(direct.Config{
-			After: 10 * time.Second, Consumers: map[string][]string{"t": {direct.Self}},
-		}, b, telemetry.Discard(t), nil)
-		require.NoError(t, err)
-		defer func() { require.NoError(t, d.Close(context.Background())) }()
+		d := newSelf(t, b, 10*time.Second)
 		require.NoError(t, d.Subscribe(bus.Subscription{Topic: "t", Group: "g"}, accept))
 		for i := range 100 { // every tenth message succeeds
 			b.down.Store(i%10 != 0)
@@ -230,11 +235,7 @@ func TestASuccessOfTheBrokerStartsTheTimeAnew(t *testing.T) {
 func TestOnlyFailuresOfTheBrokerCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBroker()
-		d, err := direct.New(direct.Config{
-			After: 10 * time.Second, Consumers: map[string][]string{"t": {direct.Self}},
-		}, b, telemetry.Discard(t), nil)
-		require.NoError(t, err)
-		defer func() { require.NoError(t, d.Close(context.Background())) }()
+		d := newSelf(t, b, 10*time.Second)
 		require.NoError(t, d.Subscribe(bus.Subscription{Topic: "t", Group: "g"}, accept))
 		b.down.Store(true)
 		for range 100 {
@@ -381,12 +382,7 @@ func TestEveryConsumerGetsTheMessage(t *testing.T) {
 func TestDelayedMessagesCountAsSentOnlyWithASecondPath(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBroker()
-		d, err := direct.New(direct.Config{
-			After: 10 * time.Second, SecondPath: []string{"closings"},
-			Consumers: map[string][]string{"closings": {direct.Self}, "others": {direct.Self}},
-		}, b, telemetry.Discard(t), nil)
-		require.NoError(t, err)
-		defer func() { require.NoError(t, d.Close(context.Background())) }()
+		d := newSelf(t, b, 10*time.Second)
 		var handled atomic.Int64
 		count := func(context.Context, bus.Delivery) error {
 			handled.Add(1)
@@ -417,15 +413,23 @@ func TestDelayedMessagesCountAsSentOnlyWithASecondPath(t *testing.T) {
 	})
 }
 
+// A process that publishes nothing learns from the messages that arrive that the broker is unavailable.
+func TestDelayedUnsentFollowsAMessageThatArrived(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newSelf(t, newBroker(), time.Second)
+		require.False(t, d.DelayedUnsent())
+		d.Listener().ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, contract.MessagesPath+"t", nil))
+		time.Sleep(50 * time.Second)
+		require.True(t, d.DelayedUnsent())
+		time.Sleep(20 * time.Second)
+		require.False(t, d.DelayedUnsent())
+	})
+}
+
 func TestDelayedUnsentLastsUntilTheMessagesAreDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBroker()
-		d, err := direct.New(direct.Config{
-			After: time.Second, SecondPath: []string{"closings"},
-			Consumers: map[string][]string{"closings": {direct.Self}},
-		}, b, telemetry.Discard(t), nil)
-		require.NoError(t, err)
-		defer func() { require.NoError(t, d.Close(context.Background())) }()
+		d := newSelf(t, b, time.Second)
 		b.down.Store(true)
 		publish := func() error {
 			return d.Publish(t.Context(), bus.Message{Topic: "closings", DeliverAt: time.Now().Add(time.Hour)})
@@ -499,45 +503,6 @@ func TestASilentConsumerCostsOneDeadline(t *testing.T) {
 		callers.Go(func() { assert.ErrorIs(t, publish(), context.DeadlineExceeded) })
 	}
 	callers.Wait()
-}
-
-func TestCloseWaitsForDirectMessages(t *testing.T) {
-	s := newService(t, newBroker(), time.Millisecond, nil)
-	begun, release := make(chan struct{}), make(chan struct{})
-	require.NoError(t, s.Subscribe(bus.Subscription{Topic: "t", Group: "g"}, func(context.Context, bus.Delivery) error {
-		close(begun)
-		<-release
-		return nil
-	}))
-	down := newBroker()
-	down.down.Store(true)
-	other := newService(t, down, time.Millisecond, map[string]string{"t": s.url})
-	defer other.close(t)
-	_ = other.Publish(t.Context(), bus.Message{Topic: "t"}) // the first failure
-	published := make(chan error, 1)
-	go func() {
-		for {
-			err := other.Publish(context.Background(), bus.Message{Topic: "t"})
-			if !errors.Is(err, errDown) {
-				published <- err
-				return
-			}
-		}
-	}()
-	<-begun
-	closed := make(chan error, 1)
-	go func() { closed <- s.Close(context.Background()) }()
-	eventually(t, "the refusal of further messages", func() bool {
-		return other.Publish(t.Context(), bus.Message{Topic: "t"}) != nil
-	})
-	select {
-	case <-closed:
-		require.Fail(t, "closed before the handler was done")
-	default:
-	}
-	close(release)
-	require.NoError(t, <-published)
-	require.NoError(t, <-closed)
 }
 
 func TestRefusesOversizedMessagesAndOtherCallers(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"flashsale.internal/pkg/bus"
@@ -28,14 +29,11 @@ var (
 
 // Listener runs the handlers of this process for messages that arrive directly.
 type Listener struct {
-	log *slog.Logger
+	log     *slog.Logger
+	arrived atomic.Int64 // when the latest message arrived, in ns since 1970; 0 before the first
 
-	mu      sync.Mutex
-	closed  bool
-	topics  map[string][]*consumer
-	running sync.WaitGroup
-	calls   context.Context // parent of the handlers' contexts; ends when they are no longer waited for
-	abort   context.CancelFunc
+	mu     sync.Mutex
+	topics map[string][]*consumer
 }
 
 // consumer is one subscription. Direct messages have their own slots, so that they never wait for messages of the
@@ -48,9 +46,7 @@ type consumer struct {
 }
 
 func newListener(log *slog.Logger) *Listener {
-	l := &Listener{log: log, topics: map[string][]*consumer{}}
-	l.calls, l.abort = context.WithCancel(context.Background())
-	return l
+	return &Listener{log: log, topics: map[string][]*consumer{}}
 }
 
 // subscribe adds a consumer.
@@ -69,21 +65,11 @@ func (l *Listener) subscribe(s bus.Subscription, h bus.Handler) {
 func (l *Listener) deliver(ctx context.Context, d bus.Delivery) error {
 	l.mu.Lock()
 	consumers := l.topics[d.Topic]
-	switch {
-	case l.closed:
-		l.mu.Unlock()
-		return bus.ErrClosed
-	case len(consumers) == 0:
-		l.mu.Unlock()
+	l.mu.Unlock()
+	if len(consumers) == 0 {
 		return errNoConsumer
 	}
-	l.running.Add(1)
-	l.mu.Unlock()
-	defer l.running.Done()
-
-	ctx, cancel := context.WithCancel(arrivedDirectly(ctx))
-	defer cancel()
-	defer context.AfterFunc(l.calls, cancel)()
+	ctx = arrivedDirectly(ctx)
 	for _, c := range consumers {
 		if err := c.handle(ctx, d); err != nil {
 			return fmt.Errorf("group %s: %w", c.sub.Group, err)
@@ -111,6 +97,7 @@ func (c *consumer) handle(ctx context.Context, d bus.Delivery) error {
 
 // ServeHTTP takes the message of a request to contract.MessagesPath. It responds 204 once the message is handled.
 func (l *Listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	l.arrived.Store(time.Now().UnixNano())
 	topic := httpserver.PathParam(r, "topic")
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, contract.MaxDirectBytes))
 	if err != nil {
@@ -149,23 +136,10 @@ func timeLeft(r *http.Request) time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-// close refuses further messages and waits for the running handlers. When ctx ends first, it cancels their contexts.
-func (l *Listener) close(ctx context.Context) error {
-	l.mu.Lock()
-	l.closed = true
-	l.mu.Unlock()
-	defer l.abort()
-	done := make(chan struct{})
-	go func() {
-		l.running.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("direct messages are still handled: %w", ctx.Err())
-	}
+// arrivedWithin reports whether a message has arrived within the last d.
+func (l *Listener) arrivedWithin(d time.Duration) bool {
+	last := l.arrived.Load()
+	return last != 0 && time.Since(time.Unix(0, last)) < d
 }
 
 type arrivedKey struct{}

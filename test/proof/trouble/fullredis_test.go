@@ -54,10 +54,7 @@ func TestFullRedis(t *testing.T) {
 	rate := number(t, "FULL_REDIS_RATE", 2000)
 	dependencies := rig.OwnDependencies(t, 7500)
 	r := rig.New(t, dependencies.Option(), rig.Env("PATH_RATE", "100000"), rig.Env("DIRECT_AFTER", "0"))
-	dependencies.Do(t, "up")
-	dependencies.MakeDatabases(t)
-	r.PrepareBroker(t)
-	r.Migrate(t)
+	dependencies.Prepare(t, r)
 	ctx, cancel := context.WithTimeout(t.Context(), outage+fullDrains+2*time.Minute)
 	defer cancel()
 	f := &full{rig: r, rdb: r.Redis(t), outcomes: map[string]int{}, accepted: map[string]*fullBid{}}

@@ -21,10 +21,7 @@ func TestOutages(t *testing.T) {
 	t.Parallel() // most of the time it waits
 	dependencies := rig.OwnDependencies(t, 6500)
 	r := rig.New(t, dependencies.Option(), rig.Env("DIRECT_AFTER", "0"))
-	dependencies.Do(t, "up")
-	dependencies.MakeDatabases(t)
-	r.PrepareBroker(t)
-	r.Migrate(t)
+	dependencies.Prepare(t, r)
 	startAll(t, r)
 
 	dependency := func(names ...string) outage {

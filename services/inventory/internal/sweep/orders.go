@@ -138,7 +138,8 @@ func (w *Orders) split(
 
 // abandon publishes closings for reservations without an order. The order service writes a tombstone, and only its
 // response releases units. A message is redelivered until the order service, the ledger and the gate have all changed.
-// Without RocketMQ its handler runs here, and the next round repeats what failed.
+// Without RocketMQ its handler runs here instead. The next round repeats it until the ledger has changed. No sweep finds
+// a reservation that is released already, so if this process is killed then, the reconciler corrects the gate.
 func (w *Orders) abandon(ctx context.Context, activityID string, abandoned []string, now time.Time) error {
 	if len(abandoned) == 0 {
 		return nil

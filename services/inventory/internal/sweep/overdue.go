@@ -31,7 +31,8 @@ const askHeldAfter = 30 * time.Second
 // NewOverdue makes the sweep. held reports that RocketMQ may hold messages back that it has accepted.
 func NewOverdue(d Deps, held func() bool) *Overdue {
 	return &Overdue{
-		Deps: d, held: held, resent: newBackoffs(d.Config.AskAfter, d.Config.AskCap), cursors: map[string]*core.ReservationPlace{},
+		Deps: d, held: held, resent: newBackoffs(d.Config.AskAfter, d.Config.AskCap),
+		cursors: map[string]*core.ReservationPlace{},
 	}
 }
 
