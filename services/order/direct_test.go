@@ -99,21 +99,22 @@ func (i *inventory) closings(sn string) (n int) {
 	return n
 }
 
-// land posts a deduction to the order service as inventory does, until it is handled.
-func (r *running) land(d contract.Deduction) {
+// post posts a deduction to the order service as inventory does, and returns the status of the response.
+func (r *running) post(d contract.Deduction) int {
 	r.t.Helper()
 	bodies, err := contract.Encode([]contract.Deduction{d})
 	require.NoError(r.t, err)
-	eventually(r.t, func() bool {
-		req, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost,
-			r.internal+contract.MessagesPath+contract.TopicDeductions, strings.NewReader(string(bodies[0])))
-		require.NoError(r.t, err)
-		auth.SignInternal(req, settings.DevelopmentInternalSecret)
-		res, err := r.client.Do(req)
-		require.NoError(r.t, err)
-		require.NoError(r.t, res.Body.Close())
-		return res.StatusCode == http.StatusNoContent
-	}, "the deduction is handled")
+	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost,
+		r.internal+contract.MessagesPath+contract.TopicDeductions, strings.NewReader(string(bodies[0])))
+	require.NoError(r.t, err)
+	auth.SignInternal(req, settings.DevelopmentInternalSecret)
+	return r.do(req).status
+}
+
+// land posts a deduction until it is handled.
+func (r *running) land(d contract.Deduction) {
+	r.t.Helper()
+	eventually(r.t, func() bool { return r.post(d) == http.StatusNoContent }, "the deduction is handled")
 }
 
 // The direct twin of TestABrokerThatLosesConfirmations: without a broker, orders are created, paid and closed, and
@@ -130,13 +131,8 @@ func TestWithoutABroker(t *testing.T) {
 
 	paid := r.deduction("u1")
 	to.down.Store(true) // a message that cannot be passed on is not handled, and is repeated
-	bodies, err := contract.Encode([]contract.Deduction{paid})
-	require.NoError(t, err)
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
-		r.internal+contract.MessagesPath+contract.TopicDeductions, strings.NewReader(string(bodies[0])))
-	require.NoError(t, err)
-	auth.SignInternal(req, settings.DevelopmentInternalSecret)
-	require.Equal(t, http.StatusServiceUnavailable, r.do(req).status)
+	eventually(t, func() bool { return r.post(paid) != http.StatusNotFound }, "the service has begun to consume")
+	require.Equal(t, http.StatusServiceUnavailable, r.post(paid))
 	to.down.Store(false)
 	r.land(paid)
 	require.True(t, to.events(paid.OrderSN)[contract.OrderCreated], "published before the message counts as handled")
