@@ -20,7 +20,7 @@ const maxDepth = 32
 
 // checkStrict refuses a body that is not exactly one object of type t, and names the field. It detects what
 // encoding/json accepts: repeated fields (parsers differ in whether the first or the last counts), fields that differ
-// in case, and null, which encoding/json treats as an absent field. No request of the API has a nullable field.
+// in case, and null, which encoding/json treats as an absent field. Only a Nullable may be null.
 func checkStrict(body []byte, t reflect.Type) error {
 	s := strictReader{json.NewDecoder(bytes.NewReader(body))}
 	s.d.UseNumber()
@@ -76,6 +76,12 @@ func (s strictReader) value(t reflect.Type, at *place) error {
 	token, err := s.d.Token()
 	if err != nil {
 		return syntax(err)
+	}
+	if t != nil && reflect.PointerTo(t).Implements(mayBeNull) {
+		if token == nil {
+			return nil
+		}
+		t = reflect.New(t).Interface().(nullable).valueType()
 	}
 	if token == nil {
 		return at.wrong("must not be null")
@@ -160,6 +166,7 @@ func syntax(err error) error {
 var (
 	readsJSON = reflect.TypeFor[json.Unmarshaler]()
 	readsText = reflect.TypeFor[encoding.TextUnmarshaler]()
+	mayBeNull = reflect.TypeFor[nullable]()
 )
 
 // plainType returns t without pointers, nil for any and for a type with its own unmarshaler.

@@ -17,7 +17,7 @@ import (
 // spans are the milliseconds for which a process could issue with the contended id.
 type spans []struct{ from, high int64 }
 
-func (s *spans) add(l *ordersn.RedisLease) {
+func (s *spans) add(l *ordersn.TermLease) {
 	if _, from, high := l.Window(); from > 0 && high >= from {
 		*s = append(*s, struct{ from, high int64 }{from, high})
 	}
@@ -34,7 +34,7 @@ func TestAFailoverAtAnyStepSharesNoMillisecond(t *testing.T) {
 	t.Cleanup(func() { _ = rdb.Close() })
 	began := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	others := map[string]string{"born": "1"} // so that both processes must get one id, in a Redis that was not empty
-	for w := range ordersn.Workers {
+	for w := range ordersn.RedisWorkers {
 		if w != contended {
 			others[strconv.Itoa(w)] = "other 1 99999999999999"
 		}

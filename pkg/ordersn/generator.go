@@ -36,7 +36,7 @@ type Generator struct {
 // millisecond anyway, if the lease covers it.
 const maxWait = 3 * time.Millisecond
 
-// NewGenerator returns a generator. If now is nil, it uses the lease's own clock if it has one (RedisLease: the time
+// NewGenerator returns a generator. If now is nil, it uses the lease's own clock if it has one (TermLease: the time
 // of Redis; FileLease: never behind the times issued before a restart), so that an offset of this machine's clock has
 // no effect; else time.Now. With another clock, Next refuses milliseconds outside of the lease.
 func NewGenerator(l Lease, now func() time.Time) *Generator {

@@ -55,11 +55,11 @@ func each(t *testing.T, fn func(t *testing.T, s server)) {
 	})
 }
 
-func lease(s server) *ordersn.RedisLease {
+func lease(s server) *ordersn.TermLease {
 	return ordersn.NewTestLease(ordersn.NewRedisLease(s.rdb, slog.New(slog.DiscardHandler)), s.key, term)
 }
 
-func start(t *testing.T, l *ordersn.RedisLease) (stop func()) {
+func start(t *testing.T, l *ordersn.TermLease) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- l.Run(ctx) }()
@@ -68,7 +68,7 @@ func start(t *testing.T, l *ordersn.RedisLease) (stop func()) {
 	return stop
 }
 
-func usable(l *ordersn.RedisLease) bool {
+func usable(l *ordersn.TermLease) bool {
 	_, ok := l.Worker(l.Now().UnixMilli())
 	return ok
 }
@@ -136,7 +136,7 @@ func TestStoppedHoldersWindowIsNeverShared(t *testing.T) {
 
 		// All other ids are leased for long, so that the next process must get this one.
 		all := map[string]any{}
-		for w := range ordersn.Workers {
+		for w := range ordersn.RedisWorkers {
 			if w != id {
 				all[strconv.Itoa(w)] = "other 1 99999999999999"
 			}
@@ -250,7 +250,7 @@ func TestNoMillisecondOfAnIDIsShared(t *testing.T) {
 		}
 		// Few ids, so that processes compete for them.
 		few := map[string]any{}
-		for w := 4; w < ordersn.Workers; w++ {
+		for w := 4; w < ordersn.RedisWorkers; w++ {
 			few[strconv.Itoa(w)] = "other 1 99999999999999"
 		}
 		for i := 0; time.Now().Before(deadline); i++ {

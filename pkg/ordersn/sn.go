@@ -32,6 +32,9 @@ const (
 
 	// Workers is the number of generators that may issue at a time.
 	Workers = 1 << workerBits
+	// RedisWorkers is the number of worker ids that are leased in Redis: those below it. The others are leased by
+	// inventory while Redis is unavailable.
+	RedisWorkers = 224
 	// MaxShards is the largest count that ShardOf accepts.
 	MaxShards = 1 << geneBits
 

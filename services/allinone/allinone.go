@@ -129,7 +129,8 @@ func Run(ctx context.Context, cfg Config, environ map[string]string, out, logs i
 	components := append([]lifecycle.Component{redisComponent(redis)}, limits.Components()...)
 	// Before the buses: while they drain, their handlers still call order.
 	components = append(components, lifecycle.Component{Name: "internal listener", Run: func(ctx context.Context) error {
-		return httpserver.Serve(ctx, "internal", internal, orders.InternalHandler(), tels["order"].Log)
+		return httpserver.Serve(ctx, "internal", internal, internalRoutes(orders.InternalHandler(), stock.InternalHandler()),
+			tels["order"].Log)
 	}})
 	for _, name := range []string{"seckill", "order", "inventory"} {
 		components = append(components, tels[name].Component(),
@@ -177,7 +178,7 @@ func loadServices(cfg Config, environ map[string]string, internalURL string) (se
 		given["AUTH_DEV_TOKENS"] = "true"
 	}
 	given["PAYMENTS_SANDBOX"] = "true"
-	given["ORDER_INTERNAL_URL"] = internalURL
+	given["ORDER_INTERNAL_URL"], given["INVENTORY_INTERNAL_URL"] = internalURL, internalURL
 	given["DIRECT_AFTER"] = "0" // the bus is part of the process
 	for _, name := range []string{"LIMIT_REDIS_ADDRS", "LIMIT_REDIS_DB", "SANDBOX_DSN"} {
 		delete(given, name)

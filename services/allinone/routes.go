@@ -3,6 +3,8 @@ package allinone
 import (
 	"net/http"
 	"strings"
+
+	"flashsale.internal/pkg/contract"
 )
 
 // routes returns the handler of the public listener. The prefix of the path selects the service. All other paths are
@@ -24,5 +26,18 @@ func routes(seckill, order, inventory http.Handler) http.Handler {
 			}
 		}
 		seckill.ServeHTTP(w, r)
+	})
+}
+
+// internalRoutes returns the handler of the internal listener.
+func internalRoutes(order, inventory http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, prefix := range []string{contract.ModesPath, contract.ReservePath, contract.LookupPath, contract.LeasePath} {
+			if r.URL.Path == prefix {
+				inventory.ServeHTTP(w, r)
+				return
+			}
+		}
+		order.ServeHTTP(w, r)
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"gorm.io/gorm"
 
@@ -20,6 +21,7 @@ import (
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/lifecycle"
 	"flashsale.internal/pkg/lock"
+	"flashsale.internal/pkg/ordersn"
 	"flashsale.internal/pkg/presence"
 	"flashsale.internal/pkg/sqldb"
 	"flashsale.internal/pkg/stockgate"
@@ -127,7 +129,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	s.core = core.New(core.Deps{
 		Store: s.store, Gate: s.gate, Pub: publisher.New(s.bus, tel), Orders: orderService,
 		Refunds: orderService, Recorder: recorder, Now: deps.Now, CheckClocks: s.clocks.Check, Timing: cfg.timing(),
-		Quotas: cfg.quotas(), Locks: locks{s.locker},
+		Quotas: cfg.quotas(), Locks: locks{s.locker}, Workers: workers{deps.Redis},
 	})
 	s.reconciler = reconcile.New(reconcile.Deps{
 		Store: s.store, Gate: s.gate, Gates: s.core.Gates, Locks: locks{s.locker},
@@ -138,7 +140,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		limits = admission.None(tel)
 	}
 	s.board = board.New(board.Deps{Gate: s.gate, Ledger: s.core, Now: deps.Now, Log: tel.Log}, board.DefaultConfig())
-	if err := s.observeBoards(); err != nil {
+	if err := errors.Join(s.observeBoards(), s.observeModes()); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	s.presence = presence.Announce(limits.Redis(), "inventory", s.Ready, func(ctx context.Context) (v presence.Vitals) {
@@ -156,7 +158,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		Core: s.core, Reconciler: s.reconciler, Board: s.board, Presence: s.presence, Tel: tel, Verifier: verifier,
 		Limits: limits, Transient: sqldb.IsTransient, Now: deps.Now,
 	})
-	s.internal = httpapi.NewInternal(tel, cfg.Internal.Secrets, s.bus.Listener())
+	s.internal = httpapi.NewInternal(s.core, tel, cfg.Internal.Secrets, s.bus.Listener(), sqldb.IsTransient)
 	return s, nil
 }
 
@@ -201,10 +203,23 @@ func (s *Service) observeBoards() error {
 	return err
 }
 
+// observeModes exports the number of activities with a degraded sale by mode.
+func (s *Service) observeModes() error {
+	_, err := s.deps.Telemetry.Meter.Int64ObservableGauge("flashsale.inventory.modes", metric.WithUnit("{activity}"),
+		metric.WithDescription("Activities that have a degraded sale, by mode: gate, direct or returning."),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			for _, mode := range []contract.SaleMode{contract.ModeGate, contract.ModeDirect, contract.ModeReturning} {
+				o.Observe(s.core.Watch.Count(mode), metric.WithAttributes(attribute.String("flashsale.mode", string(mode))))
+			}
+			return nil
+		}))
+	return err
+}
+
 // Handler returns the handler of the merchants' API.
 func (s *Service) Handler() http.Handler { return s.handler }
 
-// InternalHandler returns the handler of messages that arrive directly. Serve it on a separate listener, never on a
+// InternalHandler returns the handler of messages that arrive directly, and of sales without Redis. Serve it on a separate listener, never on a
 // public one.
 func (s *Service) InternalHandler() http.Handler { return s.internal }
 
@@ -242,6 +257,8 @@ func (s *Service) Components() []lifecycle.Component {
 		s.presence.Component(),
 		{Name: "inventory builds of gates", Run: s.core.Gates.Run}, // before the loops that begin them: it ends after them
 		s.clocks.Component("inventory"),
+		{Name: "inventory deductions of direct sales", Run: s.core.PublishLater},
+		{Name: "inventory gate watch", Run: s.watchGates},
 		alone("gate controller", s.cfg.KeepEvery, s.clocks.Gate(gates.EnsureGates)),
 		alone("import", s.cfg.KeepEvery, s.clocks.Gate(importer.Run)),
 		alone("order sweep", s.cfg.SweepEvery, s.clocks.Gate(sweep.NewOrders(sweeps).Run)),
@@ -257,6 +274,27 @@ func (s *Service) Components() []lifecycle.Component {
 		{Name: "inventory consumers", Run: s.consume},
 		{Name: "inventory boards", Run: s.board.Run},
 	}
+}
+
+// watchGates reads the gates of the activities with a degraded sale until ctx ends. It logs the first of several
+// failures.
+func (s *Service) watchGates(ctx context.Context) error {
+	failing := false
+	return s.core.Watch.Run(ctx, func(err error) {
+		if (err != nil) != failing {
+			failing = err != nil
+			if failing {
+				s.deps.Telemetry.Log.WarnContext(ctx, "gate watch failed, will retry", "error", err)
+			}
+		}
+	})
+}
+
+// workers implements core.Workers.
+type workers struct{ rdb redis.UniversalClient }
+
+func (w workers) DirectLeasesInRedis(ctx context.Context) (bool, error) {
+	return ordersn.DirectLeasesInRedis(ctx, w.rdb)
 }
 
 func (s *Service) countDeadLetters(ctx context.Context) error {

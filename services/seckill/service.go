@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 	"github.com/redis/go-redis/v9"
+	"go.opentelemetry.io/otel/metric"
 
 	"flashsale.internal/pkg/admission"
 	"flashsale.internal/pkg/auth"
@@ -27,8 +28,10 @@ import (
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/seckill/internal/core"
 	"flashsale.internal/services/seckill/internal/counts"
+	"flashsale.internal/services/seckill/internal/degraded"
 	"flashsale.internal/services/seckill/internal/gate"
 	"flashsale.internal/services/seckill/internal/httpapi"
+	"flashsale.internal/services/seckill/internal/inventory"
 	"flashsale.internal/services/seckill/internal/pages"
 	"flashsale.internal/services/seckill/internal/priority"
 	"flashsale.internal/services/seckill/internal/relay"
@@ -55,6 +58,9 @@ type Service struct {
 	deps     Deps
 	bus      *direct.Publisher
 	gate     *gate.Gate
+	degraded *degraded.Gate
+	watch    *degraded.Watch
+	client   *inventory.Client
 	relay    *relay.Relay
 	priority *priority.Controller
 	memory   *gate.MemoryWatch
@@ -62,12 +68,14 @@ type Service struct {
 	feed     *core.Feed
 	counts   *counts.Recorder
 	lease    ordersn.Lease
-	ownLease *ordersn.RedisLease // nil if Deps.Lease is set
-	verifier *auth.Verifier
-	presence *presence.Announcer
-	clocks   *clocks.Monitor
-	signIn   *signin.SignIn
-	handler  http.Handler
+	ownLease *ordersn.TermLease // nil if Deps.Lease is set
+	// directLease is used while Redis is unavailable; nil if Deps.Lease is set.
+	directLease *ordersn.TermLease
+	verifier    *auth.Verifier
+	presence    *presence.Announcer
+	clocks      *clocks.Monitor
+	signIn      *signin.SignIn
+	handler     http.Handler
 }
 
 // New composes the service and starts nothing. Its dependencies need not be reachable yet.
@@ -89,6 +97,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		s.ownLease = ordersn.NewRedisLease(deps.Redis, deps.Telemetry.Log)
 		s.lease = s.ownLease
 	}
+	s.client = inventory.New(cfg.InventoryURL, cfg.Internal.Secrets, deps.Transport)
 	var err error
 	if s.verifier, err = auth.NewVerifier(cfg.Auth, nil); err != nil {
 		return nil, err
@@ -161,7 +170,16 @@ func (s *Service) newLoops(cfg Config, gates *stockgate.Gate) (err error) {
 	if s.memory, err = gate.NewMemoryWatch(gates, tel); err != nil {
 		return err
 	}
+	s.watch = degraded.NewWatch(s.client, gate.Catalogue{Redis: gates}, tel.Log)
+	if s.ownLease != nil {
+		s.directLease = ordersn.NewLease(inventory.Workers{Client: s.client, Holders: s.watch.Holders}, tel.Log, s.watch.Direct)
+	}
+	if err := s.observeAccepted(); err != nil {
+		return err
+	}
 	s.gate, err = gate.New(gates, tel, gate.Options{
+		Keeps: s.watch.Keeps,
+		Kept:  s.watch.Accepted,
 		// stockgate bounds each call by GateTimeout; this bound is a little higher.
 		CallTimeout: cfg.GateTimeout + 250*time.Millisecond,
 		CallerWait:  cfg.GateWait,
@@ -176,8 +194,10 @@ func (s *Service) newLoops(cfg Config, gates *stockgate.Gate) (err error) {
 	if err != nil {
 		return err
 	}
-	s.sales = core.NewSaleCache(gate.Catalogue{Redis: gates}, s.deps.Now)
-	s.feed = core.NewFeed(s.gate, cfg.StreamsMax)
+	// A call to inventory waits for the locks of the stock, so it has the whole wait of a caller.
+	s.degraded = degraded.NewGate(s.gate, s.watch, cfg.GateWait, cfg.GateWait, cfg.GateQueue)
+	s.sales = core.NewSaleCache(degraded.Catalogue{Catalogue: gate.Catalogue{Redis: gates}, Watch: s.watch}, s.deps.Now)
+	s.feed = core.NewFeed(s.degraded, cfg.StreamsMax)
 	s.counts = counts.NewRecorder(gates, counts.Options{
 		Source: strings.ToLower(rand.Text()), Known: s.sales.Known, Now: s.sales.Now, Log: tel.Log,
 	})
@@ -197,8 +217,8 @@ func (s *Service) newHandler(cfg Config) (http.Handler, error) {
 	}
 	routes := httpapi.Deps{
 		Core: core.NewService(core.Deps{
-			Gate: s.gate, Sales: s.sales, Feed: s.feed, SNs: orderSNs{ordersn.NewGenerator(s.lease, nil)},
-			Seal: seal, CallerWait: cfg.GateWait,
+			Gate: s.degraded, Sales: s.sales, Feed: s.feed, SNs: s.orderSNs(),
+			Seal: seal, AdmitPath: s.watch.AdmitPath, CallerWait: cfg.GateWait,
 		}),
 		Verifier:    s.verifier,
 		Limits:      s.deps.Limits,
@@ -215,6 +235,37 @@ func (s *Service) newHandler(cfg Config) (http.Handler, error) {
 		}
 	}
 	return httpapi.New(routes)
+}
+
+// orderSNs returns the order_sns of this process: with a worker id of Redis, or of inventory while Redis is unavailable.
+func (s *Service) orderSNs() core.OrderSNs {
+	sns := degraded.OrderSNs{OrderSNs: orderSNs{ordersn.NewGenerator(s.lease, nil)}, Watch: s.watch}
+	if s.directLease != nil {
+		sns.Direct = orderSNs{ordersn.NewGenerator(s.directLease, nil)}
+	}
+	return sns
+}
+
+// observeAccepted exports the number of purchases that this process keeps.
+func (s *Service) observeAccepted() error {
+	meter := s.deps.Telemetry.Meter
+	kept, err := meter.Int64ObservableGauge("flashsale.seckill.accepted.kept", metric.WithUnit("{purchase}"),
+		metric.WithDescription("Accepted purchases of degraded sales that this process has not seen published"))
+	if err != nil {
+		return err
+	}
+	dropped, err := meter.Int64ObservableCounter("flashsale.seckill.accepted.dropped", metric.WithUnit("{purchase}"),
+		metric.WithDescription("Accepted purchases that this process stopped to keep because of their number"))
+	if err != nil {
+		return err
+	}
+	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		n, gone := s.watch.Kept()
+		o.ObserveInt64(kept, int64(n))
+		o.ObserveInt64(dropped, gone)
+		return nil
+	}, kept, dropped)
+	return err
 }
 
 // Handler returns the buyers' API, the pages and the sign-in.
@@ -235,7 +286,8 @@ func (s *Service) Ready() error {
 func (s *Service) Components() []lifecycle.Component {
 	var all []lifecycle.Component
 	if s.ownLease != nil {
-		all = append(all, lifecycle.Component{Name: "worker id", Run: s.ownLease.Run})
+		all = append(all, lifecycle.Component{Name: "worker id", Run: s.ownLease.Run},
+			lifecycle.Component{Name: "worker id of inventory", Run: s.directLease.Run})
 	}
 	return append(all,
 		s.verifier.Component(s.deps.Telemetry.Log),
@@ -249,9 +301,15 @@ func (s *Service) Components() []lifecycle.Component {
 		lifecycle.Component{Name: "journal relay", Run: s.relay.Run},
 		lifecycle.Component{Name: "gate memory", Run: s.memory.Run},
 		lifecycle.Component{Name: "request counts", Run: s.counts.Run},
+		lifecycle.AtEnd("calls to inventory", func(context.Context) error {
+			s.client.Close()
+			return nil
+		}),
+		lifecycle.Component{Name: "modes", Run: s.watch.Run},
 		lifecycle.Component{Name: "sale cache", Run: s.sales.Run},
 		lifecycle.AtEnd("gate calls", func(ctx context.Context) error {
 			s.gate.Close(ctx)
+			s.degraded.Close(ctx)
 			return nil
 		}),
 		lifecycle.Component{Name: "event streams", Run: s.feed.Run},

@@ -62,11 +62,17 @@ func (w *world) runBrokerless() {
 
 // separated reports whether the process cannot reach the service now.
 func (w *world) separated(p *process, service string) bool {
-	if p == nil || !w.noBroker.Load() {
+	var apart []separation
+	switch {
+	case p == nil:
 		return false
+	case w.noBroker.Load():
+		apart = w.sale.brokerless.apart
+	case w.sale.redisless.happens():
+		apart = w.sale.redisless.apart
 	}
 	now := time.Since(w.selling)
-	for _, a := range w.sale.brokerless.apart {
+	for _, a := range apart {
 		if a.process == p.name() && a.service == service && now >= a.from && now < a.from+a.lasts {
 			coverage.pass("http: a process is cut off from a service")
 			coverage.add("http: a process is cut off from a service", happens)

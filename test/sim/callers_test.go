@@ -120,6 +120,7 @@ type purchase struct {
 	activity      *activity
 	lines         []contract.Line
 	accepted      time.Time // time of the first 202; zero if there was none
+	posted        time.Time // time of the first attempt
 	statuses      []string  // in the order in which they were read, each once
 }
 
@@ -205,10 +206,14 @@ func (w *world) openSale(stock []int64) (*activity, error) {
 		items = append(items, item{s.ID, w.sale.price, stock[i]})
 	}
 	now := time.Now().UTC()
-	a = m.insist(http.MethodPost, "http://inventory/v1/merchant/activities", "", map[string]any{
+	body := map[string]any{
 		"title": "sale", "starts_at": now.Add(time.Second), "ends_at": now.Add(w.sale.window + 2*time.Second),
 		"per_user_limit": w.sale.limit, "pay_within_s": int(w.sale.payWithin / time.Second), "items": items,
-	}, 50)
+	}
+	if r := w.sale.redisless; r.happens() {
+		body["degraded_sale"] = map[string]any{"per_second": r.perSecond, "drop": r.drop, "reserve": r.reserve}
+	}
+	a = m.insist(http.MethodPost, "http://inventory/v1/merchant/activities", "", body, 50)
 	var made struct {
 		ID string `json:"activity_id"`
 	}
@@ -333,6 +338,7 @@ func (b *caller) buy(act *activity, qty int64) {
 		w.fail("order_sn %s was issued to %s and to %s", p.orderSN, other.user, p.user)
 	}
 	post := func() response {
+		w.notePosted(p)
 		if at := w.sale.together; at > 0 {
 			time.Sleep(time.Until(time.Now().Truncate(at).Add(at)))
 		}
@@ -352,6 +358,7 @@ func (b *caller) buy(act *activity, qty int64) {
 			}
 			w.mu.Unlock()
 			w.watchAccepted(p)
+			w.watchDirect(p)
 			w.observe(p, got.Status)
 		}
 		return a

@@ -9,6 +9,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"time"
+
+	"flashsale.internal/pkg/contract"
 )
 
 // wire sends requests to a running process of the host's service. from is nil for buyers and merchants.
@@ -78,6 +80,9 @@ func (t *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		if to.dead.Load() {
 			return nil, errors.New("sim: connection reset")
+		}
+		if req.URL.Path == contract.ReservePath && recorder.Code == http.StatusOK {
+			t.w.noteReserved(body, recorder.Body.Bytes())
 		}
 		if direct && recorder.Code == http.StatusNoContent {
 			t.w.handledDirectly(t.who, to.service, topic, body, handled)

@@ -30,6 +30,11 @@ func (w *world) healsBy(l entryLoss, since time.Time) time.Time {
 			since = returns
 		}
 	}
+	if r := w.sale.redisless; r.happens() { // then the sale returns to its gate
+		if returns := w.selling.Add(r.from + r.lasts + 15*time.Second); returns.After(since) {
+			since = returns
+		}
+	}
 	if l.why[removed] || l.why[spoiled] {
 		return since.Add(heals + rests)
 	}

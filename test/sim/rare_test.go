@@ -45,6 +45,9 @@ func (s *sale) drawRare(seed uint64) {
 	if r, is := one("brokerless", 8); is {
 		s.loseBroker(r)
 	}
+	if r, is := one("redisless", 6); is {
+		s.loseRedis(r)
+	}
 	if r, is := one("broker's clock", 12); is {
 		s.brokerAhead = time.Duration(r.Int64N(int64(10*time.Minute))) - 5*time.Minute
 	}
@@ -113,6 +116,9 @@ func (s *sale) suitRare(point string, soon time.Duration) bool {
 	case point == "broker: unavailable", point == "http: a process is cut off from a service",
 		strings.Contains(point, contract.MessagesPath):
 		s.loseBroker(r)
+	case strings.HasPrefix(point, "redis: unavailable"), strings.HasPrefix(point, "seckill: http") && !strings.Contains(point, contract.MessagesPath),
+		strings.HasSuffix(point, "direct_sales"), strings.HasSuffix(point, "leases"), point == "inventory: redis hmget":
+		s.loseRedis(r)
 	case point == "broker: clock ahead":
 		s.brokerAhead = time.Second + time.Duration(r.Int64N(int64(5*time.Minute)))
 	case point == "broker: clock behind":

@@ -132,6 +132,9 @@ func (f redisFaults) process(ctx context.Context, cmd redis.Cmder, next redis.Pr
 		return next(ctx, cmd)
 	}
 	name, writes := f.name(cmd)
+	if f.p.w.withoutRedis(f.p) {
+		return errLost
+	}
 	if name == "script acquire" { // so that processes compete for the same worker ids
 		argvOf(cmd.Args())[2] = 0
 	}
@@ -186,6 +189,12 @@ func (f redisFaults) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.P
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		if len(cmds) > 0 && (cmds[0].Name() == "hello" || cmds[0].Name() == "client") {
 			return next(ctx, cmds)
+		}
+		if f.p.w.withoutRedis(f.p) {
+			for _, c := range cmds {
+				c.SetErr(errLost)
+			}
+			return errLost
 		}
 		if len(cmds) == 2 && cmds[1].Name() == "wait" {
 			return f.processAndWait(ctx, cmds, next)

@@ -176,7 +176,7 @@ func (w *world) run() *findings {
 			w.loseGate((w.seed+uint64(i))%2 == 0)
 		}
 	})
-	if w.replica != nil {
+	if w.sale.failover > 0 {
 		callers.Go(func() {
 			time.Sleep(w.sale.failover)
 			w.failOver(&callers)
@@ -196,6 +196,9 @@ func (w *world) run() *findings {
 	}
 	if w.sale.brokerless.happens() {
 		callers.Go(w.runBrokerless)
+	}
+	if w.sale.redisless.happens() {
+		callers.Go(w.runRedisless)
 	}
 	if w.sale.full > 0 {
 		callers.Go(func() {

@@ -45,6 +45,7 @@ type world struct {
 	tight     atomic.Int64             // Redis has reported since then (Unix ns) that little memory is left; 0: it does not
 	redisLife atomic.Int64
 	noBroker  atomic.Bool // the broker is unavailable
+	noRedis   atomic.Bool // Redis is unavailable
 	running   sync.WaitGroup
 
 	began   time.Time
@@ -71,18 +72,19 @@ type world struct {
 	happened     map[string]bool      // losses and damage in this sale
 	spoiled      map[string]time.Time // order_sns of spoiled entries, and when they were repaired; zero for not yet
 	purchases    map[string]*purchase
-	played       map[string]int64 // payment_id -> amount of a confirmed payment
-	lostClosings map[string]bool  // order_sns whose closing order's database lost
-	forged       map[string]bool  // order_sns of forged messages
-	events       map[string]bool  // order_sn and step of events that order gave to the broker
-	issued       map[int][]issue  // order_sns by worker id
-	early        map[string]int   // by order_sn, how often order responded to a closing that it is not due
-	kept         []bus.Message    // what the broker delivers 25 h later
-	confirmed    map[string]bool  // order_sns that a 202 may name, if it waits for the replica
-	setBack      map[string]bool  // order_sns of which a restored database lost a commit
-	lostOrders   map[string]bool  // those of which order's database did
-	started      []*process       // of order and inventory
-	over         bool             // the gates have expired, a day after the sale
+	played       map[string]int64       // payment_id -> amount of a confirmed payment
+	lostClosings map[string]bool        // order_sns whose closing order's database lost
+	forged       map[string]bool        // order_sns of forged messages
+	events       map[string]bool        // order_sn and step of events that order gave to the broker
+	issued       map[int][]issue        // order_sns by worker id
+	early        map[string]int         // by order_sn, how often order responded to a closing that it is not due
+	kept         []bus.Message          // what the broker delivers 25 h later
+	confirmed    map[string]bool        // order_sns that a 202 may name, if it waits for the replica
+	setBack      map[string]bool        // order_sns of which a restored database lost a commit
+	lostOrders   map[string]bool        // those of which order's database did
+	started      []*process             // of order and inventory
+	over         bool                   // the gates have expired, a day after the sale
+	directs      map[string]directPhase // by activity, how its mode became direct
 }
 
 // sale holds the parameters of a sale, drawn from the seed.
@@ -132,6 +134,7 @@ type sale struct {
 	brokerAhead  time.Duration            // how much earlier the broker delivers delayed messages (negative: later)
 	setback      setback                  // a restore of databases
 	brokerless   brokerless               // a time without the broker
+	redisless    redisless                // a time without Redis, in a degraded sale
 	losesOrders  bool                     // all events of an order may be lost: inventory checks overdue reservations after seconds
 }
 
@@ -228,6 +231,7 @@ func drawSale(seed uint64) sale {
 	if s.brokerless.happens() { // closings count as sent, and those of paid orders never follow
 		s.keepsTimers = false
 	}
+	s.fitRedisless()
 	s.losesOrders = s.garbles || s.losesEvents && !s.keepsTimers
 	return s
 }
@@ -318,13 +322,13 @@ func newWorld(seed uint64, dir string, scripts map[string]string) (*world, error
 		history: &history{seed: seed, began: time.Now()},
 		lives:   map[string]*process{}, concerned: map[string]bool{}, carried: map[string]time.Time{}, garbled: map[string]bool{}, purchases: map[string]*purchase{},
 		played: map[string]int64{}, lostClosings: map[string]bool{}, forged: map[string]bool{}, lost: map[string]entryLoss{}, issued: map[int][]issue{}, confirmed: map[string]bool{}, early: map[string]int{}, happened: map[string]bool{}, spoiled: map[string]time.Time{}, events: map[string]bool{}, began: time.Now().Add(warmUp), books: map[string]*gorm.DB{}, writers: map[string]chan struct{}{},
-		setBack: map[string]bool{}, lostOrders: map[string]bool{}, starting: make(chan struct{}, 1),
+		setBack: map[string]bool{}, directs: map[string]directPhase{}, lostOrders: map[string]bool{}, starting: make(chan struct{}, 1),
 		redisTurn: make(chan struct{}, 1), final: map[string]finalEntry{}, unbalanced: map[string]int64{},
 	}
 	w.redisLife.Store(1)
-	w.plan = newPlan(seed, warmUp+w.sale.length()-w.sale.brokerless.lasts)
+	w.plan = newPlan(seed, warmUp+w.sale.length()-w.sale.brokerless.lasts-w.sale.redisless.lasts)
 	w.mini.Store(newRedis(w.full.Load))
-	if w.sale.failover > 0 {
+	if w.sale.failover > 0 || w.sale.redisless.returns == asOld {
 		w.replica = newReplica(w.full.Load)
 	}
 	w.rdb = w.dialRedis()
@@ -343,7 +347,7 @@ func newWorld(seed uint64, dir string, scripts map[string]string) (*world, error
 
 // length is for how long faults happen.
 func (s *sale) length() time.Duration {
-	return s.window + s.payWithin + 9*time.Second + s.brokerless.lasts
+	return s.window + s.payWithin + 9*time.Second + s.brokerless.lasts + s.redisless.lasts
 }
 
 // warmUp is the time from the start of the processes to that of the sale: a process issues no order_sn within one lease

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"flashsale.internal/pkg/httpserver"
 	"github.com/go-chi/chi/v5"
 	"github.com/oapi-codegen/runtime"
 )
@@ -325,6 +326,27 @@ func (e RefundState) Valid() bool {
 	}
 }
 
+// Defines values for SaleMode.
+const (
+	Direct    SaleMode = "direct"
+	Gate      SaleMode = "gate"
+	Returning SaleMode = "returning"
+)
+
+// Valid indicates whether the value is a known member of the SaleMode enum.
+func (e SaleMode) Valid() bool {
+	switch e {
+	case Direct:
+		return true
+	case Gate:
+		return true
+	case Returning:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ListActivityOrdersParamsState.
 const (
 	ListActivityOrdersParamsStateClosed   ListActivityOrdersParamsState = "closed"
@@ -403,25 +425,29 @@ func (e ListDeadLettersParamsState) Valid() bool {
 	}
 }
 
-// Activity Example: {"activity_id":"1","created_at":"2026-11-21T09:00:00Z","currency":"EUR","description":"","ends_at":"2026-11-21T12:00:00Z","image_url":"","items":[{"name":"black","price":49900,"sku_id":"1","stock":100}],"merchant_id":"default","pay_within_s":900,"per_user_limit":1,"starts_at":"2026-11-21T10:00:00Z","state":"draft","title":"Autumn sale","updated_at":"2026-11-21T09:00:00Z","version":1}
+// Activity Example: {"activity_id":"1","created_at":"2026-11-21T09:00:00Z","currency":"EUR","degraded_sale":{"drop":0,"per_second":100,"reserve":1},"description":"","ends_at":"2026-11-21T12:00:00Z","image_url":"","items":[{"name":"black","price":49900,"sku_id":"1","stock":100}],"merchant_id":"default","mode":"gate","pay_within_s":900,"per_user_limit":1,"starts_at":"2026-11-21T10:00:00Z","state":"draft","title":"Autumn sale","updated_at":"2026-11-21T09:00:00Z","version":1}
 type Activity struct {
-	ActivityId  string    `json:"activity_id"`
-	CreatedAt   time.Time `json:"created_at"`
-	Currency    string    `json:"currency"`
-	Description string    `json:"description"`
+	ActivityId   string        `json:"activity_id"`
+	CreatedAt    time.Time     `json:"created_at"`
+	Currency     string        `json:"currency"`
+	DegradedSale *DegradedSale `json:"degraded_sale,omitempty"`
+	Description  string        `json:"description"`
 
 	// EndedAt the time at which it was ended before ends_at
-	EndedAt      *time.Time     `json:"ended_at,omitempty"`
-	EndsAt       time.Time      `json:"ends_at"`
-	ImageUrl     string         `json:"image_url"`
-	Items        []ActivityItem `json:"items"`
-	MerchantId   string         `json:"merchant_id"`
-	PayWithinS   int64          `json:"pay_within_s"`
-	PerUserLimit int64          `json:"per_user_limit"`
-	StartsAt     time.Time      `json:"starts_at"`
-	State        ActivityState  `json:"state"`
-	Title        string         `json:"title"`
-	UpdatedAt    time.Time      `json:"updated_at"`
+	EndedAt    *time.Time     `json:"ended_at,omitempty"`
+	EndsAt     time.Time      `json:"ends_at"`
+	ImageUrl   string         `json:"image_url"`
+	Items      []ActivityItem `json:"items"`
+	MerchantId string         `json:"merchant_id"`
+
+	// Mode gate: Redis decides purchases; direct: the ledger does, while Redis is unavailable; returning: nothing is sold until the gate has what was sold directly
+	Mode         SaleMode      `json:"mode"`
+	PayWithinS   int64         `json:"pay_within_s"`
+	PerUserLimit int64         `json:"per_user_limit"`
+	StartsAt     time.Time     `json:"starts_at"`
+	State        ActivityState `json:"state"`
+	Title        string        `json:"title"`
+	UpdatedAt    time.Time     `json:"updated_at"`
 
 	// Version rises with every change
 	Version int64 `json:"version"`
@@ -445,6 +471,9 @@ type ActivityList struct {
 
 // ActivityPatch defines model for ActivityPatch.
 type ActivityPatch struct {
+	// DegradedSale null switches the degraded sale off
+	DegradedSale httpserver.Nullable[NewDegradedSale] `json:"degraded_sale,omitempty"`
+
 	// Description shown to buyers
 	Description *string    `json:"description,omitempty"`
 	EndsAt      *time.Time `json:"ends_at,omitempty"`
@@ -484,12 +513,15 @@ type AdjustmentList struct {
 	NextCursor *string      `json:"next_cursor,omitempty"`
 }
 
-// Board Example: {"activity_id":"1","as_of":"2026-11-21T10:05:00Z","currency":"EUR","ends_at":"2026-11-21T12:00:00Z","orders":{"closed":4,"paid":10,"pending":50,"rejected":0},"points":[{"accepted":2,"at":"2026-11-21T10:04:57Z","held":52,"left":38,"paths":3,"refused":{"sold_out":1},"sold":10}],"starts_at":"2026-11-21T10:00:00Z","state":"open","stock":{"as_of":"2026-11-21T10:05:00Z","skus":[]},"title":"Autumn sale","totals":{"accepted":67,"paths":90,"refused":{"sold_out":12}},"units":{"held":53,"left":37,"sold":10,"total":100}}
+// Board Example: {"activity_id":"1","as_of":"2026-11-21T10:05:00Z","currency":"EUR","ends_at":"2026-11-21T12:00:00Z","mode":"gate","orders":{"closed":4,"paid":10,"pending":50,"rejected":0},"points":[{"accepted":2,"at":"2026-11-21T10:04:57Z","held":52,"left":38,"paths":3,"refused":{"sold_out":1},"sold":10}],"starts_at":"2026-11-21T10:00:00Z","state":"open","stock":{"as_of":"2026-11-21T10:05:00Z","skus":[]},"title":"Autumn sale","totals":{"accepted":67,"paths":90,"refused":{"sold_out":12}},"units":{"held":53,"left":37,"sold":10,"total":100}}
 type Board struct {
 	ActivityId string    `json:"activity_id"`
 	AsOf       time.Time `json:"as_of"`
 	Currency   string    `json:"currency"`
 	EndsAt     time.Time `json:"ends_at"`
+
+	// Mode gate: Redis decides purchases; direct: the ledger does, while Redis is unavailable; returning: nothing is sold until the gate has what was sold directly
+	Mode SaleMode `json:"mode"`
 
 	// Orders Purchases in the ledger. They may be some seconds old, in a large sale.
 	Orders BoardOrders `json:"orders"`
@@ -571,6 +603,9 @@ type BoardUnits struct {
 type BoardUpdate struct {
 	AsOf time.Time `json:"as_of"`
 
+	// Mode gate: Redis decides purchases; direct: the ledger does, while Redis is unavailable; returning: nothing is sold until the gate has what was sold directly
+	Mode SaleMode `json:"mode"`
+
 	// Orders Purchases in the ledger. They may be some seconds old, in a large sale.
 	Orders BoardOrders `json:"orders"`
 
@@ -651,6 +686,13 @@ type DeadLetterState string
 type DeadLetterList struct {
 	Items      []DeadLetter `json:"items"`
 	NextCursor *string      `json:"next_cursor,omitempty"`
+}
+
+// DegradedSale defines model for DegradedSale.
+type DegradedSale struct {
+	Drop      int64 `json:"drop"`
+	PerSecond int64 `json:"per_second"`
+	Reserve   int64 `json:"reserve"`
 }
 
 // Health Example: {"items":[{"at":"2026-11-21T10:05:00Z","breakers":[{"name":"gate","state":"closed"}],"clock_offset_ms":{"database":1,"redis":0},"component":"inventory","instance":"inventory-0-1f2e3d4c","pools":[{"in_use":1,"max":16,"name":"database"}],"ready":true,"reasons":[],"started_at":"2026-11-21T09:00:00Z","version":"v1.0.0"}],"source":"redis"}
@@ -862,6 +904,9 @@ type Line struct {
 
 // NewActivity Example: {"ends_at":"2026-11-21T12:00:00Z","items":[{"price":49900,"sku_id":"1","stock":100}],"pay_within_s":900,"per_user_limit":1,"starts_at":"2026-11-21T10:00:00Z","title":"Autumn sale"}
 type NewActivity struct {
+	// DegradedSale what is sold while Redis is unavailable; without it the sale stops then
+	DegradedSale *NewDegradedSale `json:"degraded_sale,omitempty"`
+
 	// Description shown to buyers
 	Description *string   `json:"description,omitempty"`
 	EndsAt      time.Time `json:"ends_at"`
@@ -888,6 +933,18 @@ type NewAdjustment struct {
 	Delta  int64  `json:"delta"`
 	Reason string `json:"reason"`
 	SkuId  string `json:"sku_id"`
+}
+
+// NewDegradedSale what is sold while Redis is unavailable; without it the sale stops then
+type NewDegradedSale struct {
+	// Drop per cent of the purchase requests that are refused at random with 503
+	Drop *int64 `json:"drop,omitempty"`
+
+	// PerSecond purchases, over all processes
+	PerSecond int64 `json:"per_second"`
+
+	// Reserve per cent of the stock that is kept for purchases accepted before the outage
+	Reserve *int64 `json:"reserve,omitempty"`
 }
 
 // NewProduct Example: {"name":"Phone","skus":[{"currency":"EUR","list_price":99900,"name":"black"}]}
@@ -1060,6 +1117,9 @@ type SKUPatch struct {
 	// SkuId of a SKU of this product; without it a new one is added
 	SkuId *string `json:"sku_id,omitempty"`
 }
+
+// SaleMode gate: Redis decides purchases; direct: the ledger does, while Redis is unavailable; returning: nothing is sold until the gate has what was sold directly
+type SaleMode string
 
 // SettledRefund How an operator returned the money. Absent if the provider did.
 type SettledRefund struct {

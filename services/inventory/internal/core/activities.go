@@ -34,6 +34,7 @@ type ActivityDraftRequest struct {
 	PerUserLimit     *int64
 	PayWithinS       *int64
 	Items            []ActivityDraftItem
+	Degraded         *DegradedSale
 	Key              *IdempotencyKey // nil for a call without one
 }
 
@@ -48,6 +49,8 @@ type ActivityPatch struct {
 	PerUserLimit     *int64
 	PayWithinS       *int64
 	Items            *[]ActivityDraftItem
+	SetDegraded      bool // to Degraded; nil switches the degraded sale off
+	Degraded         *DegradedSale
 }
 
 // CreateActivity creates a draft. It belongs to the caller's merchant. If an earlier call of the caller had the same
@@ -64,7 +67,7 @@ func (s *Service) CreateActivity(ctx context.Context, by Caller, r ActivityDraft
 	a := Activity{
 		MerchantID: owner, State: ActivityDraft, Title: r.Title, Description: r.Description, ImageURL: r.ImageURL,
 		StartsAt: ms(r.StartsAt), EndsAt: ms(r.EndsAt), PerUserLimit: 1, PayWithinS: defaultWindow, Version: 1,
-		CreatedAt: now, UpdatedAt: now,
+		CreatedAt: now, UpdatedAt: now, Degraded: r.Degraded, Mode: contract.ModeGate,
 	}
 	if r.PerUserLimit != nil {
 		a.PerUserLimit = *r.PerUserLimit
@@ -113,7 +116,7 @@ func (s *Service) ReservationsOfActivity(
 	return s.store.ReservationsOfActivity(ctx, in, activityID, f, p)
 }
 
-// PatchActivity changes a draft; of a published activity only what buyers read and a later end.
+// PatchActivity changes a draft; of a published activity only what buyers read, a later end and the degraded sale.
 func (s *Service) PatchActivity(ctx context.Context, by Caller, id string, p ActivityPatch) (*Activity, error) {
 	var draft *Activity
 	if p.Items != nil {
@@ -141,7 +144,7 @@ func (s *Service) PatchActivity(ctx context.Context, by Caller, id string, p Act
 		if a.State != ActivityDraft {
 			if p.StartsAt != nil || p.PerUserLimit != nil || p.PayWithinS != nil || p.Items != nil {
 				return false, contract.Refuse(contract.CodeStateConflict,
-					"only title, description, image_url and a later ends_at may change once the activity is published")
+					"only title, description, image_url, degraded_sale and a later ends_at may change once the activity is published")
 			}
 			if p.EndsAt != nil {
 				if _, ended := a.EndedSince(now); ended {
@@ -162,6 +165,9 @@ func (s *Service) PatchActivity(ctx context.Context, by Caller, id string, p Act
 		}
 		if p.EndsAt != nil {
 			a.EndsAt = ms(*p.EndsAt)
+		}
+		if p.SetDegraded {
+			a.Degraded = p.Degraded
 		}
 		if draft != nil {
 			a.Items, a.Currency = draft.Items, draft.Currency
@@ -186,6 +192,12 @@ func (p ActivityPatch) detail() map[string]any {
 	add(d, "ends_at", p.EndsAt)
 	add(d, "per_user_limit", p.PerUserLimit)
 	add(d, "pay_within_s", p.PayWithinS)
+	if p.SetDegraded {
+		d["degraded_sale"] = nil
+		if s := p.Degraded; s != nil {
+			d["degraded_sale"] = map[string]any{"per_second": s.PerSecond, "drop": s.Drop, "reserve": s.Reserve}
+		}
+	}
 	if p.Items != nil {
 		items := make([]map[string]any, len(*p.Items))
 		for i, it := range *p.Items {
@@ -311,6 +323,9 @@ func (a *Activity) validate() error {
 		return contract.InvalidField("per_user_limit", "must be 1 to 1600")
 	case a.PayWithinS < 1 || a.PayWithinS > contract.MaxPayWithinS:
 		return contract.InvalidField("pay_within_s", "must be 1 to 86400")
+	}
+	if err := a.Degraded.validate(); err != nil {
+		return err
 	}
 	return validatePresentation(a.Description, a.ImageURL)
 }

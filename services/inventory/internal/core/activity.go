@@ -2,6 +2,8 @@ package core
 
 import (
 	"time"
+
+	"flashsale.internal/pkg/contract"
 )
 
 // ActivityState is what merchants decided about an activity. The clock also decides whether it is open.
@@ -37,6 +39,13 @@ type Activity struct {
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
 	Items        []Stock // by SKU
+
+	Degraded      *DegradedSale // nil: the sale stops while Redis is unavailable
+	Mode          contract.SaleMode
+	ModeEpoch     int64      // how often the mode has become direct
+	ModeChangedAt *time.Time // nil: never
+	// GateLacksSince is the time of the oldest change that the gate may lack; nil while the mode is gate.
+	GateLacksSince *time.Time
 }
 
 // Stock is the allotment of one SKU: Available + Reserved + Sold = Total, always.

@@ -45,6 +45,7 @@ type round struct {
 	confirmed map[string]GateConfirmation // by activity; absent: never confirmed
 	epoch     Epoch
 	pending   map[string]bool // activities whose import is not complete
+	skipped   *bool           // whether a gate was left as it is, as its activity sells directly
 }
 
 // EnsureGates checks every gate that has to exist. It builds absent gates, writes newer versions of activities, sale
@@ -84,7 +85,7 @@ func (c *GateController) EnsureGates(ctx context.Context) error {
 	if err := c.svc.gate.Register(ctx, refs); err != nil {
 		return err
 	}
-	r := round{seen: GateConfirmation{Master: id, At: began}}
+	r := round{seen: GateConfirmation{Master: id, At: began}, skipped: new(bool)}
 	if r.confirmed, err = c.svc.store.GateConfirmations(ctx, ids); err != nil {
 		return err
 	}
@@ -103,7 +104,10 @@ func (c *GateController) EnsureGates(ctx context.Context) error {
 	if err := c.ensureEach(ctx, activities, r); err != nil {
 		return err
 	}
-	if ready {
+	if err := c.returnOver(ctx, activities, began); err != nil {
+		return err
+	}
+	if ready || *r.skipped {
 		return nil
 	}
 	return c.markReady(ctx, filling, id, len(activities))
@@ -149,6 +153,10 @@ func (c *GateController) ensureEach(ctx context.Context, activities []Activity, 
 
 func (c *GateController) ensure(ctx context.Context, a *Activity, r round) error {
 	ref := contract.GateRef{ActivityID: a.ID}
+	if may, err := c.mayReturn(ctx, a); err != nil || !may {
+		*r.skipped = true
+		return err
+	}
 	audit, err := c.svc.gate.Audit(ctx, ref)
 	switch {
 	case errors.Is(err, ErrNoGate):
@@ -176,7 +184,10 @@ func (c *GateController) ensure(ctx context.Context, a *Activity, r round) error
 			return err
 		}
 	}
-	return c.svc.gate.ShowSale(ctx, *a)
+	if err := c.svc.gate.ShowSale(ctx, *a); err != nil || a.UsesGate() {
+		return err
+	}
+	return c.returnToGate(ctx, a)
 }
 
 // lacks reports whether the present master may lack effects on a gate.

@@ -23,16 +23,17 @@ type GateSync struct {
 	pause    time.Duration                   // first pause between attempts
 	locks    Locks                           // nil: builds of several processes are not serialized
 	limits   BuildConfig
+	watch    *GateWatch
 	builds   *builds
 
 	mu        sync.Mutex
 	resettled map[contract.GateRef]time.Time // when SettleBeforeReturning last began to settle a gate, by Redis's clock
 }
 
-func newGateSync(d Deps, alarms *Alarms) *GateSync {
+func newGateSync(d Deps, alarms *Alarms, watch *GateWatch) *GateSync {
 	return &GateSync{
 		store: d.Store, gate: d.Gate, recorder: d.Recorder, alarms: alarms, clocks: d.CheckClocks,
-		window: d.Timing.ResettleWindow, pause: d.Timing.Pause, locks: d.Locks, limits: d.Build, builds: newBuilds(),
+		window: d.Timing.ResettleWindow, pause: d.Timing.Pause, locks: d.Locks, limits: d.Build, watch: watch, builds: newBuilds(),
 		resettled: map[contract.GateRef]time.Time{},
 	}
 }
@@ -44,8 +45,13 @@ func (g *GateSync) Run(ctx context.Context) error {
 	return nil
 }
 
-// Sync repeats the effect of every reservation's present state on its gate.
+// Sync repeats the effect of every reservation's present state on its gate. The gates of activities in the mode direct
+// get the effects later.
 func (g *GateSync) Sync(ctx context.Context, rows []Reservation) error {
+	rows, err := g.withoutDirect(ctx, rows)
+	if err != nil {
+		return err
+	}
 	rows = g.readable(ctx, rows)
 	if len(rows) == 0 {
 		return nil
@@ -372,8 +378,12 @@ func (g *GateSync) configure(ctx context.Context, a *Activity) error {
 	return err
 }
 
-// syncActivity writes the activity into its gate and its sale document. It builds an absent gate that is due.
+// syncActivity writes the activity into its gate and its sale document. It builds an absent gate that is due. The gate of
+// an activity in the mode direct gets it later.
 func (g *GateSync) syncActivity(ctx context.Context, a *Activity) error {
+	if a.direct() {
+		return nil
+	}
 	err := g.configure(ctx, a)
 	if errors.Is(err, ErrNoGate) {
 		due, err := g.due(ctx, a)

@@ -17,7 +17,7 @@ import (
 // message that could not be read. While the orders of all activities are imported after a restore, Land fails with
 // ErrImporting for new order_sns: orders get their units first, and a purchase that has ended must not land again.
 func (s *Service) Land(ctx context.Context, items []contract.Reservation, deadLetters []contract.DeadLetter) error {
-	l, err := s.landInLedger(ctx, items, deadLetters)
+	l, err := s.landInLedger(ctx, items, deadLetters, false)
 	if err != nil {
 		return err
 	}
@@ -27,19 +27,20 @@ func (s *Service) Land(ctx context.Context, items []contract.Reservation, deadLe
 }
 
 // landInLedger runs the ledger transaction. It first takes all items for new ones. Only if the ledger has one of them, as
-// after a redelivery, or if new ones may not land now, does it read their rows.
+// after a redelivery, or if new ones may not land now, does it read their rows. Items that were handed over become no
+// dead letters.
 func (s *Service) landInLedger(
-	ctx context.Context, items []contract.Reservation, deadLetters []contract.DeadLetter,
+	ctx context.Context, items []contract.Reservation, deadLetters []contract.DeadLetter, handedOver bool,
 ) (l landing, err error) {
-	l, err = s.tryLanding(ctx, items, deadLetters, false)
+	l, err = s.tryLanding(ctx, items, deadLetters, handedOver, handedOver)
 	if errors.Is(err, ErrKnown) || errors.Is(err, ErrImporting) {
-		return s.tryLanding(ctx, items, deadLetters, true)
+		return s.tryLanding(ctx, items, deadLetters, handedOver, true)
 	}
 	return l, err
 }
 
 func (s *Service) tryLanding(
-	ctx context.Context, items []contract.Reservation, deadLetters []contract.DeadLetter, read bool,
+	ctx context.Context, items []contract.Reservation, deadLetters []contract.DeadLetter, handedOver, read bool,
 ) (l landing, err error) {
 	err = inSpan(ctx, s.recorder, "ledger transaction", true, func(ctx context.Context) error {
 		return s.store.Ledger(ctx, activitiesOf(items), func(tx LedgerTx) error {
@@ -47,7 +48,7 @@ func (s *Service) tryLanding(
 			if err != nil {
 				return err
 			}
-			l = landing{now: now, republishAfter: s.timing.RepublishAfter, read: read}
+			l = landing{now: now, republishAfter: s.timing.RepublishAfter, handedOver: handedOver, read: read}
 			if err := l.decide(tx, items); err != nil {
 				return err
 			}
@@ -58,7 +59,10 @@ func (s *Service) tryLanding(
 			}
 			l.moves.DeadLetters = append(l.moves.DeadLetters, deadLetters...)
 			l.moves.Unread = !read
-			return tx.Apply(l.moves)
+			if err := tx.Apply(l.moves); err != nil {
+				return err
+			}
+			return l.lowerHeldBack(tx)
 		})
 	})
 	return l, err
@@ -76,17 +80,60 @@ func (s *Service) recordLanding(ctx context.Context, l landing) {
 	for reason, n := range l.refused {
 		s.recorder.Refused(ctx, reason, n)
 	}
+	for _, r := range l.displaced {
+		s.recorder.Displaced(ctx, r.Reason)
+		s.Alarms.Raise(ctx, "displaced "+r.ActivityID, "an accepted purchase lost to one that was sold without the gate",
+			"order_sn", r.OrderSN, "activity_id", r.ActivityID, "reason", r.Reason)
+	}
+	for _, sn := range l.conflicts {
+		s.recorder.Incident(ctx, "a purchase that was handed over contradicts the ledger", "order_sn", sn)
+	}
+}
+
+// lowerHeldBack lowers the units that direct sales hold back by those of purchases that have landed.
+func (l *landing) lowerHeldBack(tx LedgerTx) error {
+	if len(l.landed) == 0 {
+		return nil
+	}
+	for _, id := range sortedKeys(l.direct) {
+		if err := tx.PutDirectSale(id, *l.direct[id]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readDirect reads the figures of the activities that sell directly now.
+func (l *landing) readDirect(tx LedgerTx, items []contract.Reservation) error {
+	for _, id := range activitiesOf(items) {
+		if a := tx.Activity(id); a == nil || !a.direct() {
+			continue
+		}
+		figures, err := tx.DirectSale(id)
+		if err != nil {
+			return err
+		}
+		if l.direct == nil {
+			l.direct = map[string]*DirectSale{}
+		}
+		l.direct[id] = &figures
+	}
+	return nil
 }
 
 // landing is the outcome of one run of the ledger transaction.
 type landing struct {
 	now            time.Time
 	republishAfter time.Duration
+	handedOver     bool // by a process of seckill, without a message
 	read           bool // the rows of the items; false: all items are taken for new ones
 	moves          *Moves
-	rows           []Reservation  // all rows of the message in their present state, known ones included
-	landed         []Reservation  // new rows that hold units
-	refused        map[string]int // by reason, how many new rows were rejected
+	rows           []Reservation          // all rows of the message in their present state, known ones included
+	landed         []Reservation          // new rows that hold units
+	refused        map[string]int         // by reason, how many new rows were rejected
+	displaced      []Reservation          // those of activities that have sold directly
+	conflicts      []string               // order_sns that were handed over and contradict the ledger
+	direct         map[string]*DirectSale // by activity, the figures of those that sell directly
 }
 
 func (l *landing) decide(tx LedgerTx, items []contract.Reservation) error {
@@ -108,16 +155,26 @@ func (l *landing) decide(tx LedgerTx, items []contract.Reservation) error {
 	if err != nil {
 		return err
 	}
+	if err := l.readDirect(tx, items); err != nil {
+		return err
+	}
 	seen := map[string]bool{}
 	for _, it := range items {
 		row, known := rows[it.OrderSN]
 		a := tx.Activity(it.ActivityID)
 		if why := l.invalid(it, row, known, a); why != "" {
-			l.addDeadLetter(it, why)
+			if l.handedOver {
+				l.conflicts = append(l.conflicts, it.OrderSN)
+			} else {
+				l.addDeadLetter(it, why)
+			}
 			continue
 		}
 		if !known {
 			row = l.place(a, it, held)
+			if figures := l.direct[a.ID]; figures != nil && row.State == StateReserved {
+				figures.landed(it)
+			}
 			rows[row.OrderSN] = row
 			l.moves.Insert = append(l.moves.Insert, row)
 		}
@@ -174,11 +231,14 @@ func (l *landing) place(a *Activity, it contract.Reservation, held map[Buyer]int
 	switch {
 	case held[who]+row.units() > a.PerUserLimit:
 		row.State, row.Reason = StateRejected, ReasonLimitReached
-	case !inStock(a, it.Lines):
+	case !inStock(a, it.Lines), l.direct[a.ID] != nil && !l.direct[a.ID].mayLand(a, it):
 		row.State, row.Reason = StateRejected, ReasonSoldOut
 	}
 	if row.State == StateRejected {
 		l.refused[row.Reason]++
+		if a.ModeEpoch > 0 {
+			l.displaced = append(l.displaced, row)
+		}
 		return row
 	}
 	again := l.now.Add(l.republishAfter)

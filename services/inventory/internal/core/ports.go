@@ -43,6 +43,7 @@ type Page struct {
 // after a deadlock, so the functions passed to them must start from nothing each time they run.
 type Store interface {
 	EpochStore
+	ModeStore
 
 	// Now returns the time of the database in UTC, in whole milliseconds. Everything that is compared with times in the
 	// tables is decided by it, never by the clock of a process.
@@ -171,6 +172,31 @@ type LedgerTx interface {
 	DecidedAdjustments(activityID string) (ids []string, err error)
 	// ImportsOrders reports whether the import of the orders of all activities is not complete.
 	ImportsOrders() (bool, error)
+	// DirectSale returns the figures of an activity's sale without Redis; PutDirectSale writes those that sales change.
+	DirectSale(activityID string) (DirectSale, error)
+	PutDirectSale(activityID string, s DirectSale) error
+}
+
+// ModeStore keeps the modes of activities, and what sales without Redis need.
+type ModeStore interface {
+	// DegradedActivities returns the activities that are published or paused, have not ended and have a degraded sale, and
+	// those whose mode is not gate.
+	DegradedActivities(ctx context.Context, now time.Time) ([]Activity, error)
+	// DirectSales returns the figures of activities, by activity.
+	DirectSales(ctx context.Context, activityIDs []string) (map[string]DirectSale, error)
+	// ChangeMode locks the activity and its stock, and calls fn to change the mode and the figures. It writes both if fn
+	// returns true, and returns the activity. A ledger transaction runs before or after the change.
+	ChangeMode(
+		ctx context.Context, activityID string, fn func(a *Activity, figures *DirectSale, now time.Time) (bool, error),
+	) (*Activity, error)
+	// NoteGate records a reading of the gate, unless there is a later one.
+	NoteGate(ctx context.Context, activityID string, read DirectSale) error
+	// NoteLacking reports whether the mode is direct. Then the gate is noted to lack changes from since on.
+	NoteLacking(ctx context.Context, activityID string, since time.Time) (direct bool, err error)
+	// LeaseWorker leases or renews a worker id.
+	LeaseWorker(ctx context.Context, ids WorkerLeases, r contract.WorkerLease) (contract.LeasedWorker, error)
+	// NoteRedisLeases records whether Redis has a holder of a worker id that LeaseWorker leases.
+	NoteRedisLeases(ctx context.Context, held bool) error
 }
 
 // ErrKnown means that the ledger has one of the order_sns of Moves.Insert.
@@ -459,6 +485,10 @@ type Recorder interface {
 	Span(ctx context.Context, name string, database bool) (context.Context, func(error))
 	Landed(ctx context.Context, n int, lag []time.Duration)
 	Refused(ctx context.Context, reason string, n int)
+	// Displaced counts an accepted purchase that the ledger refused in an activity that has sold without its gate.
+	Displaced(ctx context.Context, reason string)
+	// SoldDirectly counts purchases that the ledger alone has decided, by outcome.
+	SoldDirectly(ctx context.Context, results []contract.DirectResult)
 	Closed(ctx context.Context, n int, lateness time.Duration)
 	Rebuilt(ctx context.Context, activityID string, b BuildReport)
 	Resettled(ctx context.Context, activityID string, rows int)

@@ -36,6 +36,7 @@ type Deps struct {
 	Timing      Timing
 	Quotas      Quotas
 	Locks       Locks       // nil: builds of gates are serialized within this process only
+	Workers     Workers     // nil: no worker ids are leased
 	Build       BuildConfig // zero for DefaultBuildConfig
 }
 
@@ -44,6 +45,7 @@ type Deps struct {
 type Service struct {
 	Alarms *Alarms
 	Gates  *GateSync // writes the ledger's state into the gates
+	Watch  *GateWatch
 
 	store    Store
 	gate     Gate
@@ -59,6 +61,7 @@ type Service struct {
 	counts countCache
 
 	descriptions descriptions
+	deductions   laterDeductions
 }
 
 // New makes the service.
@@ -70,9 +73,9 @@ func New(d Deps) *Service {
 		d.CheckClocks = func(context.Context) error { return nil }
 	}
 	now := TableTime(d.Now)
-	alarms := NewAlarms(d.Recorder, now)
+	alarms, watch := NewAlarms(d.Recorder, now), newGateWatch(d)
 	return &Service{
-		Alarms: alarms, Gates: newGateSync(d, alarms), store: d.Store, gate: d.Gate, pub: d.Pub, orders: d.Orders,
+		Alarms: alarms, Gates: newGateSync(d, alarms, watch), Watch: watch, deductions: newLaterDeductions(), store: d.Store, gate: d.Gate, pub: d.Pub, orders: d.Orders,
 		refunds: d.Refunds, recorder: d.Recorder, clock: now, timing: d.Timing, quotas: d.Quotas,
 	}
 }

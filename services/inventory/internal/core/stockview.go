@@ -44,9 +44,12 @@ func (s *Service) StockView(ctx context.Context, in Scope, activityID string) (*
 			if dueErr != nil {
 				return nil, GateUnreadable(dueErr)
 			}
-			if due {
+			if due && before.UsesGate() {
 				return nil, GateUnreadable(err)
 			}
+			err = nil
+		}
+		if before.WithoutGate(err) {
 			err = nil
 		}
 		if err != nil {

@@ -13,7 +13,12 @@ import (
 )
 
 func (m *Merchant) activityView(a core.Activity) api.Activity {
+	var degraded *api.DegradedSale
+	if d := a.Degraded; d != nil {
+		degraded = &api.DegradedSale{PerSecond: d.PerSecond, Drop: d.Drop, Reserve: d.Reserve}
+	}
 	return api.Activity{
+		DegradedSale: degraded, Mode: api.SaleMode(a.Mode),
 		ActivityId: a.ID, MerchantId: a.MerchantID, Title: a.Title,
 		Description: a.Description, ImageUrl: a.ImageURL, State: api.ActivityState(a.Phase(m.now())),
 		StartsAt: a.StartsAt, EndsAt: a.EndsAt, EndedAt: a.EndedAt, PerUserLimit: a.PerUserLimit, PayWithinS: a.PayWithinS,
@@ -30,6 +35,20 @@ func draftItems(items []api.NewActivityItem) []core.ActivityDraftItem {
 	})
 }
 
+func degradedSale(s *api.NewDegradedSale) *core.DegradedSale {
+	if s == nil {
+		return nil
+	}
+	d := &core.DegradedSale{PerSecond: s.PerSecond, Reserve: core.DefaultDegradedReserve}
+	if s.Drop != nil {
+		d.Drop = *s.Drop
+	}
+	if s.Reserve != nil {
+		d.Reserve = *s.Reserve
+	}
+	return d
+}
+
 // CreateActivity implements api.ServerInterface.
 func (m *Merchant) CreateActivity(w http.ResponseWriter, r *http.Request, params api.CreateActivityParams) {
 	var body api.NewActivity
@@ -43,7 +62,7 @@ func (m *Merchant) CreateActivity(w http.ResponseWriter, r *http.Request, params
 	}
 	draft := core.ActivityDraftRequest{
 		Title: body.Title, StartsAt: body.StartsAt, EndsAt: body.EndsAt, PerUserLimit: body.PerUserLimit,
-		PayWithinS: body.PayWithinS, Items: draftItems(body.Items), Key: key,
+		PayWithinS: body.PayWithinS, Items: draftItems(body.Items), Degraded: degradedSale(body.DegradedSale), Key: key,
 	}
 	if body.Description != nil {
 		draft.Description = *body.Description
@@ -115,6 +134,7 @@ func (m *Merchant) PatchActivity(w http.ResponseWriter, r *http.Request, id stri
 	patch := core.ActivityPatch{
 		IfVersion: version, Title: body.Title, Description: body.Description, ImageURL: body.ImageUrl,
 		StartsAt: body.StartsAt, EndsAt: body.EndsAt, PerUserLimit: body.PerUserLimit, PayWithinS: body.PayWithinS,
+		SetDegraded: body.DegradedSale.Set, Degraded: degradedSale(body.DegradedSale.Value),
 	}
 	if body.Items != nil {
 		items := draftItems(*body.Items)

@@ -33,7 +33,7 @@ func (m *Merchant) GetBoard(w http.ResponseWriter, r *http.Request, id string) {
 func (m *Merchant) boardView(s *board.Sample) api.Board {
 	a := s.Activity
 	return api.Board{
-		ActivityId: a.ID, Title: a.Title, State: api.ActivityState(a.Phase(s.AsOf)), StartsAt: a.StartsAt, EndsAt: a.EndsAt,
+		ActivityId: a.ID, Title: a.Title, State: api.ActivityState(a.Phase(s.AsOf)), Mode: api.SaleMode(a.Mode), StartsAt: a.StartsAt, EndsAt: a.EndsAt,
 		AsOf: s.AsOf, Currency: a.Currency, Units: unitsView(s.Units), Orders: boardOrders(s), Totals: requestsView(s.Totals),
 		Stock: stockView(s.Stock), Points: views(s.Points, pointView),
 	}
@@ -131,7 +131,7 @@ type boardProgress struct {
 func (sent *boardProgress) write(out *events, s *board.Sample) {
 	update := api.BoardUpdate{
 		AsOf: s.AsOf, State: api.ActivityState(s.Activity.Phase(s.AsOf)), Units: unitsView(s.Units), Orders: boardOrders(s),
-		Totals: requestsView(s.Totals),
+		Totals: requestsView(s.Totals), Mode: api.SaleMode(s.Activity.Mode),
 	}
 	written := false
 	for _, p := range s.Points {

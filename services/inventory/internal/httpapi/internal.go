@@ -1,19 +1,134 @@
 package httpapi
 
 import (
+	"context"
+	"errors"
 	"net/http"
+	"strconv"
+	"strings"
+	"time"
 
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/httpserver"
+	"flashsale.internal/pkg/ordersn"
+	"flashsale.internal/pkg/problem"
 	"flashsale.internal/pkg/telemetry"
+	"flashsale.internal/services/inventory/internal/core"
 )
 
+// Internal serves the calls of the other services: messages that arrive directly, and sales without Redis.
+type Internal struct {
+	core      *core.Service
+	tel       *telemetry.Telemetry
+	transient func(error) bool
+}
+
 // NewInternal returns the handler of the internal listener. It accepts each of the secrets. messages handles the
-// messages that arrive directly.
-func NewInternal(tel *telemetry.Telemetry, secrets []string, messages http.Handler) http.Handler {
+// messages that arrive directly, transient reports whether the database is unavailable.
+func NewInternal(
+	svc *core.Service, tel *telemetry.Telemetry, secrets []string, messages http.Handler, transient func(error) bool,
+) http.Handler {
+	h := &Internal{core: svc, tel: tel, transient: transient}
 	r := httpserver.NewRouter(tel, httpserver.Trusted(), httpserver.LargeBodies(contract.MaxDirectBytes))
 	r.Use(httpserver.Timeout(callTimeout), auth.Internal(secrets...))
 	r.Method(http.MethodPost, contract.MessagesPath+"{topic}", messages)
+	r.Get(contract.ModesPath, h.modes)
+	r.Post(contract.ReservePath, respond(h, h.reserve))
+	r.Post(contract.LookupPath, respond(h, h.lookup))
+	r.Post(contract.LeasePath, respond(h, h.core.LeaseWorker))
 	return r
+}
+
+// respond handles a call whose request and response are JSON.
+func respond[Q, A any](h *Internal, call func(context.Context, Q) (A, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var request Q
+		err := httpserver.DecodeJSON(w, r, &request)
+		var response A
+		if err == nil {
+			response, err = call(r.Context(), request)
+		}
+		if err != nil {
+			h.refuse(w, r, err)
+			return
+		}
+		httpserver.WriteJSON(w, http.StatusOK, response)
+	}
+}
+
+func (h *Internal) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	var refusal *contract.Refusal
+	if !errors.As(err, &refusal) &&
+		(h.transient(err) || errors.Is(err, core.ErrImporting) || errors.Is(err, core.ErrGateUnavailable)) {
+		err = core.Unavailable("The call may be repeated.", err)
+	}
+	problem.Write(w, r, h.tel.Log, err)
+}
+
+// modes responds with the modes of the activities. The gates that the caller cannot reach are parameters.
+func (h *Internal) modes(w http.ResponseWriter, r *http.Request) {
+	lost := map[string]time.Duration{}
+	for _, text := range r.URL.Query()[contract.LostParam] {
+		id, ms, _ := strings.Cut(text, ":")
+		n, err := strconv.ParseInt(ms, 10, 64)
+		if err != nil || !contract.ValidID(id) || n < 0 || n > int64(24*time.Hour/time.Millisecond) {
+			h.refuse(w, r, contract.InvalidField(contract.LostParam, "must be an activity id, a colon, and ms"))
+			return
+		}
+		lost[id] = time.Duration(n) * time.Millisecond
+	}
+	modes, err := h.core.Modes(r.Context(), lost)
+	if err != nil {
+		h.refuse(w, r, err)
+		return
+	}
+	httpserver.WriteJSON(w, http.StatusOK, modes)
+}
+
+func (h *Internal) reserve(ctx context.Context, r contract.DirectReserve) (contract.DirectResults, error) {
+	if !contract.ValidID(r.ActivityID) {
+		return contract.DirectResults{}, contract.InvalidField("activity_id", "not an id")
+	}
+	if len(r.Items) < 1 || len(r.Items) > contract.MaxItems {
+		return contract.DirectResults{}, contract.InvalidField("items", "must have 1 to 256 elements")
+	}
+	purchases := make([]core.DirectPurchase, len(r.Items))
+	seen := make(map[string]bool, len(r.Items))
+	for i, p := range r.Items {
+		at := "items[" + strconv.Itoa(i) + "]"
+		sn, err := ordersn.Parse(p.OrderSN)
+		switch {
+		case err != nil:
+			return contract.DirectResults{}, contract.InvalidField(at+".order_sn", "not an order_sn")
+		case seen[p.OrderSN]:
+			return contract.DirectResults{}, contract.InvalidField(at+".order_sn", "duplicate order_sn")
+		case !contract.ValidUserID(p.UserID):
+			return contract.DirectResults{}, contract.InvalidField(at+".user_id", "not a user id")
+		}
+		if err := contract.ValidateLines(p.Lines); err != nil {
+			return contract.DirectResults{}, contract.InvalidField(at+".lines", err.Error())
+		}
+		seen[p.OrderSN] = true
+		purchases[i] = core.DirectPurchase{DirectPurchase: p, MayBeKnown: sn.Worker < ordersn.RedisWorkers}
+	}
+	results, err := h.core.ReserveDirectly(ctx, r.ActivityID, r.Epoch, purchases)
+	return contract.DirectResults{Results: results}, err
+}
+
+func (h *Internal) lookup(ctx context.Context, l contract.DirectLookup) (contract.DirectStates, error) {
+	switch {
+	case !contract.ValidID(l.ActivityID):
+		return contract.DirectStates{}, contract.InvalidField("activity_id", "not an id")
+	case len(l.OrderSNs) > contract.MaxItems:
+		return contract.DirectStates{}, contract.InvalidField("order_sns", "must have at most 256 elements")
+	case l.UserID != "" && !contract.ValidUserID(l.UserID):
+		return contract.DirectStates{}, contract.InvalidField("user_id", "not a user id")
+	}
+	for _, sn := range l.OrderSNs {
+		if !contract.ValidID(sn) {
+			return contract.DirectStates{}, contract.InvalidField("order_sns", "has an element that is not an order_sn")
+		}
+	}
+	return h.core.LookupDirectly(ctx, l)
 }

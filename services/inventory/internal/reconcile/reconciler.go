@@ -94,6 +94,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, by core.Caller, activityID s
 	if a == nil {
 		return nil, contract.Refuse(contract.CodeNotFound, "no such resource")
 	}
+	if !a.UsesGate() {
+		return nil, core.GateUnreadable(core.ErrGateUnavailable)
+	}
 	for began := r.Now(); ; {
 		out, err := r.reconcileLocked(ctx, by.UserID, a)
 		if !errors.Is(err, ErrLockHeld) {
@@ -127,7 +130,7 @@ func (r *Reconciler) ReconcileAll(ctx context.Context) error {
 	var x round
 	for i := range activities {
 		a := &activities[i]
-		if last[a.ID].rests(began) {
+		if last[a.ID].rests(began) || !a.UsesGate() {
 			continue
 		}
 		// The next round goes on with the activities that this one did not reach.

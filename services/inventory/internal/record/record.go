@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
+	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/reconcile"
@@ -28,6 +29,8 @@ type Recorder struct {
 	resettled       metric.Int64Counter
 	unreadable      metric.Int64Counter
 	incidents       metric.Int64Counter
+	displaced       metric.Int64Counter
+	direct          metric.Int64Counter
 	openDeadLetters *telemetry.Reading
 	repairs         metric.Int64Counter
 	checks          metric.Int64Counter
@@ -57,6 +60,10 @@ func New(tel *telemetry.Telemetry, system string) (*Recorder, error) {
 		"Reservations that landed: new ledger rows that hold units.")
 	counter(&r.refused, "flashsale.inventory.refused", "{reservation}",
 		"Reservations that the gate accepted and the ledger rejected, by reason.")
+	counter(&r.displaced, "flashsale.inventory.displaced", "{reservation}",
+		"Accepted reservations that the ledger rejected in an activity that has sold without Redis, by reason.")
+	counter(&r.direct, "flashsale.inventory.direct", "{purchase}",
+		"Purchases that the ledger decided without the gate, by outcome.")
 	counter(&r.closed, "flashsale.inventory.restored", "{reservation}",
 		"Reservations whose units were released into the stock.")
 	counter(&r.rebuilt, "flashsale.inventory.gate.rebuilds", "{gate}",
@@ -103,6 +110,18 @@ func (r *Recorder) Landed(ctx context.Context, n int, lags []time.Duration) {
 // Refused implements core.Recorder.
 func (r *Recorder) Refused(ctx context.Context, reason string, n int) {
 	r.refused.Add(ctx, int64(n), metric.WithAttributes(telemetry.AttrReason.String(reason)))
+}
+
+// Displaced implements core.Recorder.
+func (r *Recorder) Displaced(ctx context.Context, reason string) {
+	r.displaced.Add(ctx, 1, metric.WithAttributes(telemetry.AttrReason.String(reason)))
+}
+
+// SoldDirectly implements core.Recorder.
+func (r *Recorder) SoldDirectly(ctx context.Context, results []contract.DirectResult) {
+	for _, result := range results {
+		r.direct.Add(ctx, 1, metric.WithAttributes(telemetry.AttrOutcome.String(string(result.Outcome))))
+	}
 }
 
 // Closed implements core.Recorder.

@@ -1,12 +1,14 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
 
 	"gorm.io/gorm"
 
+	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/sqldb"
 	"flashsale.internal/services/inventory/internal/core"
 )
@@ -27,17 +29,30 @@ type activityRow struct {
 	Version      int64
 	CreatedAt    time.Time `gorm:"autoCreateTime:false"`
 	UpdatedAt    time.Time `gorm:"autoUpdateTime:false"`
+
+	DegradedPerSecond int64
+	DegradedDrop      int64
+	DegradedReserve   int64
+	Mode              string
+	ModeEpoch         int64
+	ModeChangedAt     *time.Time
+	GateLacksSince    *time.Time
 }
 
 func (activityRow) TableName() string { return "activities" }
 
 var activityColumns = []string{
 	"id", "merchant_id", "title", "description", "image_url", "state", "starts_at", "ends_at", "ended_at",
-	"per_user_limit", "pay_within_s", "currency", "version", "created_at", "updated_at",
+	"per_user_limit", "pay_within_s", "currency", "version", "created_at", "updated_at", "degraded_per_second",
+	"degraded_drop", "degraded_reserve", "mode", "mode_epoch", "mode_changed_at", "gate_lacks_since",
 }
 
-// changedActivityColumns are those that a change writes: an activity never changes its owner.
-var changedActivityColumns = activityColumns[2:]
+// changedActivityColumns are those that a merchant's change writes: an activity never changes its owner, and only
+// ChangeMode writes modeColumns.
+var (
+	changedActivityColumns = activityColumns[2 : len(activityColumns)-4]
+	modeColumns            = activityColumns[len(activityColumns)-4:]
+)
 
 type stockRow struct {
 	ActivityID int64 `gorm:"primaryKey;autoIncrement:false"`
@@ -54,21 +69,33 @@ func (stockRow) TableName() string { return "stocks" }
 var stockColumns = []string{"activity_id", "sku_id", "price", "total", "available", "reserved", "sold"}
 
 func toActivity(r activityRow, items []core.Stock) *core.Activity {
-	return &core.Activity{
+	a := &core.Activity{
 		ID: text(r.ID), MerchantID: r.MerchantID, Title: r.Title, Description: r.Description, ImageURL: r.ImageURL,
 		State: core.ActivityState(r.State), StartsAt: r.StartsAt.UTC(), EndsAt: r.EndsAt.UTC(), EndedAt: utc(r.EndedAt),
 		PerUserLimit: r.PerUserLimit, PayWithinS: r.PayWithinS, Currency: r.Currency, Version: r.Version,
 		CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(), Items: items,
+		Mode: contract.SaleMode(r.Mode), ModeEpoch: r.ModeEpoch, ModeChangedAt: utc(r.ModeChangedAt),
+		GateLacksSince: utc(r.GateLacksSince),
 	}
+	if r.DegradedPerSecond > 0 {
+		a.Degraded = &core.DegradedSale{PerSecond: r.DegradedPerSecond, Drop: r.DegradedDrop, Reserve: r.DegradedReserve}
+	}
+	return a
 }
 
 func fromActivity(a core.Activity) activityRow {
-	return activityRow{
+	row := activityRow{
 		ID: number(a.ID), MerchantID: a.MerchantID, Title: a.Title, Description: a.Description, ImageURL: a.ImageURL,
 		State: string(a.State), StartsAt: a.StartsAt, EndsAt: a.EndsAt, EndedAt: a.EndedAt,
 		PerUserLimit: a.PerUserLimit, PayWithinS: a.PayWithinS, Currency: a.Currency,
 		Version: a.Version, CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
+		Mode: cmp.Or(string(a.Mode), string(contract.ModeGate)), ModeEpoch: a.ModeEpoch, ModeChangedAt: a.ModeChangedAt,
+		GateLacksSince: a.GateLacksSince,
 	}
+	if d := a.Degraded; d != nil {
+		row.DegradedPerSecond, row.DegradedDrop, row.DegradedReserve = d.PerSecond, d.Drop, d.Reserve
+	}
+	return row
 }
 
 // itemsOf reads an activity's stock rows in the order of their key. If lock is true it locks them.

@@ -21,6 +21,8 @@ var (
 	ErrBreakerOpen = errors.New("gate unavailable: breaker open")
 	// ErrOverloaded means that the queue of the gate is full and the call was not made.
 	ErrOverloaded = errors.New("gate queue is full")
+	// ErrLater means that the sale is slowed down while Redis is unavailable. This call reserved nothing.
+	ErrLater = errors.New("more purchases than the sale may have now")
 	// ErrNoLease means that this process holds no worker id, a part of each order_sn, and may not issue order_sns now.
 	ErrNoLease = errors.New("no worker id")
 )

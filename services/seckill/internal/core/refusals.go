@@ -67,6 +67,9 @@ func (s *Service) refusal(ctx context.Context, activityID string, err error) err
 	case errors.Is(err, ErrOverloaded):
 		return contract.Refuse(contract.CodeOverloaded,
 			"too many requests at once; no units were taken").After(time.Second)
+	case errors.Is(err, ErrLater):
+		return contract.Refuse(contract.CodeOverloaded,
+			"the sale is slowed down; repeat the same request: a purchase is never made twice").After(time.Second)
 	case errors.Is(err, ErrUnavailable), errors.Is(err, context.Canceled):
 		return unknownOutcome(err)
 	case errors.Is(err, ErrBreakerOpen), errors.Is(err, ErrUnconfirmed), errors.Is(err, context.DeadlineExceeded):

@@ -23,6 +23,8 @@ type Deps struct {
 	Feed  *Feed
 	SNs   OrderSNs
 	Seal  *Seal
+	// AdmitPath reports whether a path of an activity may be issued now; nil: each may.
+	AdmitPath func(activityID string) bool
 	// CallerWait bounds the time that a caller waits for a list. Gate itself bounds the wait for a single purchase.
 	CallerWait time.Duration
 }
@@ -109,6 +111,10 @@ type IssuedPath struct {
 func (s *Service) IssuePath(ctx context.Context, userID, activityID string) (IssuedPath, error) {
 	if err := s.CheckAdmission(ctx, activityID); err != nil {
 		return IssuedPath{}, err
+	}
+	if s.AdmitPath != nil && !s.AdmitPath(activityID) {
+		return IssuedPath{}, contract.Refuse(contract.CodeRateLimited,
+			"the sale is slowed down; request a path later").After(time.Second)
 	}
 	orderSN, err := s.SNs.Next(userID)
 	if errors.Is(err, ErrNoLease) {

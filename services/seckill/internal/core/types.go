@@ -175,6 +175,13 @@ type Purchase struct {
 	Lines   []contract.Line
 }
 
+// Acceptance is a purchase that the gate has accepted, as its journal has it.
+type Acceptance struct {
+	Purchase
+	ReservedAt  time.Time
+	Traceparent string
+}
+
 // Outcome is the gate's decision about a purchase.
 type Outcome int
 

@@ -74,6 +74,12 @@ func (c Catalogue) GateStates(ctx context.Context, activityIDs []string) (map[st
 	return out, errors.Join(errs...)
 }
 
+// Backlog returns the number of purchases in the journal of a gate, and the age of the oldest one.
+func (c Catalogue) Backlog(ctx context.Context, activityID string) (purchases int64, oldest time.Duration, err error) {
+	b, err := c.Redis.Backlog(ctx, refOf(activityID))
+	return b.JournalLen, b.OldestAge, mapError(err)
+}
+
 // Ready implements core.Catalogue.
 func (c Catalogue) Ready(ctx context.Context) (bool, error) {
 	ready, err := c.Redis.Ready(ctx)

@@ -47,6 +47,10 @@ type Options struct {
 	Queue      int // callers waiting for one gate
 	// Accepted, if set, is called with the number of purchases that a call has journaled. It must not block.
 	Accepted func(ref contract.GateRef, n int)
+	// Keeps, if set, reports whether Kept is called with the purchases of the activity that a call has journaled. Both
+	// must not block.
+	Keeps func(activityID string) bool
+	Kept  func(activityID string, list []core.Acceptance)
 	// Waited, if set, is called before each call that reserves, with the number of its purchases and their mean wait for
 	// the call before it. It must not block.
 	Waited func(n int, mean time.Duration)
@@ -61,6 +65,8 @@ type Gate struct {
 	tel         *telemetry.Telemetry
 	accepted    func(ref contract.GateRef, n int)
 	waited      func(n int, mean time.Duration)
+	keeps       func(activityID string) bool
+	kept        func(activityID string, list []core.Acceptance)
 	size        metric.Int64Histogram
 	wait        metric.Float64Histogram
 	unconfirmed metric.Int64Counter
@@ -96,7 +102,7 @@ func New(redis Redis, tel *telemetry.Telemetry, o Options) (*Gate, error) {
 		return nil, err
 	}
 	g := &Gate{
-		redis: redis, tel: tel, accepted: o.Accepted, waited: o.Waited, size: size, wait: wait, unconfirmed: unconfirmed,
+		redis: redis, tel: tel, accepted: o.Accepted, waited: o.Waited, keeps: o.Keeps, kept: o.Kept, size: size, wait: wait, unconfirmed: unconfirmed,
 	}
 	if g.accepted == nil {
 		g.accepted = func(contract.GateRef, int) {}
@@ -178,9 +184,28 @@ func (g *Gate) reserveGroup(
 		g.unconfirmed.Add(ctx, int64(unconfirmed))
 	}
 	if n > 0 {
+		g.keep(activityID, requests, verdicts)
 		g.accepted(refOf(activityID), n)
 	}
 	return verdicts, err
+}
+
+// keep passes on the purchases that a call has journaled, where that is wanted.
+func (g *Gate) keep(activityID string, requests []stockgate.Request, verdicts []stockgate.Verdict) {
+	if g.keeps == nil || !g.keeps(activityID) {
+		return
+	}
+	var list []core.Acceptance
+	for i, v := range verdicts {
+		if v.Outcome == stockgate.Accepted || v.Outcome == stockgate.Unconfirmed {
+			r := requests[i]
+			list = append(list, core.Acceptance{
+				Purchase:   core.Purchase{OrderSN: r.OrderSN, UserID: r.UserID, Lines: r.Lines},
+				ReservedAt: v.Entry.ReservedAt, Traceparent: r.Traceparent,
+			})
+		}
+	}
+	g.kept(activityID, list)
 }
 
 var dbSystem = attribute.String("db.system.name", "redis")

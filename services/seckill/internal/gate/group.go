@@ -258,3 +258,30 @@ func (g *grouper[Q, A]) close(ctx context.Context) {
 	case <-ctx.Done():
 	}
 }
+
+// Bounds are the bounds of a Group.
+type Bounds struct {
+	Timeout time.Duration // of one call; the call must observe its context
+	MaxWait time.Duration // of one caller, until its call begins
+	Size    int           // requests in one call
+	Queue   int           // requests waiting for one key
+	Keys    int           // keys with requests
+	Calls   int           // calls in flight for one key
+}
+
+// Group combines the requests of many callers into few calls, for other components than the gate in Redis.
+type Group[Q, A any] struct{ requests grouper[Q, A] }
+
+// NewGroup returns a Group. call returns a result for each request, in their order.
+func NewGroup[Q, A any](b Bounds, call func(ctx context.Context, key string, requests []Q) ([]A, error)) *Group[Q, A] {
+	return &Group[Q, A]{grouper[Q, A]{
+		call: call, timeout: b.Timeout, maxWait: b.MaxWait, maxGroup: b.Size, maxQueue: b.Queue, maxKeys: b.Keys,
+		calls: b.Calls,
+	}}
+}
+
+// Do sends one request with a group and returns its result.
+func (g *Group[Q, A]) Do(key string, request Q) (A, error) { return g.requests.do(key, request) }
+
+// Close refuses new requests and waits for those in flight until ctx ends.
+func (g *Group[Q, A]) Close(ctx context.Context) { g.requests.close(ctx) }

@@ -3,13 +3,10 @@ package ordersn
 import (
 	"context"
 	"crypto/rand"
-	_ "embed"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"log/slog"
 	mathrand "math/rand/v2"
-	"strconv"
 	"sync"
 	"time"
 
@@ -17,49 +14,34 @@ import (
 )
 
 const (
-	leasesKey    = "fs:worker:leases"
-	leaseFor     = 5 * time.Second
 	renewEvery   = time.Second
-	clockSlack   = 250 * time.Millisecond // by how much a promoted replica's clock may be behind the lost master's
 	callTimeout  = time.Second
 	acquirePause = 250 * time.Millisecond // first pause between attempts to acquire an id
 	acquireMax   = 2 * time.Second
 )
 
-//go:embed lua/acquire.lua
-var acquireLua string
-
-//go:embed lua/renew.lua
-var renewLua string
-
-var (
-	acquireScript = redis.NewScript(acquireLua)
-	renewScript   = redis.NewScript(renewLua)
-)
-
-// RedisLease leases a worker id in Redis. Every id has a high-water mark there, 5 s ahead of Redis TIME and advanced
-// every second. Order_sns are issued only up to the last mark that Redis confirmed, and the next holder of the id
-// begins after it. Nothing is issued within one lease (5 s) of an acquisition, and nothing before a renewal has
-// confirmed it: a failover, or an emptied Redis, may have lost the acquisition of another holder of the id, whose marks
-// end within that time.
+// TermLease leases a worker id from a registry: in Redis, or from inventory while Redis is unavailable. Every id has a
+// high-water mark there, one term (5 s in Redis) ahead of the registry's clock and advanced every second. Order_sns are
+// issued only up to the last mark that the registry confirmed, and the next holder of the id begins after it. Nothing is
+// issued within one term of an acquisition, and nothing before a renewal has confirmed it: a failover, or an emptied
+// Redis, may have lost the acquisition of another holder of the id, whose marks end within that time.
 //
 // So two processes never share a millisecond of an id, however long one of them was paused and whatever a failover
 // lost, on two conditions. Only one master at a time confirms writes: a master that is cut off from its replicas with
 // some of its clients must refuse writes (min-replicas-to-write 1). And the clock of the Redis that takes over is at
 // most 250 ms behind that of the lost one.
-type RedisLease struct {
-	rdb  redis.UniversalClient
-	log  *slog.Logger
-	key  string
-	term time.Duration
+type TermLease struct {
+	registry Registry
+	log      *slog.Logger
+	wanted   func() bool // while it returns false, no id is acquired or held; nil: always
 
 	mu     sync.Mutex
 	window window
 	seen   int64 // highest mark ever confirmed
 	held   bool
-	// last known time of Redis in ms, and the time of this machine when it was received
-	redisTime int64
-	readAt    time.Time
+	// last known time of the registry in ms, and the time of this machine when it was received
+	registryTime int64
+	readAt       time.Time
 }
 
 // window is the confirmed lease: worker may issue for from <= ms <= high. The zero window permits nothing.
@@ -70,12 +52,26 @@ type window struct {
 }
 
 // NewRedisLease returns a lease that holds no id until Run has acquired one.
-func NewRedisLease(rdb redis.UniversalClient, log *slog.Logger) *RedisLease {
-	return &RedisLease{rdb: rdb, log: log, key: leasesKey, term: leaseFor}
+func NewRedisLease(rdb redis.UniversalClient, log *slog.Logger) *TermLease {
+	return &TermLease{registry: &redisRegistry{rdb: rdb, key: leasesKey, term: leaseFor}, log: log}
+}
+
+// NewLease returns a lease from another registry. While wanted returns false it holds no id.
+func NewLease(registry Registry, log *slog.Logger, wanted func() bool) *TermLease {
+	return &TermLease{registry: registry, log: log, wanted: wanted}
+}
+
+// Registry keeps the leases of worker ids. All times are ms of its clock.
+type Registry interface {
+	// Acquire leases an id to a new owner, who may issue from the next renewal on, for from <= ms <= high, if that is not
+	// empty then. seen is the highest ms that was ever confirmed to this process. worker is -1 if all ids are taken.
+	Acquire(ctx context.Context, owner string, seen int64) (worker int, from, high, now int64, err error)
+	// Renew advances the high-water mark. high is 0 if this owner does not hold the id.
+	Renew(ctx context.Context, owner string, worker int) (high, now int64, err error)
 }
 
 // Worker implements Lease.
-func (l *RedisLease) Worker(ms int64) (int, bool) {
+func (l *TermLease) Worker(ms int64) (int, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if ms < l.window.from || ms > l.window.high {
@@ -85,23 +81,23 @@ func (l *RedisLease) Worker(ms int64) (int, bool) {
 	return l.window.worker, true
 }
 
-// Now returns the time of Redis: the last known one plus the time since, by this machine's monotonic clock. It may be
+// Now returns the time of the registry, as that of Redis: the last known one plus the time since, by this machine's monotonic clock. It may be
 // behind by the latency of a call to Redis. Before the first successful call it is this machine's time.
-func (l *RedisLease) Now() time.Time {
+func (l *TermLease) Now() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.nowLocked()
 }
 
-func (l *RedisLease) nowLocked() time.Time {
-	if l.redisTime == 0 {
+func (l *TermLease) nowLocked() time.Time {
+	if l.registryTime == 0 {
 		return time.Now().UTC()
 	}
-	return time.UnixMilli(l.redisTime).Add(time.Since(l.readAt)).UTC()
+	return time.UnixMilli(l.registryTime).Add(time.Since(l.readAt)).UTC()
 }
 
 // Held reports whether a worker id has ever been usable, for readiness. It stays true after a loss.
-func (l *RedisLease) Held() bool {
+func (l *TermLease) Held() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.held {
@@ -112,13 +108,17 @@ func (l *RedisLease) Held() bool {
 }
 
 // Run acquires an id and renews its lease until ctx is done; then it returns nil. The id is free one lease after its
-// high-water mark. While Redis is unreachable, Run retries.
-func (l *RedisLease) Run(ctx context.Context) error {
+// high-water mark. While the registry is unreachable, Run retries.
+func (l *TermLease) Run(ctx context.Context) error {
 	defer l.drop()
 	failures := 0
 	for ctx.Err() == nil {
 		var wait time.Duration
-		if l.holds() {
+		if l.wanted != nil && !l.wanted() {
+			l.drop()
+			failures = 0
+			wait = renewEvery / 4
+		} else if l.holds() {
 			err := l.renew(ctx)
 			wait = renewEvery - renewEvery/10 + mathrand.N(renewEvery/5) //nolint:gosec // no secret depends on it
 			switch {
@@ -162,88 +162,67 @@ func (l *RedisLease) Run(ctx context.Context) error {
 }
 
 var (
-	errLost     = errors.New("Redis has another holder of it, or none")
-	errAllTaken = fmt.Errorf("all %d worker ids are taken", Workers)
+	errLost     = errors.New("the registry has another holder of it, or none")
+	errAllTaken = errors.New("all worker ids are taken")
 )
 
-func (l *RedisLease) holds() bool {
+func (l *TermLease) holds() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.window.owner != ""
 }
 
-func (l *RedisLease) drop() {
+func (l *TermLease) drop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.window = window{}
 }
 
-func (l *RedisLease) acquire(ctx context.Context) error {
+func (l *TermLease) acquire(ctx context.Context) error {
 	random := make([]byte, 16)
 	_, _ = rand.Read(random)
 	owner := hex.EncodeToString(random)
 	l.mu.Lock()
 	seen := l.seen
 	l.mu.Unlock()
-	first := mathrand.IntN(Workers) //nolint:gosec // no secret depends on it
-	n, err := l.run(ctx, acquireScript, 4, owner, l.term.Milliseconds(), first, Workers, seen,
-		clockSlack.Milliseconds())
+	worker, from, high, now, err := l.registry.Acquire(ctx, owner, seen)
 	if err != nil {
 		return err
 	}
-	if n[0] < 0 {
+	if worker < 0 {
 		return errAllTaken
 	}
-	w := window{owner: owner, worker: int(n[0]), from: n[1], high: n[2]}
+	w := window{owner: owner, worker: worker, from: from, high: high}
 	l.mu.Lock()
 	l.window = w
-	l.confirm(n[2], n[3])
+	l.confirm(high, now)
 	l.mu.Unlock()
 	l.log.InfoContext(ctx, "worker id acquired", "worker", w.worker,
-		"usable_in", max(0, time.Duration(n[1]-n[3])*time.Millisecond))
+		"usable_in", max(0, time.Duration(from-now)*time.Millisecond))
 	return nil
 }
 
-func (l *RedisLease) renew(ctx context.Context) error {
+func (l *TermLease) renew(ctx context.Context) error {
 	l.mu.Lock()
 	w := l.window
 	l.mu.Unlock()
-	n, err := l.run(ctx, renewScript, 2, w.owner, l.term.Milliseconds(), w.worker)
+	high, now, err := l.registry.Renew(ctx, w.owner, w.worker)
 	if err != nil {
 		return err
 	}
-	if n[0] == 0 {
+	if high == 0 {
 		return errLost
 	}
 	l.mu.Lock()
-	l.window.high = n[0]
-	l.confirm(n[0], n[1])
+	l.window.high = high
+	l.confirm(high, now)
 	l.mu.Unlock()
 	return nil
 }
 
-// confirm records a confirmed high-water mark and the time of Redis. Redis had that time now or earlier, so the clock
-// derived from it is never ahead of Redis.
-func (l *RedisLease) confirm(high, now int64) {
+// confirm records a confirmed high-water mark and the time of the registry. It had that time now or earlier, so the
+// clock derived from it is never ahead.
+func (l *TermLease) confirm(high, now int64) {
 	l.seen = max(l.seen, high)
-	l.redisTime, l.readAt = now, time.Now()
-}
-
-func (l *RedisLease) run(ctx context.Context, s *redis.Script, values int, args ...any) ([]int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	texts, err := s.Run(ctx, l.rdb, []string{l.key}, args...).StringSlice()
-	if err != nil {
-		return nil, err
-	}
-	if len(texts) != values {
-		return nil, fmt.Errorf("script returned %d values instead of %d", len(texts), values)
-	}
-	numbers := make([]int64, len(texts))
-	for i, text := range texts {
-		if numbers[i], err = strconv.ParseInt(text, 10, 64); err != nil {
-			return nil, fmt.Errorf("parse script result: %w", err)
-		}
-	}
-	return numbers, nil
+	l.registryTime, l.readAt = now, time.Now()
 }

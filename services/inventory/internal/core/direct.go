@@ -1,0 +1,339 @@
+package core
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"flashsale.internal/pkg/contract"
+)
+
+// DirectPurchase is a purchase that is decided by the ledger alone. MayBeKnown is set for an order_sn that the gate may
+// have accepted: then the ledger may not refuse it for good, as it may still land.
+type DirectPurchase struct {
+	contract.DirectPurchase
+	MayBeKnown bool
+}
+
+// ReserveDirectly decides purchases of one activity by the ledger, in one transaction each for those that the gate has
+// accepted before and for the others, which come second. It may be repeated: a known order_sn takes nothing. After an
+// error the outcome is unknown.
+func (s *Service) ReserveDirectly(
+	ctx context.Context, activityID string, epoch int64, purchases []DirectPurchase,
+) ([]contract.DirectResult, error) {
+	results := make([]contract.DirectResult, len(purchases))
+	var accepted, fresh []int
+	for i, p := range purchases {
+		if p.Accepted {
+			accepted = append(accepted, i)
+		} else {
+			fresh = append(fresh, i)
+		}
+	}
+	if len(accepted) > 0 {
+		if err := s.landAccepted(ctx, activityID, purchases, accepted, results); err != nil {
+			return nil, err
+		}
+	}
+	if len(fresh) == 0 {
+		return results, nil
+	}
+	sale := directSelling{activityID: activityID, epoch: epoch, republishAfter: s.timing.RepublishAfter}
+	for _, i := range fresh {
+		sale.purchases = append(sale.purchases, purchases[i])
+	}
+	err := inSpan(ctx, s.recorder, "ledger transaction", true, func(ctx context.Context) error {
+		return s.store.Ledger(ctx, []string{activityID}, sale.run)
+	})
+	if err != nil {
+		return nil, err
+	}
+	for n, i := range fresh {
+		results[i] = sale.results[n]
+	}
+	if err := s.nameHoldings(ctx, activityID, purchases, results); err != nil {
+		return nil, err
+	}
+	s.recorder.SoldDirectly(ctx, sale.results)
+	s.recorder.Landed(ctx, len(sale.landed), nil)
+	s.deductions.add(sale.landed)
+	return results, nil
+}
+
+// nameHoldings adds the purchases that hold the units of the buyers who have reached their limit.
+func (s *Service) nameHoldings(
+	ctx context.Context, activityID string, purchases []DirectPurchase, results []contract.DirectResult,
+) error {
+	for i, result := range results {
+		if result.Outcome != contract.DirectLimitReached {
+			continue
+		}
+		rows, err := s.store.ReservationsOfActivity(ctx, AllMerchants(), activityID,
+			ReservationFilter{UserID: purchases[i].UserID}, Page{Limit: contract.MaxLines})
+		if err != nil {
+			return err
+		}
+		for _, r := range slices.Backward(rows) {
+			if r.Holds() {
+				results[i].OrderSNs = append(results[i].OrderSNs, r.OrderSN)
+			}
+		}
+	}
+	return nil
+}
+
+// landAccepted writes purchases into the ledger that the gate has accepted, as their messages would.
+func (s *Service) landAccepted(
+	ctx context.Context, activityID string, purchases []DirectPurchase, which []int, results []contract.DirectResult,
+) error {
+	items := make([]contract.Reservation, len(which))
+	for n, i := range which {
+		p := purchases[i]
+		items[n] = contract.Reservation{
+			OrderSN: p.OrderSN, UserID: p.UserID, ActivityID: activityID, Lines: p.Lines, ReservedAt: p.ReservedAt,
+			Traceparent: p.Traceparent,
+		}
+	}
+	l, err := s.landInLedger(ctx, items, nil, true)
+	if err != nil {
+		return err
+	}
+	s.recordLanding(ctx, l)
+	rows := make(map[string]Reservation, len(l.rows))
+	for _, r := range l.rows {
+		rows[r.OrderSN] = r
+	}
+	for n, i := range which {
+		row, has := rows[items[n].OrderSN]
+		if !has || !row.same(items[n].UserID, activityID, 0, items[n].Lines) {
+			results[i] = contract.DirectResult{Outcome: contract.DirectConflict}
+			continue
+		}
+		results[i] = known(row)
+	}
+	s.deductions.add(l.landed)
+	return s.Gates.Sync(ctx, l.rows)
+}
+
+func known(r Reservation) contract.DirectResult {
+	state := ledgerState(r)
+	return contract.DirectResult{Outcome: contract.DirectReserved, Purchase: &state}
+}
+
+// ledgerState returns a row as its buyer sees it.
+func ledgerState(r Reservation) contract.LedgerState {
+	st := contract.LedgerState{
+		OrderSN: r.OrderSN, UserID: r.UserID, Lines: r.Lines, Status: "queued", ReservedAt: r.ReservedAt,
+	}
+	switch {
+	case r.State == StateSold:
+		st.Status = "paid"
+	case r.State == StateReserved && r.OrderCreatedAt != nil:
+		st.Status = "created"
+		if r.ExpiresAt != nil {
+			st.ExpiresAt = *r.ExpiresAt
+		}
+	case r.State == StateReleased && r.OrderCreatedAt != nil:
+		st.Status, st.Reason = "closed", r.Reason
+	case r.State == StateReleased, r.State == StateRejected:
+		st.Status, st.Reason = "failed", r.Reason
+	}
+	return st
+}
+
+// directSelling is one run of the transaction that decides direct purchases.
+type directSelling struct {
+	activityID     string
+	epoch          int64
+	republishAfter time.Duration
+	purchases      []DirectPurchase
+
+	results []contract.DirectResult
+	landed  []Reservation
+}
+
+// run decides the purchases and writes their rows. The locks on the stock order it with every other sale of the activity
+// and with each change of its mode.
+func (s *directSelling) run(tx LedgerTx) error {
+	s.results, s.landed = make([]contract.DirectResult, len(s.purchases)), nil
+	sns, users := make([]string, len(s.purchases)), make([]string, len(s.purchases))
+	for i, p := range s.purchases {
+		sns[i], users[i] = p.OrderSN, p.UserID
+	}
+	now, err := tx.Now()
+	if err != nil {
+		return err
+	}
+	rows, err := tx.Reservations(sns)
+	if err != nil {
+		return err
+	}
+	held, err := heldBy(tx, map[string][]string{s.activityID: users})
+	if err != nil {
+		return err
+	}
+	a := tx.Activity(s.activityID)
+	l := landing{now: now, republishAfter: s.republishAfter, moves: newMoves(), refused: map[string]int{}}
+	var figures DirectSale
+	if a != nil && a.direct() {
+		if figures, err = tx.DirectSale(s.activityID); err != nil {
+			return err
+		}
+	}
+	later := a == nil || !a.sells(s.epoch, now)
+	if !later {
+		if later, err = tx.ImportsOrders(); err != nil {
+			return err
+		}
+	}
+	if second := now.Unix(); figures.SoldSecond != second {
+		figures.SoldSecond, figures.SoldCount = second, 0
+	}
+	for i, p := range s.purchases {
+		if row, is := rows[p.OrderSN]; is {
+			if s.results[i] = known(row); !row.same(p.UserID, s.activityID, 0, p.Lines) {
+				s.results[i] = contract.DirectResult{Outcome: contract.DirectConflict}
+			}
+			continue
+		}
+		if later {
+			s.results[i] = contract.DirectResult{Outcome: contract.DirectLater}
+			continue
+		}
+		result, ok := a.decideDirectly(p, figures, held[Buyer{a.ID, p.UserID}], now)
+		if !ok {
+			s.results[i] = result
+			continue
+		}
+		row := l.place(a, contract.Reservation{
+			OrderSN: p.OrderSN, UserID: p.UserID, ActivityID: a.ID, Lines: p.Lines, ReservedAt: now, Traceparent: p.Traceparent,
+		}, held)
+		l.moves.Insert = append(l.moves.Insert, row)
+		rows[row.OrderSN] = row
+		figures.SoldCount++
+		s.results[i] = known(row)
+		s.results[i].Fresh = true
+	}
+	s.landed = l.landed
+	if len(s.landed) == 0 {
+		return nil
+	}
+	if err := tx.Apply(l.moves); err != nil {
+		return err
+	}
+	return tx.PutDirectSale(s.activityID, figures)
+}
+
+// sells reports whether direct purchases of this epoch of the mode may be sold.
+func (a *Activity) sells(epoch int64, now time.Time) bool {
+	return a.direct() && a.ModeEpoch == epoch && a.Degraded != nil && a.ModeChangedAt != nil &&
+		!now.Before(a.ModeChangedAt.Add(sellAfter))
+}
+
+// decideDirectly reports whether a new purchase is sold. held is how many units its buyer has.
+func (a *Activity) decideDirectly(
+	p DirectPurchase, figures DirectSale, held int64, now time.Time,
+) (result contract.DirectResult, sold bool) {
+	refuse := func(o contract.DirectOutcome) (contract.DirectResult, bool) {
+		if p.MayBeKnown {
+			o = contract.DirectLater
+		}
+		return contract.DirectResult{Outcome: o}, false
+	}
+	if _, ended := a.EndedSince(now); ended || a.State == ActivityEnded {
+		return refuse(contract.DirectEnded)
+	}
+	switch {
+	case a.State != ActivityPublished:
+		return refuse(contract.DirectPaused)
+	case now.Before(a.StartsAt):
+		return contract.DirectResult{Outcome: contract.DirectNotStarted, StartsAt: a.StartsAt}, false
+	case unknownSKU(a, p.Lines) != "":
+		return contract.DirectResult{Outcome: contract.DirectUnknownSKU}, false
+	case held+units(p.Lines) > a.PerUserLimit:
+		return refuse(contract.DirectLimitReached)
+	}
+	for _, line := range p.Lines {
+		if figures.left(*a.Item(line.SKUID)) < line.Qty {
+			return refuse(contract.DirectSoldOut)
+		}
+	}
+	if figures.SoldCount >= a.Degraded.PerSecond {
+		return contract.DirectResult{Outcome: contract.DirectLater}, false
+	}
+	return contract.DirectResult{}, true
+}
+
+// LookupDirectly returns the purchases that the ledger has: those of these order_sns in the activity, or the latest ones
+// of a user.
+func (s *Service) LookupDirectly(ctx context.Context, l contract.DirectLookup) (contract.DirectStates, error) {
+	out := contract.DirectStates{Purchases: []contract.LedgerState{}}
+	if l.UserID != "" {
+		rows, err := s.store.ReservationsOfActivity(ctx, AllMerchants(), l.ActivityID, ReservationFilter{UserID: l.UserID},
+			Page{Limit: contract.MaxItems})
+		for _, r := range rows {
+			out.Purchases = append(out.Purchases, ledgerState(r))
+		}
+		return out, err
+	}
+	rows, err := s.store.Reservations(ctx, l.OrderSNs)
+	if err != nil {
+		return out, err
+	}
+	for _, sn := range l.OrderSNs {
+		if r, is := rows[sn]; is && r.ActivityID == l.ActivityID {
+			out.Purchases = append(out.Purchases, ledgerState(r))
+		}
+	}
+	return out, nil
+}
+
+// Bounds of the publication of deductions that no call waits for.
+const (
+	deductionQueue   = 1024 // calls whose deductions wait
+	deductionWorkers = 4
+	deductionTimeout = 15 * time.Second
+)
+
+// laterDeductions publishes deductions after the call that reserved has returned. What does not fit or fails is left to
+// the order sweep.
+type laterDeductions struct{ queue chan []Reservation }
+
+func newLaterDeductions() laterDeductions {
+	return laterDeductions{make(chan []Reservation, deductionQueue)}
+}
+
+func (d laterDeductions) add(rows []Reservation) {
+	if len(rows) == 0 {
+		return
+	}
+	select {
+	case d.queue <- rows:
+	default:
+	}
+}
+
+// PublishLater publishes the deductions of direct purchases until ctx ends.
+func (s *Service) PublishLater(ctx context.Context) error {
+	var workers sync.WaitGroup
+	for range deductionWorkers {
+		workers.Go(func() {
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case rows := <-s.deductions.queue:
+					call, cancel := context.WithTimeout(ctx, deductionTimeout)
+					err := s.PublishDeductions(call, rows)
+					cancel()
+					if err != nil && ctx.Err() == nil {
+						s.recorder.Warn(ctx, "deductions of direct purchases not published yet", err)
+					}
+				}
+			}
+		})
+	}
+	workers.Wait()
+	return nil
+}

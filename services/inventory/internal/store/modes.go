@@ -1,0 +1,307 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/sqldb"
+	"flashsale.internal/services/inventory/internal/core"
+)
+
+// DegradedActivities implements core.ModeStore.
+func (s *Store) DegradedActivities(ctx context.Context, now time.Time) ([]core.Activity, error) {
+	var list []activityRow
+	err := s.read(ctx).Select(activityColumns).
+		Where("degraded_per_second > 0 AND state IN ? AND ends_at > ? OR mode <> ?",
+			[]string{string(core.ActivityPublished), string(core.ActivityPaused)}, now, string(contract.ModeGate)).
+		Order("id").Find(&list).Error
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	return s.withItems(ctx, list)
+}
+
+type directSaleRow struct {
+	ActivityID int64 `gorm:"primaryKey;autoIncrement:false"`
+	SeenAt     time.Time
+	FiguresAt  time.Time
+	Unlanded   string
+	HeldBack   string
+	Reserve    string
+	SoldSecond int64
+	SoldCount  int64
+}
+
+func (directSaleRow) TableName() string { return "direct_sales" }
+
+func (r directSaleRow) figures() (core.DirectSale, error) {
+	sale := core.DirectSale{FiguresAt: r.FiguresAt.UTC(), SoldSecond: r.SoldSecond, SoldCount: r.SoldCount}
+	if r.SeenAt.After(unconfirmed) {
+		sale.SeenAt = r.SeenAt.UTC()
+	}
+	err := errors.Join(json.Unmarshal([]byte(r.Unlanded), &sale.Unlanded), json.Unmarshal([]byte(r.HeldBack), &sale.HeldBack),
+		json.Unmarshal([]byte(r.Reserve), &sale.Reserve))
+	if err != nil {
+		return sale, fmt.Errorf("figures of direct sale %d: %w", r.ActivityID, err)
+	}
+	return sale, nil
+}
+
+// figuresJSON encodes units by SKU. Its keys are sorted.
+func figuresJSON(units map[string]int64) (string, error) {
+	if units == nil {
+		units = map[string]int64{}
+	}
+	raw, err := json.Marshal(units)
+	return string(raw), err
+}
+
+// directSaleOf reads the figures of one activity; without a row they are zero.
+func directSaleOf(tx *gorm.DB, activityID int64) (core.DirectSale, error) {
+	var list []directSaleRow
+	if err := tx.Where("activity_id = ?", activityID).Limit(1).Find(&list).Error; err != nil || len(list) == 0 {
+		return core.DirectSale{HeldBack: map[string]int64{}, Reserve: map[string]int64{}}, err
+	}
+	return list[0].figures()
+}
+
+// putDirectSale writes the figures that sales and changes of the mode change. The row exists, or nothing was sold.
+func putDirectSale(tx *gorm.DB, activityID int64, sale core.DirectSale) error {
+	held, err := figuresJSON(sale.HeldBack)
+	if err != nil {
+		return err
+	}
+	reserve, err := figuresJSON(sale.Reserve)
+	if err != nil {
+		return err
+	}
+	return tx.Exec("UPDATE direct_sales SET held_back = ?, reserve = ?, sold_second = ?, sold_count = ? WHERE activity_id = ?",
+		held, reserve, sale.SoldSecond, sale.SoldCount, activityID).Error
+}
+
+// DirectSales implements core.ModeStore.
+func (s *Store) DirectSales(ctx context.Context, activityIDs []string) (map[string]core.DirectSale, error) {
+	found := make(map[string]core.DirectSale, len(activityIDs))
+	err := chunked(activityIDs, func(c []string) error {
+		var list []directSaleRow
+		if err := s.read(ctx).Where("activity_id IN ?", numbers(c)).Find(&list).Error; err != nil {
+			return err
+		}
+		for _, r := range list {
+			figures, err := r.figures()
+			if err != nil {
+				return err
+			}
+			found[text(r.ActivityID)] = figures
+		}
+		return nil
+	})
+	return found, err
+}
+
+// DirectSale implements core.LedgerTx.
+func (l *ledgerTx) DirectSale(activityID string) (core.DirectSale, error) {
+	return directSaleOf(l.tx, number(activityID))
+}
+
+// PutDirectSale implements core.LedgerTx.
+func (l *ledgerTx) PutDirectSale(activityID string, sale core.DirectSale) error {
+	return putDirectSale(l.tx, number(activityID), sale)
+}
+
+// ChangeMode implements core.ModeStore.
+func (s *Store) ChangeMode(
+	ctx context.Context, activityID string, fn func(a *core.Activity, figures *core.DirectSale, now time.Time) (bool, error),
+) (*core.Activity, error) {
+	var out *core.Activity
+	err := sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
+		a, err := lockActivity(tx, core.AllMerchants(), activityID)
+		if err != nil {
+			return err
+		}
+		if a.Items, err = itemsOf(tx, number(activityID), true); err != nil {
+			return err
+		}
+		out = a
+		figures, err := directSaleOf(tx, number(activityID))
+		if err != nil {
+			return err
+		}
+		now, err := sqldb.Now(tx, s.clock)
+		if err != nil {
+			return err
+		}
+		write, err := fn(a, &figures, now)
+		if err != nil || !write {
+			return err
+		}
+		row := fromActivity(*a)
+		if err := tx.Model(&activityRow{}).Where("id = ?", row.ID).Select(modeColumns).Updates(&row).Error; err != nil {
+			return err
+		}
+		return putDirectSale(tx, row.ID, figures)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// NoteGate implements core.ModeStore. The figures stay while the mode is direct: what is held back refers to them.
+func (s *Store) NoteGate(ctx context.Context, activityID string, read core.DirectSale) error {
+	figures, err := figuresJSON(read.Unlanded)
+	if err != nil {
+		return err
+	}
+	const direct = "(SELECT mode FROM activities WHERE activities.id = ?) = 'direct'"
+	id := number(activityID)
+	return sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
+		seen, at := read.SeenAt.UTC(), read.FiguresAt.UTC()
+		changed, err := sqldb.Exec(tx, "UPDATE direct_sales SET seen_at = ?, "+
+			"figures_at = CASE WHEN "+direct+" THEN figures_at ELSE ? END, unlanded = CASE WHEN "+direct+" THEN unlanded ELSE ? END "+
+			"WHERE activity_id = ? AND seen_at < ?", seen, id, at, id, figures, id, seen)
+		if err != nil || changed > 0 {
+			return err
+		}
+		row := directSaleRow{
+			ActivityID: id, SeenAt: seen, FiguresAt: at, Unlanded: figures, HeldBack: "{}", Reserve: "{}",
+		}
+		return tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&row).Error
+	})
+}
+
+// NoteLacking implements core.ModeStore.
+func (s *Store) NoteLacking(ctx context.Context, activityID string, since time.Time) (direct bool, err error) {
+	var list []activityRow
+	err = s.read(ctx).Select(activityColumns).Where("id = ?", number(activityID)).Limit(1).Find(&list).Error
+	if err != nil || len(list) == 0 || list[0].Mode != string(contract.ModeDirect) {
+		return false, err
+	}
+	if at := list[0].GateLacksSince; at != nil && !since.Before(at.UTC()) {
+		return true, nil
+	}
+	err = sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
+		changed, err := sqldb.Exec(tx, "UPDATE activities SET gate_lacks_since = ? WHERE id = ? AND mode = ? AND mode_epoch = ? "+
+			"AND gate_lacks_since > ?", since.UTC(), number(activityID), string(contract.ModeDirect), list[0].ModeEpoch,
+			since.UTC())
+		direct = changed > 0
+		return err
+	})
+	return direct, err
+}
+
+type workerLeaseRow struct {
+	Worker int `gorm:"primaryKey;autoIncrement:false"`
+	Owner  string
+	FromMS int64 `gorm:"column:from_ms"`
+	HighMS int64 `gorm:"column:high_ms"`
+}
+
+func (workerLeaseRow) TableName() string { return "worker_leases" }
+
+type redisLeasesRow struct {
+	ID        int `gorm:"primaryKey;autoIncrement:false"`
+	ClearFrom *time.Time
+	CheckedAt time.Time
+}
+
+func (redisLeasesRow) TableName() string { return "redis_leases" }
+
+// LeaseWorker implements core.ModeStore. A new owner may issue only after the present time and one term, and after the
+// high-water mark of the last owner.
+func (s *Store) LeaseWorker(
+	ctx context.Context, ids core.WorkerLeases, r contract.WorkerLease,
+) (out contract.LeasedWorker, err error) {
+	err = sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
+		var redis redisLeasesRow
+		if err := sqldb.ForUpdate(tx).Where("id = 1").First(&redis).Error; err != nil { // serializes the leases
+			return err
+		}
+		now, err := sqldb.Now(tx, s.clock)
+		if err != nil {
+			return err
+		}
+		var rows []workerLeaseRow
+		if err := tx.Order("worker").Find(&rows).Error; err != nil {
+			return err
+		}
+		free := redis.ClearFrom != nil && redis.CheckedAt.Sub(*redis.ClearFrom) >= ids.ClearFor
+		lease, fresh := leaseWorker(rows, ids, r, now.UnixMilli(), free)
+		out = contract.LeasedWorker{Worker: -1, Now: now.UnixMilli()}
+		for _, row := range rows {
+			if row.HighMS >= out.Now && (lease == nil || row.Worker != lease.Worker) {
+				out.Holders++
+			}
+		}
+		switch {
+		case lease == nil:
+			return nil
+		case fresh:
+			err = tx.Clauses(clause.OnConflict{
+				Columns: []clause.Column{{Name: "worker"}}, DoUpdates: clause.AssignmentColumns([]string{"owner", "from_ms", "high_ms"}),
+			}).Create(lease).Error
+		default:
+			err = tx.Exec("UPDATE worker_leases SET high_ms = ? WHERE worker = ?", lease.HighMS, lease.Worker).Error
+		}
+		out.Worker, out.From, out.High = lease.Worker, lease.FromMS, lease.HighMS
+		out.Holders++
+		return err
+	})
+	return out, err
+}
+
+// leaseWorker returns the lease that the request gets, nil for none. free reports that no process holds one of these ids
+// in Redis.
+func leaseWorker(
+	rows []workerLeaseRow, ids core.WorkerLeases, r contract.WorkerLease, now int64, free bool,
+) (lease *workerLeaseRow, fresh bool) {
+	if !free {
+		return nil, false
+	}
+	term := ids.Term.Milliseconds()
+	byID := make(map[int]workerLeaseRow, len(rows))
+	for _, row := range rows {
+		byID[row.Worker] = row
+		if row.Owner == r.Owner && (!r.Renew || row.Worker == r.Worker) {
+			if r.Renew {
+				row.HighMS = max(row.HighMS, now+term)
+			}
+			return &row, false
+		}
+	}
+	if r.Renew {
+		return nil, false
+	}
+	for id := ids.First; id < ids.End; id++ {
+		row, used := byID[id]
+		if used && row.HighMS+term >= now {
+			continue
+		}
+		return &workerLeaseRow{
+			Worker: id, Owner: r.Owner, FromMS: max(now+term, r.Seen, row.HighMS) + 1, HighMS: now + term,
+		}, true
+	}
+	return nil, false
+}
+
+// NoteRedisLeases implements core.ModeStore.
+func (s *Store) NoteRedisLeases(ctx context.Context, held bool) error {
+	return sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
+		now, err := sqldb.Now(tx, s.clock)
+		if err != nil {
+			return err
+		}
+		if held {
+			return tx.Exec("UPDATE redis_leases SET clear_from = NULL, checked_at = ? WHERE id = 1", now).Error
+		}
+		return tx.Exec("UPDATE redis_leases SET clear_from = CASE WHEN clear_from IS NULL THEN ? ELSE clear_from END, "+
+			"checked_at = ? WHERE id = 1", now, now).Error
+	})
+}

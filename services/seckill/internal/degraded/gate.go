@@ -1,0 +1,389 @@
+package degraded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/ordersn"
+	"flashsale.internal/pkg/telemetry"
+	"flashsale.internal/services/seckill/internal/core"
+	"flashsale.internal/services/seckill/internal/gate"
+)
+
+// Bounds of the calls to inventory.
+const (
+	reserveSize = 128 // purchases in one call
+	lookupSize  = 256
+	lookupCalls = 4 // in flight for one activity
+	maxKeys     = 1024
+)
+
+// Gate implements core.Gate. It passes calls to the gate in Redis, or to inventory while the sale is direct. Between the
+// two, while the sale is returning, nothing is sold, and results come from inventory.
+type Gate struct {
+	core.Gate
+	watch    *Watch
+	timeout  time.Duration
+	reserves *gate.Group[contract.DirectPurchase, contract.DirectResult]
+	lookups  *gate.Group[string, *contract.LedgerState]
+}
+
+var _ core.Gate = (*Gate)(nil)
+
+// NewGate returns a Gate on another one. timeout bounds one call to inventory, queue the callers that wait for one sale.
+func NewGate(redis core.Gate, watch *Watch, timeout, callerWait time.Duration, queue int) *Gate {
+	g := &Gate{Gate: redis, watch: watch, timeout: timeout}
+	bounds := gate.Bounds{
+		Timeout: timeout, MaxWait: max(callerWait-timeout, callerWait/4), Queue: queue, Keys: maxKeys, Calls: 1, Size: reserveSize,
+	}
+	g.reserves = gate.NewGroup(bounds, g.reserveGroup)
+	bounds.Calls, bounds.Size = lookupCalls, lookupSize
+	g.lookups = gate.NewGroup(bounds, g.lookupGroup)
+	return g
+}
+
+// Close refuses new calls and waits for those in flight until ctx ends.
+func (g *Gate) Close(ctx context.Context) {
+	g.reserves.Close(ctx)
+	g.lookups.Close(ctx)
+}
+
+// Reserve implements core.Gate.
+func (g *Gate) Reserve(ctx context.Context, activityID string, p core.Purchase) (core.Verdict, error) {
+	m := g.watch.mode(activityID)
+	switch m.Mode {
+	case contract.ModeDirect:
+	case contract.ModeReturning:
+		return core.Verdict{}, core.ErrBreakerOpen
+	default:
+		return g.Gate.Reserve(ctx, activityID, p)
+	}
+	if rand.Int64N(100) < m.Drop || !g.watch.handedOver(activityID, m.Epoch) { //nolint:gosec // no secret depends on it
+		return core.Verdict{}, core.ErrLater
+	}
+	r, err := g.reserves.Do(activityID, contract.DirectPurchase{
+		OrderSN: p.OrderSN, UserID: p.UserID, Lines: p.Lines, Traceparent: telemetry.Traceparent(ctx),
+	})
+	if err != nil {
+		return core.Verdict{}, err
+	}
+	if r.Outcome == contract.DirectSoldOut {
+		g.watch.noteSoldOut(activityID, p.Lines)
+	}
+	return g.verdict(activityID, r)
+}
+
+var outcomes = map[contract.DirectOutcome]core.Outcome{
+	contract.DirectSoldOut:      core.SoldOut,
+	contract.DirectLimitReached: core.LimitReached,
+	contract.DirectConflict:     core.Conflict,
+	contract.DirectNotStarted:   core.NotStarted,
+	contract.DirectEnded:        core.Ended,
+	contract.DirectPaused:       core.Paused,
+	contract.DirectUnknownSKU:   core.UnknownSKU,
+}
+
+func (g *Gate) verdict(activityID string, r contract.DirectResult) (core.Verdict, error) {
+	switch r.Outcome {
+	case contract.DirectLater:
+		return core.Verdict{}, core.ErrLater
+	case contract.DirectReserved:
+		if r.Purchase == nil {
+			break
+		}
+		v := core.Verdict{Outcome: core.Known, Reservation: reservation(activityID, *r.Purchase)}
+		if r.Fresh {
+			v.Outcome = core.Accepted
+		}
+		return v, nil
+	}
+	outcome, known := outcomes[r.Outcome]
+	if !known {
+		return core.Verdict{}, fmt.Errorf("unknown outcome %q from inventory", r.Outcome)
+	}
+	v := core.Verdict{Outcome: outcome, OrderSNs: r.OrderSNs, StartsAt: r.StartsAt}
+	if m := g.watch.mode(activityID); outcome == core.SoldOut && m.Sale != nil {
+		v.MayReturnUntil = m.Sale.EndsAt // units are held back until the sale returns to its gate
+	}
+	return v, nil
+}
+
+func reservation(activityID string, st contract.LedgerState) core.Reservation {
+	return core.Reservation{
+		ActivityID: activityID, OrderSN: st.OrderSN, UserID: st.UserID, Lines: st.Lines, Status: core.Status(st.Status),
+		Reason: st.Reason, ReservedAt: st.ReservedAt, ExpiresAt: st.ExpiresAt,
+	}
+}
+
+func (g *Gate) reserveGroup(
+	ctx context.Context, activityID string, purchases []contract.DirectPurchase,
+) ([]contract.DirectResult, error) {
+	// A buyer may send one purchase twice at once: a call has each order_sn once.
+	unique := make([]contract.DirectPurchase, 0, len(purchases))
+	at := make(map[string]int, len(purchases))
+	which := make([]int, len(purchases))
+	for i, p := range purchases {
+		n, twice := at[p.OrderSN]
+		if !twice {
+			n = len(unique)
+			at[p.OrderSN] = n
+			unique = append(unique, p)
+		}
+		which[i] = n
+	}
+	found, err := g.watch.inventory.Reserve(ctx, contract.DirectReserve{
+		ActivityID: activityID, Epoch: g.watch.mode(activityID).Epoch, Items: unique,
+	})
+	if err != nil {
+		return nil, err
+	}
+	results := make([]contract.DirectResult, len(purchases))
+	for i, n := range which {
+		results[i] = found[n]
+		if p := purchases[i]; p.UserID != unique[n].UserID || !contract.SameLines(p.Lines, unique[n].Lines) {
+			results[i] = contract.DirectResult{Outcome: contract.DirectConflict}
+		}
+	}
+	return results, nil
+}
+
+// byLedger reports whether results of the activity come from the ledger.
+func (g *Gate) byLedger(activityID string) bool {
+	return g.watch.mode(activityID).Mode != contract.ModeGate
+}
+
+// Lookup implements core.Gate. A purchase that the ledger lacks may still be in the journal: then the outcome is unknown,
+// unless this process has kept it, or its order_sn was issued while Redis was unavailable.
+func (g *Gate) Lookup(ctx context.Context, activityID, orderSN string) (core.Reservation, bool, error) {
+	if !g.byLedger(activityID) {
+		return g.Gate.Lookup(ctx, activityID, orderSN)
+	}
+	st, err := g.lookups.Do(activityID, orderSN)
+	switch {
+	case err != nil:
+		return core.Reservation{}, false, err
+	case st != nil:
+		return reservation(activityID, *st), true, nil
+	}
+	if p, kept := g.watch.accepted.find(activityID, orderSN); kept {
+		return core.Reservation{
+			ActivityID: activityID, OrderSN: orderSN, UserID: p.UserID, Lines: p.Lines, Status: core.StatusQueued,
+			ReservedAt: p.ReservedAt,
+		}, true, nil
+	}
+	if sn, err := ordersn.Parse(orderSN); err == nil && sn.Worker < ordersn.RedisWorkers {
+		return core.Reservation{}, false, core.ErrBreakerOpen
+	}
+	return core.Reservation{}, false, nil
+}
+
+func (g *Gate) lookupGroup(ctx context.Context, activityID string, orderSNs []string) ([]*contract.LedgerState, error) {
+	found, err := g.watch.inventory.Lookup(ctx, contract.DirectLookup{ActivityID: activityID, OrderSNs: orderSNs})
+	if err != nil {
+		return nil, err
+	}
+	byID := make(map[string]*contract.LedgerState, len(found))
+	for i := range found {
+		byID[found[i].OrderSN] = &found[i]
+	}
+	states := make([]*contract.LedgerState, len(orderSNs))
+	for i, sn := range orderSNs {
+		states[i] = byID[sn]
+	}
+	return states, nil
+}
+
+// LookupAll implements core.Gate.
+func (g *Gate) LookupAll(
+	ctx context.Context, activityID string, orderSNs []string,
+) (map[string]core.Reservation, error) {
+	if !g.byLedger(activityID) {
+		return g.Gate.LookupAll(ctx, activityID, orderSNs)
+	}
+	ctx, cancel := context.WithTimeout(ctx, g.timeout)
+	defer cancel()
+	all := make(map[string]core.Reservation, len(orderSNs))
+	for len(orderSNs) > 0 {
+		n := min(lookupSize, len(orderSNs))
+		found, err := g.watch.inventory.Lookup(ctx, contract.DirectLookup{ActivityID: activityID, OrderSNs: orderSNs[:n]})
+		if err != nil {
+			return nil, err
+		}
+		for _, st := range found {
+			all[st.OrderSN] = reservation(activityID, st)
+		}
+		orderSNs = orderSNs[n:]
+	}
+	return all, nil
+}
+
+// Purchases implements core.Gate.
+func (g *Gate) Purchases(ctx context.Context, activityID, userID string) ([]string, error) {
+	if !g.byLedger(activityID) {
+		return g.Gate.Purchases(ctx, activityID, userID)
+	}
+	ctx, cancel := context.WithTimeout(ctx, g.timeout)
+	defer cancel()
+	found, err := g.watch.inventory.Lookup(ctx, contract.DirectLookup{ActivityID: activityID, UserID: userID})
+	sns := make([]string, len(found))
+	for i, st := range found {
+		sns[len(found)-1-i] = st.OrderSN
+	}
+	return sns, err
+}
+
+// Confirm implements core.Gate.
+func (g *Gate) Confirm(ctx context.Context, r core.Reservation) (core.Reservation, bool, error) {
+	if !g.byLedger(r.ActivityID) {
+		return g.Gate.Confirm(ctx, r)
+	}
+	return r, true, nil
+}
+
+// Catalogue implements core.Catalogue: by inventory for the sales whose mode is not gate, and else by Redis.
+type Catalogue struct {
+	core.Catalogue
+	Watch *Watch
+}
+
+var _ core.Catalogue = Catalogue{}
+
+// Sale implements core.Catalogue.
+func (c Catalogue) Sale(ctx context.Context, activityID string) (core.Sale, error) {
+	if m := c.Watch.mode(activityID); m.Sale != nil {
+		return sale(m), nil
+	}
+	return c.Catalogue.Sale(ctx, activityID)
+}
+
+func sale(m contract.ActivityMode) core.Sale {
+	out := core.Sale{
+		ActivityID: m.ActivityID, Title: m.Sale.Title, Description: m.Sale.Description, ImageURL: m.Sale.ImageURL,
+		StartsAt: m.Sale.StartsAt, EndsAt: m.Sale.EndsAt, PerUserLimit: m.Sale.PerUserLimit,
+		PayWithin: time.Duration(m.Sale.PayWithinS) * time.Second, Items: make([]core.Item, len(m.Sale.Items)),
+	}
+	for i, it := range m.Sale.Items {
+		out.Items[i] = core.Item{
+			SKUID: it.SKUID, Name: it.Name, ImageURL: it.ImageURL, Price: it.Price, ListPrice: it.ListPrice,
+			Currency: it.Currency, Total: it.Total,
+		}
+	}
+	return out
+}
+
+// direct returns the sales that inventory has responded with.
+func (c Catalogue) direct() []core.Sale {
+	s := c.Watch.modes.Load()
+	if s == nil {
+		return nil
+	}
+	var sales []core.Sale
+	for i := range s.Activities {
+		if s.Activities[i].Sale != nil {
+			sales = append(sales, sale(s.Activities[i]))
+		}
+	}
+	return sales
+}
+
+// Sales implements core.Catalogue. Without Redis, the list has the direct sales only.
+func (c Catalogue) Sales(ctx context.Context) ([]core.Sale, error) {
+	all, err := c.Catalogue.Sales(ctx)
+	direct := c.direct()
+	if err != nil && (len(direct) == 0 || !unavailable(err)) {
+		return nil, err
+	}
+	has := make(map[string]bool, len(all))
+	for _, s := range all {
+		has[s.ActivityID] = true
+	}
+	for _, s := range direct {
+		if !has[s.ActivityID] {
+			all = append(all, s)
+		}
+	}
+	return all, nil
+}
+
+// GateStates implements core.Catalogue.
+func (c Catalogue) GateStates(ctx context.Context, activityIDs []string) (map[string]core.GateState, error) {
+	states := make(map[string]core.GateState, len(activityIDs))
+	var others []string
+	for _, id := range activityIDs {
+		if m := c.Watch.mode(id); m.Sale != nil {
+			states[id] = c.Watch.state(m)
+		} else {
+			others = append(others, id)
+		}
+	}
+	if len(others) == 0 {
+		return states, nil
+	}
+	found, err := c.Catalogue.GateStates(ctx, others)
+	for id, st := range found {
+		states[id] = st
+	}
+	return states, err
+}
+
+// state returns the state of a sale whose mode is not gate. A SKU that is sold out may return: units are held back.
+func (w *Watch) state(m contract.ActivityMode) core.GateState {
+	st := core.GateState{
+		State: core.State(m.Sale.State), StartsAt: m.Sale.StartsAt, EndsAt: m.Sale.EndsAt,
+		Left: make(map[string]int64, len(m.Sale.Items)), Unpaid: make(map[string]time.Time, len(m.Sale.Items)),
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, it := range m.Sale.Items {
+		st.Left[it.SKUID], st.Unpaid[it.SKUID] = it.Left, time.Time{}
+		if _, out := w.soldOut[m.ActivityID+" "+it.SKUID]; out {
+			st.Left[it.SKUID] = 0
+		}
+	}
+	return st
+}
+
+// Ready implements core.Catalogue. Without Redis, this process is ready while it knows direct sales.
+func (c Catalogue) Ready(ctx context.Context) (bool, error) {
+	ready, err := c.Catalogue.Ready(ctx)
+	if err != nil && unavailable(err) && len(c.direct()) > 0 {
+		return true, nil
+	}
+	return ready, err
+}
+
+// Now implements core.Catalogue. Without Redis it is the time of inventory's database.
+func (c Catalogue) Now(ctx context.Context) (time.Time, error) {
+	now, err := c.Catalogue.Now(ctx)
+	if s := c.Watch.modes.Load(); err != nil && unavailable(err) && len(c.direct()) > 0 {
+		return s.now(), nil
+	}
+	return now, err
+}
+
+// unavailable reports whether Redis did not respond.
+func unavailable(err error) bool {
+	return errors.Is(err, core.ErrUnavailable) || errors.Is(err, core.ErrBreakerOpen)
+}
+
+// OrderSNs implements core.OrderSNs: with a worker id of inventory while a sale is direct, if this process has one, and
+// else with that of Redis.
+type OrderSNs struct {
+	core.OrderSNs
+	Direct core.OrderSNs // nil if the ids need no Redis
+	Watch  *Watch
+}
+
+// Next implements core.OrderSNs.
+func (o OrderSNs) Next(userID string) (string, error) {
+	if o.Direct != nil && o.Watch.Direct() {
+		if sn, err := o.Direct.Next(userID); err == nil {
+			return sn, nil
+		}
+	}
+	return o.OrderSNs.Next(userID)
+}
