@@ -75,6 +75,12 @@ func (s *sale) fitRedisless() {
 // happens reports whether Redis is unavailable at some time.
 func (r redisless) happens() bool { return r.lasts > 0 }
 
+// twoViews reports whether a process may read results in Redis that are older than those in the ledger: it reaches Redis,
+// and has not read the mode.
+func (r redisless) twoViews(now time.Duration) bool {
+	return len(r.reaches) > 0 && len(r.apart) > 0 && now > r.from && now < r.from+r.lasts+15*time.Second
+}
+
 // withoutRedis reports whether the process cannot reach Redis now.
 func (w *world) withoutRedis(p *process) bool {
 	return w.noRedis.Load() && !slices.Contains(w.sale.redisless.reaches, p.name())

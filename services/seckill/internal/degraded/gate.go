@@ -160,7 +160,11 @@ func (g *Gate) byLedger(activityID string) bool {
 // unless this process has kept it, or its order_sn was issued while Redis was unavailable.
 func (g *Gate) Lookup(ctx context.Context, activityID, orderSN string) (core.Reservation, bool, error) {
 	if !g.byLedger(activityID) {
-		return g.Gate.Lookup(ctx, activityID, orderSN)
+		r, found, err := g.Gate.Lookup(ctx, activityID, orderSN)
+		if err == nil && !found && g.watch.mayBeDirect(activityID, orderSN) {
+			err = core.ErrBreakerOpen
+		}
+		return r, found, err
 	}
 	st, err := g.lookups.Do(activityID, orderSN)
 	switch {
@@ -175,7 +179,7 @@ func (g *Gate) Lookup(ctx context.Context, activityID, orderSN string) (core.Res
 			ReservedAt: p.ReservedAt,
 		}, true, nil
 	}
-	if sn, err := ordersn.Parse(orderSN); err == nil && sn.Worker < ordersn.RedisWorkers {
+	if !issuedDirectly(orderSN) {
 		return core.Reservation{}, false, core.ErrBreakerOpen
 	}
 	return core.Reservation{}, false, nil
@@ -251,6 +255,12 @@ type Catalogue struct {
 }
 
 var _ core.Catalogue = Catalogue{}
+
+// issuedDirectly reports whether an order_sn has a worker id of inventory.
+func issuedDirectly(orderSN string) bool {
+	sn, err := ordersn.Parse(orderSN)
+	return err == nil && sn.Worker >= ordersn.RedisWorkers
+}
 
 // Sale implements core.Catalogue.
 func (c Catalogue) Sale(ctx context.Context, activityID string) (core.Sale, error) {

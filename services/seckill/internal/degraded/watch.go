@@ -147,6 +147,20 @@ func (s *snapshot) of(activityID string) contract.ActivityMode {
 // mode returns the mode of an activity as last read.
 func (w *Watch) mode(activityID string) contract.ActivityMode { return w.modes.Load().of(activityID) }
 
+// validFor is for how long a reading of the mode gate is certain: inventory sells nothing directly before that time has
+// passed since a mode became direct.
+const validFor = 2 * time.Second
+
+// mayBeDirect reports whether a purchase that the gate lacks may be in the ledger: this process has not read the modes for
+// too long, as when it reaches Redis and not inventory.
+func (w *Watch) mayBeDirect(activityID, orderSN string) bool {
+	s := w.modes.Load()
+	if s == nil {
+		return issuedDirectly(orderSN)
+	}
+	return s.byID[activityID] != nil && time.Since(s.at) >= validFor
+}
+
 // Keeps reports whether accepted purchases of the activity are kept until they are published.
 func (w *Watch) Keeps(activityID string) bool {
 	s := w.modes.Load()
