@@ -154,6 +154,9 @@ func (w *world) mayFall(orderSN, status string) bool {
 func (w *world) mayBeMissing(orderSN string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.sale.redisless.restarted(time.Since(w.selling)) && w.died("seckill") {
+		return true
+	}
 	l, lost := w.lost[orderSN]
 	if !lost || w.waited(orderSN, l) {
 		return false
