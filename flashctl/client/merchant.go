@@ -58,6 +58,15 @@ type Draft struct {
 	PerUserLimit int64     `json:"per_user_limit"`
 	PayWithinS   int64     `json:"pay_within_s"`
 	Items        []Item    `json:"items"`
+	// DegradedSale bounds the sale while Redis is unavailable; nil: it stops then.
+	DegradedSale *DegradedSale `json:"degraded_sale,omitempty"`
+}
+
+// DegradedSale bounds a sale while Redis is unavailable. Nil fields take their defaults.
+type DegradedSale struct {
+	PerSecond int64  `json:"per_second"`        // purchases
+	Drop      *int64 `json:"drop,omitempty"`    // per cent of the purchase requests
+	Reserve   *int64 `json:"reserve,omitempty"` // per cent of the stock
 }
 
 // NewActivity creates a draft of a sale and returns its id.

@@ -47,6 +47,12 @@ func (s *DependencySet) Do(t testing.TB, verb string, names ...string) {
 	require.NoError(t, s.Try(verb, names...))
 }
 
+// Empty deletes the data of a dependency that does not run.
+func (s *DependencySet) Empty(t testing.TB, name string) {
+	t.Helper()
+	require.NoError(t, os.RemoveAll(filepath.Join(s.dir, name)))
+}
+
 // Try is Do with an error instead of a failed test, for goroutines.
 func (s *DependencySet) Try(verb string, names ...string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)

@@ -19,6 +19,7 @@ import (
 type Sale struct {
 	Stock      int64
 	PayWithinS int64
+	PerSecond  int // purchases while Redis is unavailable; 0 means that the sale stops then
 
 	ActivityID, SKUID string
 	Merchant          *client.Caller
@@ -38,11 +39,15 @@ func Open(t *testing.T, r *rig.Rig, s Sale) Sale {
 	s.SKUID, err = s.Merchant.NewProduct(ctx, client.Product{Name: "Phone", ListPrice: 99900, Currency: "EUR"})
 	require.NoError(t, err)
 	now := time.Now()
-	s.ActivityID, err = s.Merchant.NewActivity(ctx, client.Draft{
+	draft := client.Draft{
 		Title: "Sale", StartsAt: now.Add(-time.Minute), EndsAt: now.Add(time.Hour), PerUserLimit: 1,
 		PayWithinS: s.PayWithinS,
 		Items:      []client.Item{{SKUID: s.SKUID, Price: 49900, Stock: s.Stock}},
-	})
+	}
+	if s.PerSecond > 0 {
+		draft.DegradedSale = &client.DegradedSale{PerSecond: int64(s.PerSecond)}
+	}
+	s.ActivityID, err = s.Merchant.NewActivity(ctx, draft)
 	require.NoError(t, err)
 	require.NoError(t, s.Merchant.Change(ctx, s.ActivityID, "publish"))
 	return s

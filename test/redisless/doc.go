@@ -1,0 +1,2 @@
+// Package redisless sells during an outage of Redis, on real dependencies, with and without a degraded sale.
+package redisless
