@@ -39,6 +39,7 @@ type schema struct {
 	Enum       []any
 	Example    any
 	Minimum    *int64
+	AllOf      []*schema `yaml:"allOf"` // one schema at most
 	Items      *schema
 	Properties map[string]*schema
 }
@@ -165,6 +166,12 @@ func (d *document) resolve(t testing.TB, s *schema) *schema {
 		next, ok := d.Components.Schemas[name]
 		require.True(t, ok, "%s is not in the file", s.Ref)
 		s = next
+	}
+	if len(s.AllOf) > 0 {
+		require.Len(t, s.AllOf, 1, "a combination of schemas")
+		all := *d.resolve(t, s.AllOf[0])
+		all.Nullable = s.Nullable || all.Nullable
+		return &all
 	}
 	return s
 }

@@ -261,6 +261,8 @@ func (s *run) afterwards(ctx context.Context, early, late []*buyer, killed, rest
 		require.Zero(t, sold, "without the setting, every purchase gets 503")
 	} else {
 		require.Positive(t, sold)
+		until := int(restarted.Sub(killed).Seconds())
+		require.Positive(t, bySecond[until-2]+bySecond[until-3]+bySecond[until-4]+bySecond[until-5], "until the restart")
 		require.LessOrEqual(t, first.Sub(killed), sells)
 		_, landed := s.ledger()
 		for second, n := range landed {

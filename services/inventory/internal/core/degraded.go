@@ -38,6 +38,7 @@ func (d *DegradedSale) validate() error {
 type DirectSale struct {
 	SeenAt    time.Time        // when a process last began to read the gate; zero: never
 	FiguresAt time.Time        // the time of Redis then
+	NotedAt   time.Time        // when the reading had ended
 	Unlanded  map[string]int64 // by SKU, units in the gate that were not known to be in the ledger
 	// HeldBack has, by SKU, the units that are kept for purchases that the gate had accepted before FiguresAt. Reserve has
 	// those for purchases that it has accepted since.
@@ -46,11 +47,12 @@ type DirectSale struct {
 	SoldSecond, SoldCount int64
 }
 
-// hold sets the units that are kept when the mode becomes direct.
-func (s *DirectSale) hold(a *Activity) {
+// hold sets the units that are kept when the mode becomes direct. landed has, by SKU, the units of the figures that have
+// landed since.
+func (s *DirectSale) hold(a *Activity, landed map[string]int64) {
 	s.HeldBack, s.Reserve = map[string]int64{}, map[string]int64{}
 	for _, it := range a.Items {
-		s.HeldBack[it.SKUID] = s.Unlanded[it.SKUID]
+		s.HeldBack[it.SKUID] = max(0, s.Unlanded[it.SKUID]-landed[it.SKUID])
 		if a.Degraded != nil {
 			s.Reserve[it.SKUID] = (it.Total*a.Degraded.Reserve + 99) / 100
 		}

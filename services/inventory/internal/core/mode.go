@@ -103,20 +103,24 @@ func modeView(a *Activity, figures DirectSale) contract.ActivityMode {
 // last one did until the gate was lost. lost is for how long a process of seckill has got no response.
 func (s *Service) sellDirectly(ctx context.Context, activityID string, lost time.Duration) (*Activity, error) {
 	changed := false
+	read, landed, err := s.landedSince(ctx, activityID)
+	if err != nil {
+		return nil, err
+	}
 	a, err := s.store.ChangeMode(ctx, activityID, func(a *Activity, d *DirectSale, now time.Time) (bool, error) {
 		changed = false
 		_, ended := a.EndedSince(now)
 		if a.direct() || a.Degraded == nil || ended || a.State == ActivityDraft || a.State == ActivityEnded {
 			return false, nil
 		}
-		if d.SeenAt.IsZero() || d.SeenAt.After(now.Add(-lostAfter)) || d.SeenAt.Before(now.Add(-lost-figuresSlack)) {
+		if d.SeenAt.IsZero() || !d.SeenAt.Equal(read) || d.SeenAt.After(now.Add(-lostAfter)) || d.SeenAt.Before(now.Add(-lost-figuresSlack)) {
 			return false, nil
 		}
 		if a.UsesGate() {
 			a.GateLacksSince = &d.SeenAt
 		}
 		a.Mode, a.ModeEpoch, a.ModeChangedAt = contract.ModeDirect, a.ModeEpoch+1, &now
-		d.hold(a)
+		d.hold(a, landed)
 		changed = true
 		return true, nil
 	})
@@ -124,6 +128,35 @@ func (s *Service) sellDirectly(ctx context.Context, activityID string, lost time
 		s.recorder.Warn(ctx, "a sale goes on without its gate", fmt.Errorf("%w: activity %s", ErrGateUnavailable, activityID))
 	}
 	return a, err
+}
+
+// landedSince returns when the gate was last read, and by SKU the units of purchases that were in its figures and have
+// landed since the end of that reading.
+func (s *Service) landedSince(ctx context.Context, activityID string) (seen time.Time, landed map[string]int64, err error) {
+	all, err := s.store.DirectSales(ctx, []string{activityID})
+	if err != nil {
+		return seen, nil, err
+	}
+	figures := all[activityID]
+	landed = map[string]int64{}
+	states := []ReservationState{StateReserved, StateSold, StateReleased, StateRejected}
+	for after := ""; figures.NotedAt.After(figures.SeenAt); {
+		rows, _, next, err := s.store.ChangedReservations(ctx, activityID, states, figures.NotedAt, after, 512)
+		if err != nil {
+			return seen, nil, err
+		}
+		for _, r := range rows {
+			if r.LandedAt.After(figures.NotedAt) && r.ReservedAt.Before(figures.FiguresAt) {
+				for _, l := range r.Lines {
+					landed[l.SKUID] += l.Qty
+				}
+			}
+		}
+		if after = next; next == "" {
+			break
+		}
+	}
+	return figures.SeenAt, landed, nil
 }
 
 // beginReturn makes the mode of a direct activity returning: nothing is sold until finishReturn.

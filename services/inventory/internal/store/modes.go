@@ -32,6 +32,7 @@ type directSaleRow struct {
 	ActivityID int64 `gorm:"primaryKey;autoIncrement:false"`
 	SeenAt     time.Time
 	FiguresAt  time.Time
+	NotedAt    time.Time
 	Unlanded   string
 	HeldBack   string
 	Reserve    string
@@ -42,7 +43,7 @@ type directSaleRow struct {
 func (directSaleRow) TableName() string { return "direct_sales" }
 
 func (r directSaleRow) figures() (core.DirectSale, error) {
-	sale := core.DirectSale{FiguresAt: r.FiguresAt.UTC(), SoldSecond: r.SoldSecond, SoldCount: r.SoldCount}
+	sale := core.DirectSale{FiguresAt: r.FiguresAt.UTC(), NotedAt: r.NotedAt.UTC(), SoldSecond: r.SoldSecond, SoldCount: r.SoldCount}
 	if r.SeenAt.After(unconfirmed) {
 		sale.SeenAt = r.SeenAt.UTC()
 	}
@@ -164,14 +165,18 @@ func (s *Store) NoteGate(ctx context.Context, activityID string, read core.Direc
 	id := number(activityID)
 	return sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
 		seen, at := read.SeenAt.UTC(), read.FiguresAt.UTC()
+		noted, err := sqldb.Now(tx, s.clock)
+		if err != nil {
+			return err
+		}
 		changed, err := sqldb.Exec(tx, "UPDATE direct_sales SET seen_at = ?, "+
-			"figures_at = CASE WHEN "+direct+" THEN figures_at ELSE ? END, unlanded = CASE WHEN "+direct+" THEN unlanded ELSE ? END "+
-			"WHERE activity_id = ? AND seen_at < ?", seen, id, at, id, figures, id, seen)
+			"figures_at = CASE WHEN "+direct+" THEN figures_at ELSE ? END, unlanded = CASE WHEN "+direct+" THEN unlanded ELSE ? END, "+
+			"noted_at = ? WHERE activity_id = ? AND seen_at < ?", seen, id, at, id, figures, noted, id, seen)
 		if err != nil || changed > 0 {
 			return err
 		}
 		row := directSaleRow{
-			ActivityID: id, SeenAt: seen, FiguresAt: at, Unlanded: figures, HeldBack: "{}", Reserve: "{}",
+			ActivityID: id, SeenAt: seen, FiguresAt: at, NotedAt: noted, Unlanded: figures, HeldBack: "{}", Reserve: "{}",
 		}
 		return tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&row).Error
 	})

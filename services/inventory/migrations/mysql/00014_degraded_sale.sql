@@ -25,14 +25,15 @@ PREPARE migration FROM @change;
 EXECUTE migration;
 DEALLOCATE PREPARE migration;
 
--- The figures of a sale without Redis. seen_at is when a process of inventory last read the gate, figures_at the time of
--- Redis then; unlanded has the units that had not landed. held_back has the units that are kept for purchases accepted
--- before figures_at, reserve those for later ones. All three are JSON by SKU. sold_count purchases were sold in the
--- second sold_second (Unix time).
+-- The figures of a sale without Redis. seen_at is when a process of inventory last began to read the gate, figures_at the
+-- time of Redis then, noted_at when the reading had ended; unlanded has the units that had not landed. held_back has the
+-- units that are kept for purchases accepted before figures_at, reserve those for later ones. All three are JSON by SKU.
+-- sold_count purchases were sold in the second sold_second (Unix time).
 CREATE TABLE IF NOT EXISTS direct_sales (
   activity_id BIGINT      NOT NULL PRIMARY KEY,
   seen_at     DATETIME(3) NOT NULL,
   figures_at  DATETIME(3) NOT NULL,
+  noted_at    DATETIME(3) NOT NULL,
   unlanded    TEXT        NOT NULL,
   held_back   TEXT        NOT NULL,
   reserve     TEXT        NOT NULL,

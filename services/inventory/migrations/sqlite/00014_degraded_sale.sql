@@ -10,14 +10,15 @@ ALTER TABLE activities ADD COLUMN mode_epoch BIGINT NOT NULL DEFAULT 0;
 ALTER TABLE activities ADD COLUMN mode_changed_at DATETIME NULL;
 ALTER TABLE activities ADD COLUMN gate_lacks_since DATETIME NULL;
 
--- The figures of a sale without Redis. seen_at is when a process of inventory last read the gate, figures_at the time of
--- Redis then; unlanded has the units that had not landed. held_back has the units that are kept for purchases accepted
--- before figures_at, reserve those for later ones. All three are JSON by SKU. sold_count purchases were sold in the
--- second sold_second (Unix time).
+-- The figures of a sale without Redis. seen_at is when a process of inventory last began to read the gate, figures_at the
+-- time of Redis then, noted_at when the reading had ended; unlanded has the units that had not landed. held_back has the
+-- units that are kept for purchases accepted before figures_at, reserve those for later ones. All three are JSON by SKU.
+-- sold_count purchases were sold in the second sold_second (Unix time).
 CREATE TABLE direct_sales (
   activity_id INTEGER PRIMARY KEY,
   seen_at DATETIME NOT NULL,
   figures_at DATETIME NOT NULL,
+  noted_at DATETIME NOT NULL,
   unlanded TEXT NOT NULL,
   held_back TEXT NOT NULL,
   reserve TEXT NOT NULL,

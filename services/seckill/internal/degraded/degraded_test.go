@@ -1,0 +1,347 @@
+package degraded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/services/seckill/internal/core"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// stock is inventory and the journal of one gate.
+type stock struct {
+	mu       sync.Mutex
+	mode     contract.ActivityMode
+	lost     map[string]time.Duration // of the last reading of the modes
+	reserved []contract.DirectPurchase
+	outcome  contract.DirectOutcome
+	down     bool          // inventory
+	noRedis  bool          // the journal
+	journal  int64         // purchases
+	oldest   time.Duration // age of the oldest one
+	ledger   []contract.LedgerState
+}
+
+var errDown = fmt.Errorf("%w: down", core.ErrUnavailable)
+
+func (s *stock) Modes(_ context.Context, lost map[string]time.Duration) (contract.Modes, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.down {
+		return contract.Modes{}, errDown
+	}
+	s.lost = lost
+	return contract.Modes{Now: time.Now(), Activities: []contract.ActivityMode{s.mode}}, nil
+}
+
+func (s *stock) Reserve(_ context.Context, r contract.DirectReserve) ([]contract.DirectResult, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.down {
+		return nil, errDown
+	}
+	results := make([]contract.DirectResult, len(r.Items))
+	for i, it := range r.Items {
+		s.reserved = append(s.reserved, it)
+		results[i] = contract.DirectResult{Outcome: s.outcome}
+		if s.outcome == contract.DirectReserved {
+			results[i].Fresh = true
+			results[i].Purchase = &contract.LedgerState{OrderSN: it.OrderSN, UserID: it.UserID, Lines: it.Lines, Status: "queued"}
+		}
+	}
+	return results, nil
+}
+
+func (s *stock) Lookup(context.Context, contract.DirectLookup) ([]contract.LedgerState, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.down {
+		return nil, errDown
+	}
+	return s.ledger, nil
+}
+
+func (s *stock) Backlog(context.Context, string) (int64, time.Duration, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.noRedis {
+		return 0, 0, errDown
+	}
+	return s.journal, s.oldest, nil
+}
+
+func (s *stock) set(change func()) {
+	s.mu.Lock()
+	change()
+	s.mu.Unlock()
+}
+
+// redisGate is the gate in Redis: it accepts everything and holds nothing.
+type redisGate struct{ core.Gate }
+
+func (redisGate) Reserve(_ context.Context, _ string, p core.Purchase) (core.Verdict, error) {
+	return core.Verdict{Outcome: core.Accepted, Reservation: core.Reservation{OrderSN: p.OrderSN}}, nil
+}
+
+func (redisGate) Lookup(context.Context, string, string) (core.Reservation, bool, error) {
+	return core.Reservation{}, false, nil
+}
+
+func direct(epoch int64, perSecond int64) contract.ActivityMode {
+	return contract.ActivityMode{
+		ActivityID: "1", Mode: contract.ModeDirect, Epoch: epoch, PerSecond: perSecond,
+		Sale: &contract.DirectSale{State: "open", EndsAt: time.Now().Add(time.Hour), Items: []contract.DirectItem{{SKUID: "7", Left: 5}}},
+	}
+}
+
+// run runs a Watch and a Gate in a bubble.
+func run(t *testing.T, s *stock, fn func(t *testing.T, w *Watch, g *Gate)) {
+	synctest.Test(t, func(t *testing.T) {
+		w := NewWatch(s, s, slog.New(slog.DiscardHandler))
+		g := NewGate(redisGate{}, w, time.Second, 2*time.Second, 100)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- w.Run(ctx) }()
+		time.Sleep(1500 * time.Millisecond)
+		fn(t, w, g)
+		cancel()
+		require.NoError(t, <-done)
+		g.Close(t.Context())
+	})
+}
+
+func purchases(n int) []core.Acceptance {
+	list := make([]core.Acceptance, n)
+	for i := range list {
+		list[i] = core.Acceptance{Purchase: core.Purchase{OrderSN: strconv.Itoa(1000 + i), UserID: "u"}, ReservedAt: time.Now()}
+	}
+	return list
+}
+
+func reserve(t *testing.T, g *Gate) (core.Outcome, error) {
+	v, err := g.Reserve(t.Context(), "1", core.Purchase{OrderSN: "5", UserID: "u", Lines: []contract.Line{{SKUID: "7", Qty: 1}}})
+	return v.Outcome, err
+}
+
+func TestPurchasesFollowTheMode(t *testing.T) {
+	s := &stock{mode: contract.ActivityMode{ActivityID: "1", Mode: contract.ModeGate, PerSecond: 10}, outcome: contract.DirectReserved}
+	run(t, s, func(t *testing.T, _ *Watch, g *Gate) {
+		outcome, err := reserve(t, g)
+		require.NoError(t, err)
+		require.Equal(t, core.Accepted, outcome)
+		require.Empty(t, s.reserved)
+		s.set(func() { s.mode = direct(1, 10) })
+		time.Sleep(1500 * time.Millisecond)
+		outcome, err = reserve(t, g)
+		require.NoError(t, err)
+		require.Equal(t, core.Accepted, outcome)
+		require.Len(t, s.reserved, 1)
+		for direct, want := range map[contract.DirectOutcome]core.Outcome{
+			contract.DirectSoldOut: core.SoldOut, contract.DirectLimitReached: core.LimitReached, contract.DirectConflict: core.Conflict,
+			contract.DirectNotStarted: core.NotStarted, contract.DirectEnded: core.Ended, contract.DirectPaused: core.Paused,
+			contract.DirectUnknownSKU: core.UnknownSKU,
+		} {
+			s.set(func() { s.outcome = direct })
+			outcome, err = reserve(t, g)
+			require.NoError(t, err)
+			require.Equal(t, want, outcome, direct)
+		}
+		s.set(func() { s.outcome = contract.DirectLater })
+		_, err = reserve(t, g)
+		require.ErrorIs(t, err, core.ErrLater)
+		s.set(func() { s.mode.Mode = contract.ModeReturning })
+		time.Sleep(1500 * time.Millisecond)
+		_, err = reserve(t, g)
+		require.ErrorIs(t, err, core.ErrBreakerOpen)
+		s.set(func() { s.mode.Mode, s.mode.Drop = contract.ModeDirect, 99 })
+		time.Sleep(1500 * time.Millisecond)
+		dropped := 0
+		for range 200 {
+			before := len(s.reserved)
+			if _, err := reserve(t, g); errors.Is(err, core.ErrLater) && len(s.reserved) == before {
+				dropped++
+			}
+		}
+		require.Greater(t, dropped, 150)
+	})
+}
+
+func TestAcceptedPurchasesAreHandedOverFirst(t *testing.T) {
+	s := &stock{
+		mode: contract.ActivityMode{ActivityID: "1", Mode: contract.ModeGate, PerSecond: 10}, outcome: contract.DirectReserved,
+		journal: 5, oldest: time.Hour,
+	}
+	run(t, s, func(t *testing.T, w *Watch, g *Gate) {
+		require.True(t, w.Keeps("1"))
+		require.False(t, w.Keeps("2"))
+		w.Accepted("1", purchases(600))
+		r, found, err := g.Lookup(t.Context(), "1", "1000")
+		require.NoError(t, err)
+		require.False(t, found, "the gate decides: %v", r)
+		s.set(func() { s.mode = direct(1, 10) })
+		s.set(func() { s.noRedis = true })
+		time.Sleep(1200 * time.Millisecond)
+		require.Len(t, s.reserved, 600)
+		require.True(t, s.reserved[0].Accepted)
+		kept, dropped := w.Kept()
+		require.Zero(t, kept)
+		require.Zero(t, dropped)
+
+		// Until it is handed over, nothing is sold.
+		s.set(func() { s.mode, s.down = direct(2, 10), false })
+		time.Sleep(1200 * time.Millisecond)
+		s.set(func() { s.down = true })
+		w.Accepted("1", purchases(1))
+		require.True(t, w.handedOver("1", 2))
+		require.False(t, w.handedOver("1", 3))
+		r, found, err = g.Lookup(t.Context(), "1", "1000")
+		require.ErrorIs(t, err, core.ErrUnavailable)
+		require.False(t, found, "%v", r)
+	})
+}
+
+func TestPublishedPurchasesAreNotKept(t *testing.T) {
+	s := &stock{mode: contract.ActivityMode{ActivityID: "1", Mode: contract.ModeGate}, journal: 2, oldest: time.Hour}
+	run(t, s, func(t *testing.T, w *Watch, _ *Gate) {
+		w.Accepted("1", purchases(3))
+		time.Sleep(2 * time.Second)
+		kept, _ := w.Kept()
+		require.Equal(t, 3, kept, "the journal has older ones")
+		w.Accepted("1", purchases(2))
+		s.set(func() { s.oldest = time.Second })
+		time.Sleep(1100 * time.Millisecond)
+		kept, _ = w.Kept()
+		require.Equal(t, 2, kept, "those accepted before the oldest entry are published")
+		s.set(func() { s.journal = 0 })
+		time.Sleep(1500 * time.Millisecond)
+		kept, _ = w.Kept()
+		require.Zero(t, kept)
+		w.Accepted("1", purchases(MaxAccepted+7))
+		kept, dropped := w.Kept()
+		require.Equal(t, MaxAccepted, kept)
+		require.Equal(t, int64(7), dropped)
+	})
+}
+
+func TestALostGateIsReported(t *testing.T) {
+	s := &stock{mode: contract.ActivityMode{ActivityID: "1", Mode: contract.ModeGate, PerSecond: 10}}
+	run(t, s, func(t *testing.T, _ *Watch, _ *Gate) {
+		require.Empty(t, s.lost)
+		s.set(func() { s.noRedis = true })
+		time.Sleep(2500 * time.Millisecond)
+		require.Empty(t, s.lost)
+		time.Sleep(3 * time.Second)
+		require.GreaterOrEqual(t, s.lost["1"], 3*time.Second)
+		s.set(func() { s.noRedis = false })
+		time.Sleep(3 * time.Second)
+		require.Empty(t, s.lost)
+	})
+	never := &stock{mode: s.mode, noRedis: true}
+	run(t, never, func(t *testing.T, _ *Watch, _ *Gate) {
+		time.Sleep(10 * time.Second)
+		require.Empty(t, never.lost, "this process has never reached it")
+	})
+}
+
+func TestPathsFollowPerSecond(t *testing.T) {
+	s := &stock{mode: direct(1, 10)}
+	run(t, s, func(t *testing.T, w *Watch, _ *Gate) {
+		admitted := func() (n int) {
+			for range 100 {
+				if w.AdmitPath("1") {
+					n++
+				}
+			}
+			return n
+		}
+		require.Equal(t, 10, admitted())
+		w.Holders(5)
+		time.Sleep(10 * time.Second)
+		require.Equal(t, 2, admitted(), "the share of one of five processes")
+		require.True(t, w.AdmitPath("2"), "another sale")
+	})
+}
+
+func TestResultsComeFromTheLedgerMeanwhile(t *testing.T) {
+	s := &stock{mode: direct(1, 10), down: true}
+	run(t, s, func(t *testing.T, w *Watch, g *Gate) {
+		s.set(func() { s.down = false })
+		time.Sleep(1500 * time.Millisecond)
+		s.set(func() { s.ledger = []contract.LedgerState{{OrderSN: "5", UserID: "u", Status: "created"}} })
+		r, found, err := g.Lookup(t.Context(), "1", "5")
+		require.NoError(t, err)
+		require.True(t, found)
+		require.Equal(t, core.StatusCreated, r.Status)
+		_, found, err = g.Lookup(t.Context(), "1", "6")
+		require.ErrorIs(t, err, core.ErrBreakerOpen, "the gate may have accepted it")
+		require.False(t, found)
+		_, found, err = g.Lookup(t.Context(), "1", strconv.Itoa(1<<40|230<<14))
+		require.NoError(t, err, "it was issued without Redis")
+		require.False(t, found)
+		sns, err := g.Purchases(t.Context(), "1", "u")
+		require.NoError(t, err)
+		require.Equal(t, []string{"5"}, sns)
+
+		// A process that cannot read the modes does not respond that a purchase does not exist.
+		s.set(func() { s.mode = contract.ActivityMode{ActivityID: "1", Mode: contract.ModeGate} })
+		time.Sleep(1500 * time.Millisecond)
+		_, _, err = g.Lookup(t.Context(), "1", "6")
+		require.NoError(t, err)
+		s.set(func() { s.down = true })
+		time.Sleep(3500 * time.Millisecond)
+		_, _, err = g.Lookup(t.Context(), "1", "6")
+		require.ErrorIs(t, err, core.ErrBreakerOpen)
+		_, found, err = g.Lookup(t.Context(), "2", "6")
+		require.NoError(t, err)
+		require.False(t, found, "a sale without the setting")
+		require.False(t, w.Direct())
+	})
+}
+
+func TestTheCatalogueOfDirectSales(t *testing.T) {
+	s := &stock{mode: direct(1, 10), outcome: contract.DirectSoldOut}
+	run(t, s, func(t *testing.T, w *Watch, g *Gate) {
+		c := Catalogue{Catalogue: deadCatalogue{}, Watch: w}
+		states, err := c.GateStates(t.Context(), []string{"1", "2"})
+		require.ErrorIs(t, err, core.ErrUnavailable)
+		require.Equal(t, int64(5), states["1"].Left["7"])
+		require.NotContains(t, states, "2")
+		_, err = reserve(t, g)
+		require.NoError(t, err)
+		states, err = c.GateStates(t.Context(), []string{"1"})
+		require.NoError(t, err)
+		require.Zero(t, states["1"].Left["7"], "sold out until the modes are read again")
+		sales, err := c.Sales(t.Context())
+		require.NoError(t, err)
+		require.Len(t, sales, 1)
+		ready, err := c.Ready(t.Context())
+		require.NoError(t, err)
+		require.True(t, ready)
+		now, err := c.Now(t.Context())
+		require.NoError(t, err)
+		require.WithinDuration(t, time.Now(), now, time.Millisecond)
+	})
+}
+
+// deadCatalogue is a catalogue in a Redis that does not respond.
+type deadCatalogue struct{}
+
+func (deadCatalogue) Sale(context.Context, string) (core.Sale, error) { return core.Sale{}, errDown }
+func (deadCatalogue) Sales(context.Context) ([]core.Sale, error)      { return nil, errDown }
+func (deadCatalogue) Ready(context.Context) (bool, error)             { return false, errDown }
+func (deadCatalogue) Now(context.Context) (time.Time, error)          { return time.Time{}, errDown }
+func (deadCatalogue) GateStates(context.Context, []string) (map[string]core.GateState, error) {
+	return nil, errDown
+}
