@@ -14,7 +14,7 @@ const (
 // the caller.
 const LostParam = "lost"
 
-// SaleMode says which component decides the purchases of an activity.
+// SaleMode is the mode of a sale: which component decides the purchases of an activity.
 type SaleMode string
 
 // The modes. A sale is returning while inventory writes into the gate what it lacks; nothing is sold then.
@@ -68,7 +68,7 @@ type DirectItem struct {
 // DirectReserve requests units from the ledger, for at most MaxItems purchases of one activity.
 type DirectReserve struct {
 	ActivityID string           `json:"activity_id"`
-	Epoch      int64            `json:"epoch"` // of the mode as the caller knows it; purchases of another one are not sold
+	Epoch      int64            `json:"epoch"` // of the mode as the caller last read it; purchases of another one are not sold
 	Items      []DirectPurchase `json:"items"`
 }
 

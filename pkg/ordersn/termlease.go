@@ -33,7 +33,7 @@ const (
 type TermLease struct {
 	registry Registry
 	log      *slog.Logger
-	wanted   func() bool // while it returns false, no id is acquired or held; nil: always
+	needed   func() bool // while it returns false, no id is acquired or held; nil: always
 
 	mu     sync.Mutex
 	window window
@@ -56,9 +56,9 @@ func NewRedisLease(rdb redis.UniversalClient, log *slog.Logger) *TermLease {
 	return &TermLease{registry: &redisRegistry{rdb: rdb, key: leasesKey, term: leaseFor}, log: log}
 }
 
-// NewLease returns a lease from another registry. While wanted returns false it holds no id.
-func NewLease(registry Registry, log *slog.Logger, wanted func() bool) *TermLease {
-	return &TermLease{registry: registry, log: log, wanted: wanted}
+// NewLease returns a lease from another registry. It holds no id while needed returns false.
+func NewLease(registry Registry, log *slog.Logger, needed func() bool) *TermLease {
+	return &TermLease{registry: registry, log: log, needed: needed}
 }
 
 // Registry keeps the leases of worker ids. All times are ms of its clock.
@@ -114,7 +114,7 @@ func (l *TermLease) Run(ctx context.Context) error {
 	failures := 0
 	for ctx.Err() == nil {
 		var wait time.Duration
-		if l.wanted != nil && !l.wanted() {
+		if l.needed != nil && !l.needed() {
 			l.drop()
 			failures = 0
 			wait = renewEvery / 4

@@ -56,8 +56,8 @@ func (s *sale) loseRedis(r *rand.Rand) {
 	s.buyers += 6
 }
 
-// fitRedisless removes what a sale without Redis does not combine with: further losses of Redis, whose effects could not
-// be told apart.
+// fitRedisless removes what a sale without Redis does not combine with: further losses of Redis, which would excuse
+// too much.
 func (s *sale) fitRedisless() {
 	if s.setback.of != "" {
 		s.redisless = redisless{}
@@ -81,7 +81,7 @@ func (r redisless) twoViews(now time.Duration) bool {
 	return len(r.reaches) > 0 && len(r.apart) > 0 && now > r.from && now < r.from+r.lasts+15*time.Second
 }
 
-// restarted reports whether a process of seckill that has started since may know no modes: it cannot reach inventory. It
+// restarted reports whether a process of seckill that has started since may have no modes: it cannot reach inventory. It
 // reads results in Redis then.
 func (r redisless) restarted(now time.Duration) bool {
 	return len(r.apart) > 0 && now > r.from && now < r.from+r.lasts+15*time.Second

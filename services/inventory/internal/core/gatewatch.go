@@ -92,7 +92,7 @@ func (w *GateWatch) round(ctx context.Context) (int, error) {
 	return len(activities), errors.Join(errs...)
 }
 
-// setModes replaces the modes that this process knows.
+// setModes replaces the modes of the last reading.
 func (w *GateWatch) setModes(activities []Activity) {
 	modes, count := make(map[string]contract.SaleMode, len(activities)), map[contract.SaleMode]int64{}
 	for _, a := range activities {

@@ -99,8 +99,8 @@ func (a *accepted) find(activityID, orderSN string) (core.Acceptance, bool) {
 	return core.Acceptance{}, false
 }
 
-// forget removes the purchases of the activities for which keep returns false.
-func (a *accepted) forget(keep func(activityID string) bool) {
+// removeOthers removes the purchases of the activities for which keep returns false.
+func (a *accepted) removeOthers(keep func(activityID string) bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for id, own := range a.lists {

@@ -357,7 +357,7 @@ func (w *Watch) state(m contract.ActivityMode) core.GateState {
 	return st
 }
 
-// Ready implements core.Catalogue. Without Redis, this process is ready while it knows direct sales.
+// Ready implements core.Catalogue. Without Redis, this process is ready while there are direct sales.
 func (c Catalogue) Ready(ctx context.Context) (bool, error) {
 	ready, err := c.Catalogue.Ready(ctx)
 	if err != nil && unavailable(err) && len(c.direct()) > 0 {

@@ -39,7 +39,7 @@ type Journal interface {
 	Backlog(ctx context.Context, activityID string) (purchases int64, oldest time.Duration, err error)
 }
 
-// Watch knows the modes of the sales, and keeps what this process has accepted until it is published. It is safe for
+// Watch holds the modes of the sales, and keeps what this process has accepted until it is published. It is safe for
 // concurrent use.
 type Watch struct {
 	inventory Inventory
@@ -107,7 +107,7 @@ func (w *Watch) read(ctx context.Context) {
 	at := time.Now()
 	modes, err := w.inventory.Modes(call, w.lost(at))
 	if err != nil {
-		return // this process then goes on by the modes that it knows; buyers see what it cannot do
+		return // this process goes on by the last ones
 	}
 	s := &snapshot{Modes: modes, at: at, byID: make(map[string]*contract.ActivityMode, len(modes.Activities))}
 	for i := range modes.Activities {
@@ -119,13 +119,13 @@ func (w *Watch) read(ctx context.Context) {
 			w.log.InfoContext(ctx, "mode of a sale", "activity_id", id, "mode", m.Mode, "epoch", m.Epoch)
 		}
 	}
-	w.forget(s)
+	w.dropOthers(s)
 }
 
-// forget drops what concerns activities without a degraded sale.
-func (w *Watch) forget(s *snapshot) {
+// dropOthers drops what concerns activities without a degraded sale.
+func (w *Watch) dropOthers(s *snapshot) {
 	known := func(id string) bool { return s.byID[id] != nil }
-	w.accepted.forget(known)
+	w.accepted.removeOthers(known)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	maps.DeleteFunc(w.contacts, func(id string, _ *contactTimes) bool { return !known(id) })

@@ -190,7 +190,7 @@ func (g *Gate) reserveGroup(
 	return verdicts, err
 }
 
-// keep passes on the purchases that a call has journaled, where that is wanted.
+// keep passes on the purchases that a call has journaled, if they are kept.
 func (g *Gate) keep(activityID string, requests []stockgate.Request, verdicts []stockgate.Verdict) {
 	if g.keeps == nil || !g.keeps(activityID) {
 		return
