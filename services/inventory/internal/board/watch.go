@@ -169,6 +169,9 @@ func (w *watch) take(ctx context.Context) (*Sample, error) {
 	if err != nil && !gateAbsent(err, before, b.Now()) && !before.WithoutGate(err) {
 		return nil, err
 	}
+	if !present {
+		audit = core.GateAudit{}
+	}
 	s := &Sample{AsOf: b.Now().UTC(), Activity: *before, Units: unitsOf(before, audit, present)}
 	if s.Stock, err = w.stock(ctx, before, audit, present); err != nil {
 		return nil, err
