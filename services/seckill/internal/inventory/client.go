@@ -73,7 +73,7 @@ func (c *Client) Reserve(ctx context.Context, r contract.DirectReserve) ([]contr
 		return nil, err
 	}
 	if len(out.Results) != len(r.Items) {
-		return nil, fmt.Errorf("%d results for %d purchases", len(out.Results), len(r.Items))
+		return nil, fmt.Errorf("%w: inventory: %d results for %d purchases", core.ErrUnavailable, len(out.Results), len(r.Items))
 	}
 	return out.Results, nil
 }
