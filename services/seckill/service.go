@@ -194,14 +194,37 @@ func (s *Service) newLoops(cfg Config, gates *stockgate.Gate) (err error) {
 	if err != nil {
 		return err
 	}
-	// A call to inventory waits for the locks of the stock, so it has the whole wait of a caller.
-	s.degraded = degraded.NewGate(s.gate, s.watch, cfg.GateWait, cfg.GateWait, cfg.GateQueue)
+	s.degraded = degraded.NewGate(s.gate, s.watch, cfg.GateWait, groupsOf(cfg))
 	s.sales = core.NewSaleCache(degraded.Catalogue{Catalogue: gate.Catalogue{Redis: gates}, Watch: s.watch}, s.deps.Now)
 	s.feed = core.NewFeed(s.degraded, cfg.StreamsMax)
 	s.counts = counts.NewRecorder(gates, counts.Options{
 		Source: strings.ToLower(rand.Text()), Known: s.sales.Known, Now: s.sales.Now, Log: tel.Log,
 	})
 	return nil
+}
+
+// maxDirectSales bounds the sales whose callers wait for inventory.
+const maxDirectSales = 1024
+
+// groupsOf returns the groups of calls to inventory. A call waits for the locks of the stock, so it has the whole wait of
+// a caller.
+func groupsOf(cfg Config) degraded.Groups {
+	bounds := gate.Bounds{
+		Timeout: cfg.GateWait, MaxWait: cfg.GateWait / 4, Queue: cfg.GateQueue, Keys: maxDirectSales, Calls: 1,
+		Size: degraded.ReserveSize,
+	}
+	lookups := bounds
+	lookups.Calls, lookups.Size = degraded.LookupCalls, degraded.LookupSize
+	return degraded.Groups{
+		Reserves: func(
+			call degraded.Call[contract.DirectPurchase, contract.DirectResult],
+		) degraded.Group[contract.DirectPurchase, contract.DirectResult] {
+			return gate.NewGroup(bounds, call)
+		},
+		Lookups: func(call degraded.Call[string, *contract.LedgerState]) degraded.Group[string, *contract.LedgerState] {
+			return gate.NewGroup(lookups, call)
+		},
+	}
 }
 
 // newHandler returns the handler of the buyers' API, the pages and the sign-in.

@@ -706,6 +706,7 @@ export interface components {
              */
             pay_within_s: number;
             items: components["schemas"]["NewActivityItem"][];
+            degraded_sale?: components["schemas"]["NewDegradedSale"];
         };
         ActivityPatch: {
             title?: string;
@@ -722,7 +723,42 @@ export interface components {
             /** Format: int64 */
             pay_within_s?: number;
             items?: components["schemas"]["NewActivityItem"][];
+            /** @description null switches the degraded sale off */
+            degraded_sale?: components["schemas"]["NewDegradedSale"] | null;
         };
+        /** @description what is sold while Redis is unavailable; without it the sale stops then */
+        NewDegradedSale: {
+            /**
+             * Format: int64
+             * @description purchases, over all processes
+             */
+            per_second: number;
+            /**
+             * Format: int64
+             * @description per cent of the purchase requests that are refused at random with 503
+             * @default 0
+             */
+            drop: number;
+            /**
+             * Format: int64
+             * @description per cent of the stock that is kept for purchases accepted before the outage
+             * @default 1
+             */
+            reserve: number;
+        };
+        DegradedSale: {
+            /** Format: int64 */
+            per_second: number;
+            /** Format: int64 */
+            drop: number;
+            /** Format: int64 */
+            reserve: number;
+        };
+        /**
+         * @description gate: Redis decides purchases; direct: the ledger does, while Redis is unavailable; returning: nothing is sold until the gate has what was sold directly
+         * @enum {string}
+         */
+        SaleMode: "gate" | "direct" | "returning";
         ActivityItem: {
             sku_id: string;
             name: string;
@@ -758,6 +794,12 @@ export interface components {
          *           "stock": 100
          *         }
          *       ],
+         *       "degraded_sale": {
+         *         "per_second": 100,
+         *         "drop": 0,
+         *         "reserve": 1
+         *       },
+         *       "mode": "gate",
          *       "created_at": "2026-11-21T09:00:00Z",
          *       "updated_at": "2026-11-21T09:00:00Z"
          *     }
@@ -789,6 +831,8 @@ export interface components {
              */
             version: number;
             items: components["schemas"]["ActivityItem"][];
+            degraded_sale?: components["schemas"]["DegradedSale"];
+            mode: components["schemas"]["SaleMode"];
             /** Format: date-time */
             created_at: string;
             /** Format: date-time */
@@ -962,6 +1006,7 @@ export interface components {
          *       "activity_id": "1",
          *       "title": "Autumn sale",
          *       "state": "open",
+         *       "mode": "gate",
          *       "starts_at": "2026-11-21T10:00:00Z",
          *       "ends_at": "2026-11-21T12:00:00Z",
          *       "as_of": "2026-11-21T10:05:00Z",
@@ -1008,6 +1053,7 @@ export interface components {
             activity_id: string;
             title: string;
             state: components["schemas"]["ActivityState"];
+            mode: components["schemas"]["SaleMode"];
             /** Format: date-time */
             starts_at: string;
             /** Format: date-time */
@@ -1026,6 +1072,7 @@ export interface components {
             /** Format: date-time */
             as_of: string;
             state: components["schemas"]["ActivityState"];
+            mode: components["schemas"]["SaleMode"];
             units: components["schemas"]["BoardUnits"];
             orders: components["schemas"]["BoardOrders"];
             totals: components["schemas"]["BoardRequests"];

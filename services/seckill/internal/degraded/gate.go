@@ -11,16 +11,30 @@ import (
 	"flashsale.internal/pkg/ordersn"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/seckill/internal/core"
-	"flashsale.internal/services/seckill/internal/gate"
 )
 
-// Bounds of the calls to inventory.
+// Bounds of the calls to inventory: requests in one call, and lookup calls in flight for one activity.
 const (
-	reserveSize = 128 // purchases in one call
-	lookupSize  = 256
-	lookupCalls = 4 // in flight for one activity
-	maxKeys     = 1024
+	ReserveSize = 128
+	LookupSize  = 256
+	LookupCalls = 4
 )
+
+// Call makes one call for the requests of many callers. It returns a result for each, in their order.
+type Call[Q, A any] func(ctx context.Context, activityID string, requests []Q) ([]A, error)
+
+// Group combines the requests of many callers into few calls.
+type Group[Q, A any] interface {
+	Do(activityID string, request Q) (A, error)
+	// Close refuses new requests and waits for those in flight until ctx ends.
+	Close(ctx context.Context)
+}
+
+// Groups make the groups of a Gate.
+type Groups struct {
+	Reserves func(Call[contract.DirectPurchase, contract.DirectResult]) Group[contract.DirectPurchase, contract.DirectResult]
+	Lookups  func(Call[string, *contract.LedgerState]) Group[string, *contract.LedgerState]
+}
 
 // Gate implements core.Gate. It passes calls to the gate in Redis, or to inventory while the sale is direct. Between the
 // two, while the sale is returning, nothing is sold, and results come from inventory.
@@ -28,21 +42,16 @@ type Gate struct {
 	core.Gate
 	watch    *Watch
 	timeout  time.Duration
-	reserves *gate.Group[contract.DirectPurchase, contract.DirectResult]
-	lookups  *gate.Group[string, *contract.LedgerState]
+	reserves Group[contract.DirectPurchase, contract.DirectResult]
+	lookups  Group[string, *contract.LedgerState]
 }
 
 var _ core.Gate = (*Gate)(nil)
 
-// NewGate returns a Gate on another one. timeout bounds one call to inventory, queue the callers that wait for one sale.
-func NewGate(redis core.Gate, watch *Watch, timeout, callerWait time.Duration, queue int) *Gate {
+// NewGate returns a Gate on another one. timeout bounds one call to inventory that no group makes.
+func NewGate(redis core.Gate, watch *Watch, timeout time.Duration, groups Groups) *Gate {
 	g := &Gate{Gate: redis, watch: watch, timeout: timeout}
-	bounds := gate.Bounds{
-		Timeout: timeout, MaxWait: max(callerWait-timeout, callerWait/4), Queue: queue, Keys: maxKeys, Calls: 1, Size: reserveSize,
-	}
-	g.reserves = gate.NewGroup(bounds, g.reserveGroup)
-	bounds.Calls, bounds.Size = lookupCalls, lookupSize
-	g.lookups = gate.NewGroup(bounds, g.lookupGroup)
+	g.reserves, g.lookups = groups.Reserves(g.reserveGroup), groups.Lookups(g.lookupGroup)
 	return g
 }
 
@@ -212,7 +221,7 @@ func (g *Gate) LookupAll(
 	defer cancel()
 	all := make(map[string]core.Reservation, len(orderSNs))
 	for len(orderSNs) > 0 {
-		n := min(lookupSize, len(orderSNs))
+		n := min(LookupSize, len(orderSNs))
 		found, err := g.watch.inventory.Lookup(ctx, contract.DirectLookup{ActivityID: activityID, OrderSNs: orderSNs[:n]})
 		if err != nil {
 			return nil, err
