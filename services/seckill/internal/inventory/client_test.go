@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -32,13 +33,13 @@ func serve(t *testing.T, handle http.HandlerFunc) *Client {
 }
 
 func respond(t *testing.T, w http.ResponseWriter, v any) {
-	require.NoError(t, json.NewEncoder(w).Encode(v))
+	assert.NoError(t, json.NewEncoder(w).Encode(v))
 }
 
 func TestLostGatesAreParameters(t *testing.T) {
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		require.Equal(t, contract.ModesPath, r.URL.Path)
-		require.Equal(t, []string{"7:4500"}, r.URL.Query()[contract.LostParam])
+		assert.Equal(t, contract.ModesPath, r.URL.Path)
+		assert.Equal(t, []string{"7:4500"}, r.URL.Query()[contract.LostParam])
 		respond(t, w, contract.Modes{Activities: []contract.ActivityMode{{ActivityID: "7", Mode: contract.ModeDirect}}})
 	})
 	modes, err := c.Modes(t.Context(), map[string]time.Duration{"7": 4500 * time.Millisecond})
@@ -64,7 +65,7 @@ func TestWorkerLeases(t *testing.T) {
 	holders := 0
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		var lease contract.WorkerLease
-		require.NoError(t, json.NewDecoder(r.Body).Decode(&lease))
+		assert.NoError(t, json.NewDecoder(r.Body).Decode(&lease))
 		if lease.Renew {
 			respond(t, w, contract.LeasedWorker{Worker: lease.Worker, High: 30, Now: 20, Holders: 3})
 			return
