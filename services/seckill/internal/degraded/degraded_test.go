@@ -275,6 +275,27 @@ func TestALostGateIsReported(t *testing.T) {
 	})
 }
 
+// A process that has lost the gate for long does not use it again before it has read the modes.
+func TestAGateThatReturnsIsUsedAfterTheModesAreRead(t *testing.T) {
+	s := &stock{mode: contract.ActivityMode{ActivityID: "1", Mode: contract.ModeGate, PerSecond: 10}}
+	run(t, s, func(t *testing.T, _ *Watch, g *Gate) {
+		s.set(func() { s.noRedis, s.down = true, true })
+		time.Sleep(5 * time.Second)
+		s.set(func() { s.noRedis = false })
+		time.Sleep(5 * time.Second)
+		_, err := reserve(t, g)
+		require.ErrorIs(t, err, core.ErrBreakerOpen)
+		_, _, err = g.Lookup(t.Context(), "1", "5")
+		require.ErrorIs(t, err, core.ErrUnavailable)
+		s.set(func() { s.down = false })
+		time.Sleep(2 * time.Second)
+		outcome, err := reserve(t, g)
+		require.NoError(t, err)
+		require.Equal(t, core.Accepted, outcome)
+		require.Empty(t, s.reserved)
+	})
+}
+
 func TestPathsFollowPerSecond(t *testing.T) {
 	s := &stock{mode: direct(1, 10)}
 	run(t, s, func(t *testing.T, w *Watch, _ *Gate) {

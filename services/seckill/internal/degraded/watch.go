@@ -57,8 +57,12 @@ type Watch struct {
 	soldOut  map[string]time.Time     // by activity and SKU, when a purchase was refused for stock
 }
 
-// contactTimes is when a gate last responded, and since when it does not.
-type contactTimes struct{ reached, lostSince time.Time }
+// contactTimes is when a gate last responded, and since when it does not. uncertain is set once it has not responded for
+// lostAfter, until the modes are read after its return: the sale may have become direct.
+type contactTimes struct {
+	reached, lostSince time.Time
+	uncertain          bool
+}
 
 // snapshot is one reading of the modes. It is never changed.
 type snapshot struct {
@@ -120,6 +124,7 @@ func (w *Watch) read(ctx context.Context) {
 		}
 	}
 	w.dropOthers(s)
+	w.confirm(at)
 }
 
 // dropOthers drops what concerns activities without a degraded sale.
@@ -144,8 +149,32 @@ func (s *snapshot) of(activityID string) contract.ActivityMode {
 	return contract.ActivityMode{ActivityID: activityID, Mode: contract.ModeGate}
 }
 
-// mode returns the mode of an activity as last read.
-func (w *Watch) mode(activityID string) contract.ActivityMode { return w.modes.Load().of(activityID) }
+// mode returns the mode of an activity as last read. It is returning while this process has lost the gate for long, and
+// has not read the modes since: then neither gate nor ledger may be used.
+func (w *Watch) mode(activityID string) contract.ActivityMode {
+	s := w.modes.Load()
+	m := s.of(activityID)
+	if m.Mode != contract.ModeGate || s == nil || s.byID[activityID] == nil {
+		return m
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if c := w.contacts[activityID]; c != nil && c.uncertain {
+		m.Mode = contract.ModeReturning
+	}
+	return m
+}
+
+// confirm ends the uncertainty about the gates that responded before a reading of the modes began.
+func (w *Watch) confirm(at time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.contacts {
+		if c.uncertain && c.lostSince.IsZero() && c.reached.Before(at) {
+			c.uncertain = false
+		}
+	}
+}
 
 // validFor is for how long a reading of the mode gate is certain: inventory sells nothing directly before that time has
 // passed since a mode became direct.
@@ -229,9 +258,12 @@ func (w *Watch) noteContact(activityID string, err error) {
 	}
 	if !unavailable(err) {
 		c.reached, c.lostSince = now, time.Time{}
-	} else if c.lostSince.IsZero() {
+		return
+	}
+	if c.lostSince.IsZero() {
 		c.lostSince = now
 	}
+	c.uncertain = c.uncertain || now.Sub(c.lostSince) >= lostAfter-probeEvery
 }
 
 // lost returns for how long each gate has not responded that did before, from lostAfter on.
