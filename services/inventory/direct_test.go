@@ -238,6 +238,25 @@ func (s *directSale) mode() contract.SaleMode {
 	return a.Mode
 }
 
+// A withdrawal is decided once the gate has what was sold without it.
+func TestWithdrawalsWaitForTheGate(t *testing.T) {
+	eachDB(t, func(w *world) {
+		s := newDirectSale(w, 10, core.DegradedSale{PerSecond: 1000}, 0)
+		adjust := func(key string, delta int64) error {
+			_, err := w.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{
+				ActivityID: s.id, SKUID: s.sku, Delta: delta, Reason: "r",
+				Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: key},
+			})
+			return err
+		}
+		require.Equal(t, contract.CodeGateUnavailable, contract.CodeOf(adjust("less", -3)))
+		require.Equal(t, int64(10), s.available())
+		s.become(contract.ModeGate, 1, time.Now().UTC())
+		require.NoError(t, adjust("less", -3))
+		require.Equal(t, int64(7), s.available())
+	})
+}
+
 func TestFiguresStayWhileASaleIsDirect(t *testing.T) {
 	eachDB(t, func(w *world) {
 		s := newDirectSale(w, 10, core.DegradedSale{PerSecond: 1}, 4)

@@ -108,7 +108,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a worker id is leased twice", file: "services/inventory/internal/store/modes.go",
-		old: "if used && row.HighMS+term >= now {", now: "if false && row.HighMS+term >= now {",
+		old: "if used && row.HighMS+term >= now {", now: "if used && row.HighMS < 0 {",
 		hidden: "few sales have two processes with such an id", test: unit{"services/inventory", "TestWorkerLeases"},
 	},
 	{
@@ -132,7 +132,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "unpublished purchases are not kept", file: keptDir + "watch.go",
-		old: "w.accepted.published(id, began.Add(-oldest))", now: "w.accepted.published(id, began)",
+		old: "w.accepted.published(id, began.Add(-oldest))", now: "w.accepted.published(id, began.Add(-oldest/time.Hour))",
 		hidden: "few wait in the journal", test: unit{"services/seckill/internal/degraded", "TestPublishedPurchasesAreNotKept"},
 	},
 	{
@@ -142,7 +142,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a gate that returns is used by an outdated mode", file: keptDir + "watch.go",
-		old: "if c := w.contacts[activityID]; c != nil && c.uncertain {", now: "if c := w.contacts[activityID]; c != nil && false {",
+		old: "return c != nil && c.uncertain", now: "return c != nil && false",
 		hidden: "few processes lose Redis and inventory",
 		test:   unit{"services/seckill/internal/degraded", "TestAGateThatReturnsIsUsedAfterTheModesAreRead"},
 	},
@@ -151,6 +151,17 @@ var mutants = []mutant{
 		old: "if err == nil && !found && g.watch.mayBeDirect(activityID, orderSN) {", now: "if false {",
 		hidden: "few processes reach Redis and not inventory",
 		test:   unit{"services/seckill/internal/degraded", "TestResultsComeFromTheLedgerMeanwhile"},
+	},
+	{
+		name: "results come from the ledger at once", file: keptDir + "watch.go",
+		old: "return results && time.Now().Before(w.ledgerFrom[activityID])", now: "return false && results",
+		hidden: "few buyers read results of two processes within a second",
+		test:   unit{"services/seckill/internal/degraded", "TestResultsComeFromTheLedgerMeanwhile"},
+	},
+	{
+		name: "a withdrawal takes what is held back", file: "services/inventory/internal/store/adjustments.go",
+		old: "if a != nil && !a.UsesGate() && !refuse {", now: "if a == nil && !refuse {",
+		hidden: "few merchants withdraw meanwhile", test: unit{"services/inventory", "TestWithdrawalsWaitForTheGate"},
 	},
 	{
 		name: "a purchase in the journal does not exist", file: keptDir + "gate.go",

@@ -130,7 +130,7 @@ type Store interface {
 		ctx context.Context, in Scope, k IdempotencyKey, a Adjustment, c Change, check func(*Activity) error,
 	) (*Adjustment, error)
 	// DecideAdjustment takes or refuses an intent; it returns a decided one as it is. It fails with ErrImporting for a
-	// withdrawal while an import of the activity is not complete.
+	// withdrawal while an import of the activity is not complete, and with ErrGateUnavailable while its mode is not gate.
 	DecideAdjustment(ctx context.Context, id string, refuse bool, now time.Time) (*Adjustment, error)
 	// FinishAdjustment ends the intent as decided. It deletes the Idempotency-Key of a refused one.
 	FinishAdjustment(ctx context.Context, id string, now time.Time) (*Adjustment, error)

@@ -143,6 +143,14 @@ func (s *Store) DecideAdjustment(
 			if pending[out.ActivityID] || pending[core.AllActivities] {
 				return core.ErrImporting
 			}
+			// Units are held back then, and the gate lacks what was sold.
+			a, err := activityOf(tx, number(out.ActivityID), nil)
+			if err != nil {
+				return err
+			}
+			if a != nil && !a.UsesGate() && !refuse {
+				return fmt.Errorf("%w: the sale goes on without its gate", core.ErrGateUnavailable)
+			}
 		}
 		act := core.Activity{Items: items}
 		it := act.Item(out.SKUID)

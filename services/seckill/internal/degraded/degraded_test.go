@@ -286,7 +286,7 @@ func TestAGateThatReturnsIsUsedAfterTheModesAreRead(t *testing.T) {
 		_, err := reserve(t, g)
 		require.ErrorIs(t, err, core.ErrBreakerOpen)
 		_, _, err = g.Lookup(t.Context(), "1", "5")
-		require.ErrorIs(t, err, core.ErrUnavailable)
+		require.ErrorIs(t, err, core.ErrBreakerOpen)
 		s.set(func() { s.down = false })
 		time.Sleep(2 * time.Second)
 		outcome, err := reserve(t, g)
@@ -320,6 +320,9 @@ func TestResultsComeFromTheLedgerMeanwhile(t *testing.T) {
 	run(t, s, func(t *testing.T, w *Watch, g *Gate) {
 		s.set(func() { s.down = false })
 		time.Sleep(1500 * time.Millisecond)
+		_, _, err := g.Lookup(t.Context(), "1", "5")
+		require.ErrorIs(t, err, core.ErrBreakerOpen, "another process may not have read the mode")
+		time.Sleep(validFor)
 		s.set(func() { s.ledger = []contract.LedgerState{{OrderSN: "5", UserID: "u", Status: "created"}} })
 		r, found, err := g.Lookup(t.Context(), "1", "5")
 		require.NoError(t, err)

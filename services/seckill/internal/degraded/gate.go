@@ -64,6 +64,9 @@ func (g *Gate) Close(ctx context.Context) {
 // Reserve implements core.Gate.
 func (g *Gate) Reserve(ctx context.Context, activityID string, p core.Purchase) (core.Verdict, error) {
 	m := g.watch.mode(activityID)
+	if g.watch.uncertain(activityID, false) {
+		return core.Verdict{}, core.ErrBreakerOpen
+	}
 	switch m.Mode {
 	case contract.ModeDirect:
 	case contract.ModeReturning:
@@ -168,6 +171,9 @@ func (g *Gate) byLedger(activityID string) bool {
 // Lookup implements core.Gate. A purchase that the ledger lacks may still be in the journal: then the outcome is unknown,
 // unless this process has kept it, or its order_sn was issued while Redis was unavailable.
 func (g *Gate) Lookup(ctx context.Context, activityID, orderSN string) (core.Reservation, bool, error) {
+	if g.watch.uncertain(activityID, true) {
+		return core.Reservation{}, false, core.ErrBreakerOpen
+	}
 	if !g.byLedger(activityID) {
 		r, found, err := g.Gate.Lookup(ctx, activityID, orderSN)
 		if err == nil && !found && g.watch.mayBeDirect(activityID, orderSN) {
@@ -214,6 +220,9 @@ func (g *Gate) lookupGroup(ctx context.Context, activityID string, orderSNs []st
 func (g *Gate) LookupAll(
 	ctx context.Context, activityID string, orderSNs []string,
 ) (map[string]core.Reservation, error) {
+	if g.watch.uncertain(activityID, true) {
+		return nil, core.ErrBreakerOpen
+	}
 	if !g.byLedger(activityID) {
 		return g.Gate.LookupAll(ctx, activityID, orderSNs)
 	}
@@ -236,6 +245,9 @@ func (g *Gate) LookupAll(
 
 // Purchases implements core.Gate.
 func (g *Gate) Purchases(ctx context.Context, activityID, userID string) ([]string, error) {
+	if g.watch.uncertain(activityID, true) {
+		return nil, core.ErrBreakerOpen
+	}
 	if !g.byLedger(activityID) {
 		return g.Gate.Purchases(ctx, activityID, userID)
 	}

@@ -50,11 +50,12 @@ type Watch struct {
 	accepted accepted
 	holders  atomic.Int64 // processes with a worker id of inventory, 0 while unknown
 
-	mu       sync.Mutex
-	contacts map[string]*contactTimes // by activity with a degraded sale
-	handed   map[string]int64         // by activity, the epoch for which this process has handed over what it had accepted
-	paths    map[string]*bucket       // by activity, the paths that may be issued
-	soldOut  map[string]time.Time     // by activity and SKU, when a purchase was refused for stock
+	mu         sync.Mutex
+	contacts   map[string]*contactTimes // by activity with a degraded sale
+	ledgerFrom map[string]time.Time     // by activity, from when on results may come from the ledger
+	handed     map[string]int64         // by activity, the epoch for which this process has handed over what it had accepted
+	paths      map[string]*bucket       // by activity, the paths that may be issued
+	soldOut    map[string]time.Time     // by activity and SKU, when a purchase was refused for stock
 }
 
 // contactTimes is when a gate last responded, and since when it does not. uncertain is set once it has not responded for
@@ -74,7 +75,7 @@ type snapshot struct {
 // NewWatch returns a Watch; Run starts it.
 func NewWatch(inventory Inventory, journal Journal, log *slog.Logger) *Watch {
 	return &Watch{
-		inventory: inventory, journal: journal, log: log, contacts: map[string]*contactTimes{},
+		inventory: inventory, journal: journal, log: log, contacts: map[string]*contactTimes{}, ledgerFrom: map[string]time.Time{},
 		handed: map[string]int64{}, paths: map[string]*bucket{}, soldOut: map[string]time.Time{},
 	}
 }
@@ -117,12 +118,18 @@ func (w *Watch) read(ctx context.Context) {
 	for i := range modes.Activities {
 		s.byID[modes.Activities[i].ActivityID] = &modes.Activities[i]
 	}
-	last := w.modes.Swap(s)
+	last := w.modes.Load()
 	for id, m := range s.byID {
 		if before := last.of(id); before.Mode != m.Mode {
+			if before.Mode == contract.ModeGate {
+				w.mu.Lock()
+				w.ledgerFrom[id] = time.Now().Add(validFor)
+				w.mu.Unlock()
+			}
 			w.log.InfoContext(ctx, "mode of a sale", "activity_id", id, "mode", m.Mode, "epoch", m.Epoch)
 		}
 	}
+	w.modes.Store(s)
 	w.dropOthers(s)
 	w.confirm(at)
 }
@@ -134,6 +141,7 @@ func (w *Watch) dropOthers(s *snapshot) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	maps.DeleteFunc(w.contacts, func(id string, _ *contactTimes) bool { return !known(id) })
+	maps.DeleteFunc(w.ledgerFrom, func(id string, _ time.Time) bool { return !known(id) })
 	maps.DeleteFunc(w.handed, func(id string, _ int64) bool { return !known(id) })
 	maps.DeleteFunc(w.paths, func(id string, _ *bucket) bool { return s.of(id).Mode == contract.ModeGate })
 	maps.DeleteFunc(w.soldOut, func(_ string, at time.Time) bool { return at.Before(s.at) })
@@ -149,20 +157,24 @@ func (s *snapshot) of(activityID string) contract.ActivityMode {
 	return contract.ActivityMode{ActivityID: activityID, Mode: contract.ModeGate}
 }
 
-// mode returns the mode of an activity as last read. It is returning while this process has lost the gate for long, and
-// has not read the modes since: then neither gate nor ledger may be used.
-func (w *Watch) mode(activityID string) contract.ActivityMode {
+// mode returns the mode of an activity as last read.
+func (w *Watch) mode(activityID string) contract.ActivityMode { return w.modes.Load().of(activityID) }
+
+// uncertain reports whether neither gate nor ledger may be used for a sale. That is while this process has lost the gate
+// for long and has not read the modes since. It is also for validFor after the mode ceased to be gate, for results only:
+// another process may still respond by the gate, which is behind the ledger.
+func (w *Watch) uncertain(activityID string, results bool) bool {
 	s := w.modes.Load()
-	m := s.of(activityID)
-	if m.Mode != contract.ModeGate || s == nil || s.byID[activityID] == nil {
-		return m
+	if s == nil || s.byID[activityID] == nil {
+		return false
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if c := w.contacts[activityID]; c != nil && c.uncertain {
-		m.Mode = contract.ModeReturning
+	if s.byID[activityID].Mode != contract.ModeGate {
+		return results && time.Now().Before(w.ledgerFrom[activityID])
 	}
-	return m
+	c := w.contacts[activityID]
+	return c != nil && c.uncertain
 }
 
 // confirm ends the uncertainty about the gates that responded before a reading of the modes began.
