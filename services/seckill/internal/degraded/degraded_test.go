@@ -318,12 +318,14 @@ func TestPathsFollowPerSecond(t *testing.T) {
 func TestResultsComeFromTheLedgerMeanwhile(t *testing.T) {
 	s := &stock{mode: direct(1, 10), down: true}
 	run(t, s, func(t *testing.T, w *Watch, g *Gate) {
-		s.set(func() { s.down = false })
+		s.set(func() {
+			s.down = false
+			s.ledger = []contract.LedgerState{{OrderSN: "5", UserID: "u", Status: "created"}}
+		})
 		time.Sleep(1500 * time.Millisecond)
 		_, _, err := g.Lookup(t.Context(), "1", "5")
 		require.ErrorIs(t, err, core.ErrBreakerOpen, "another process may not have read the mode")
 		time.Sleep(validFor)
-		s.set(func() { s.ledger = []contract.LedgerState{{OrderSN: "5", UserID: "u", Status: "created"}} })
 		r, found, err := g.Lookup(t.Context(), "1", "5")
 		require.NoError(t, err)
 		require.True(t, found)
