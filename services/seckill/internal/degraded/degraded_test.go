@@ -226,6 +226,7 @@ func TestAcceptedPurchasesAreHandedOverFirst(t *testing.T) {
 		w.Accepted("1", purchases(1))
 		require.True(t, w.handedOver("1", 2))
 		require.False(t, w.handedOver("1", 3))
+		time.Sleep(validFor)
 		r, found, err = g.Lookup(t.Context(), "1", "1000")
 		require.ErrorIs(t, err, core.ErrUnavailable)
 		require.False(t, found, "%v", r)
