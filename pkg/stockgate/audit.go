@@ -269,5 +269,11 @@ func decodeConfig(h map[string]string) (c Config, err error) {
 			return Config{}, fmt.Errorf("stockgate: gate field %s: %w", f.name, err)
 		}
 	}
+	c.ReorderLimit = ReorderUnknown
+	if reorders, ok := h["reorders"]; ok {
+		if c.ReorderLimit, err = strconv.ParseInt(reorders, 10, 64); err != nil {
+			return Config{}, fmt.Errorf("stockgate: gate field reorders: %w", err)
+		}
+	}
 	return c, nil
 }

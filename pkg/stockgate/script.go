@@ -44,6 +44,8 @@ var (
 	luaBacklog string
 	//go:embed lua/lookup.lua
 	luaLookup string
+	//go:embed lua/allowances.lua
+	luaAllowances string
 	//go:embed lua/purchases.lua
 	luaPurchases string
 	//go:embed lua/unlanded.lua
@@ -107,6 +109,7 @@ var (
 	scriptAudit            = newScript("audit", luaAudit)
 	scriptBacklog          = newScript("backlog", luaBacklog)
 	scriptLookup           = newScript("lookup", luaLookup)
+	scriptAllowances       = newScript("allowances", luaAllowances)
 	scriptPurchases        = newScript("purchases", luaPurchases)
 	scriptUnlanded         = newScript("unlanded", luaUnlanded)
 	scriptScan             = newScript("scan", luaScan)

@@ -271,6 +271,11 @@ func (o orderSNs) Next(userID string) (string, error) {
 
 func (orderSNs) Belongs(orderSN, userID string) bool { return ordersn.Belongs(orderSN, userID) }
 
+func (orderSNs) IssuedAt(orderSN string) time.Time {
+	sn, _ := ordersn.Parse(orderSN) // malformed: the zero time
+	return sn.Time
+}
+
 // consumerName returns the name of this process among the relays. It is new at each start; the relay claims the
 // entries that an earlier process did not acknowledge.
 func consumerName() string {

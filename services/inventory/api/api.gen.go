@@ -403,7 +403,7 @@ func (e ListDeadLettersParamsState) Valid() bool {
 	}
 }
 
-// Activity Example: {"activity_id":"1","created_at":"2026-11-21T09:00:00Z","currency":"EUR","description":"","ends_at":"2026-11-21T12:00:00Z","image_url":"","items":[{"name":"black","price":49900,"sku_id":"1","stock":100}],"merchant_id":"default","pay_within_s":900,"per_user_limit":1,"starts_at":"2026-11-21T10:00:00Z","state":"draft","title":"Autumn sale","updated_at":"2026-11-21T09:00:00Z","version":1}
+// Activity Example: {"activity_id":"1","created_at":"2026-11-21T09:00:00Z","currency":"EUR","description":"","ends_at":"2026-11-21T12:00:00Z","image_url":"","items":[{"name":"black","price":49900,"sku_id":"1","stock":100}],"merchant_id":"default","pay_within_s":900,"per_user_limit":1,"reorder_limit":2,"starts_at":"2026-11-21T10:00:00Z","state":"draft","title":"Autumn sale","updated_at":"2026-11-21T09:00:00Z","version":1}
 type Activity struct {
 	ActivityId  string    `json:"activity_id"`
 	CreatedAt   time.Time `json:"created_at"`
@@ -418,6 +418,7 @@ type Activity struct {
 	MerchantId   string         `json:"merchant_id"`
 	PayWithinS   int64          `json:"pay_within_s"`
 	PerUserLimit int64          `json:"per_user_limit"`
+	ReorderLimit int64          `json:"reorder_limit"`
 	StartsAt     time.Time      `json:"starts_at"`
 	State        ActivityState  `json:"state"`
 	Title        string         `json:"title"`
@@ -454,6 +455,7 @@ type ActivityPatch struct {
 	Items        *[]NewActivityItem `json:"items,omitempty"`
 	PayWithinS   *int64             `json:"pay_within_s,omitempty"`
 	PerUserLimit *int64             `json:"per_user_limit,omitempty"`
+	ReorderLimit *int64             `json:"reorder_limit,omitempty"`
 	StartsAt     *time.Time         `json:"starts_at,omitempty"`
 	Title        *string            `json:"title,omitempty"`
 }
@@ -871,8 +873,12 @@ type NewActivity struct {
 	Items        []NewActivityItem `json:"items"`
 	PayWithinS   *int64            `json:"pay_within_s,omitempty"`
 	PerUserLimit *int64            `json:"per_user_limit,omitempty"`
-	StartsAt     time.Time         `json:"starts_at"`
-	Title        string            `json:"title"`
+
+	// ReorderLimit orders that a buyer may cancel or let expire, 2 by default; one more ends the buyer's allowance in this
+	// activity for 10 min; 0 means any number
+	ReorderLimit *int64    `json:"reorder_limit,omitempty"`
+	StartsAt     time.Time `json:"starts_at"`
+	Title        string    `json:"title"`
 }
 
 // NewActivityItem defines model for NewActivityItem.

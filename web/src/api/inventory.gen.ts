@@ -705,6 +705,12 @@ export interface components {
              * @default 900
              */
             pay_within_s: number;
+            /**
+             * Format: int64
+             * @description orders that a buyer may cancel or let expire, 2 by default; one more ends the buyer's allowance in this
+             *     activity for 10 min; 0 means any number
+             */
+            reorder_limit?: number;
             items: components["schemas"]["NewActivityItem"][];
         };
         ActivityPatch: {
@@ -721,6 +727,8 @@ export interface components {
             per_user_limit?: number;
             /** Format: int64 */
             pay_within_s?: number;
+            /** Format: int64 */
+            reorder_limit?: number;
             items?: components["schemas"]["NewActivityItem"][];
         };
         ActivityItem: {
@@ -748,6 +756,7 @@ export interface components {
          *       "ends_at": "2026-11-21T12:00:00Z",
          *       "per_user_limit": 1,
          *       "pay_within_s": 900,
+         *       "reorder_limit": 2,
          *       "currency": "EUR",
          *       "version": 1,
          *       "items": [
@@ -782,6 +791,8 @@ export interface components {
             per_user_limit: number;
             /** Format: int64 */
             pay_within_s: number;
+            /** Format: int64 */
+            reorder_limit: number;
             currency: string;
             /**
              * Format: int64

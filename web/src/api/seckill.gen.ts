@@ -766,7 +766,10 @@ export interface operations {
             400: components["responses"]["InvalidRequest"];
             401: components["responses"]["Unauthenticated"];
             404: components["responses"]["NotFound"];
-            /** @description activity_not_started (starts_at), activity_ended, activity_paused, sold_out (may_return_until) */
+            /**
+             * @description activity_not_started (starts_at), activity_ended, activity_paused, sold_out (may_return_until),
+             *     limit_reached (order_sn and order_sns of what the buyer holds, or barred_until)
+             */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -829,7 +832,10 @@ export interface operations {
             };
             400: components["responses"]["InvalidRequest"];
             401: components["responses"]["Unauthenticated"];
-            /** @description path_invalid (malformed, another buyer's, another activity's) or path_expired */
+            /**
+             * @description path_invalid (malformed, another buyer's, another activity's) or path_expired (over 5 min old, or issued
+             *     before the buyer's latest purchase in this activity)
+             */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -841,7 +847,8 @@ export interface operations {
             404: components["responses"]["NotFound"];
             /**
              * @description activity_not_started (starts_at), activity_ended, activity_paused, sold_out (may_return_until),
-             *     limit_reached (order_sn, order_sns), idempotency_conflict (this path was used with other lines)
+             *     limit_reached (order_sn, order_sns; barred_until while the buyer's allowance is over, because too many
+             *     orders were cancelled or expired), idempotency_conflict (this path was used with other lines)
              */
             409: {
                 headers: {

@@ -16,6 +16,9 @@ const (
 	maxText       = 200                                 // characters of a title, name or reason
 	maxLimit      = contract.MaxLines * contract.MaxQty // one purchase cannot hold more
 	defaultWindow = 900                                 // seconds to pay
+
+	defaultReorders = 2
+	maxReorders     = 15 // the gate keeps the latest 16 purchases of a buyer that ended
 )
 
 // ActivityDraftItem is one SKU of a new activity.
@@ -33,6 +36,7 @@ type ActivityDraftRequest struct {
 	StartsAt, EndsAt time.Time
 	PerUserLimit     *int64
 	PayWithinS       *int64
+	ReorderLimit     *int64
 	Items            []ActivityDraftItem
 	Key              *IdempotencyKey // nil for a call without one
 }
@@ -47,6 +51,7 @@ type ActivityPatch struct {
 	StartsAt, EndsAt *time.Time
 	PerUserLimit     *int64
 	PayWithinS       *int64
+	ReorderLimit     *int64
 	Items            *[]ActivityDraftItem
 }
 
@@ -63,15 +68,12 @@ func (s *Service) CreateActivity(ctx context.Context, by Caller, r ActivityDraft
 	}
 	a := Activity{
 		MerchantID: owner, State: ActivityDraft, Title: r.Title, Description: r.Description, ImageURL: r.ImageURL,
-		StartsAt: ms(r.StartsAt), EndsAt: ms(r.EndsAt), PerUserLimit: 1, PayWithinS: defaultWindow, Version: 1,
-		CreatedAt: now, UpdatedAt: now,
+		StartsAt: ms(r.StartsAt), EndsAt: ms(r.EndsAt), PerUserLimit: 1, PayWithinS: defaultWindow,
+		ReorderLimit: defaultReorders, Version: 1, CreatedAt: now, UpdatedAt: now,
 	}
-	if r.PerUserLimit != nil {
-		a.PerUserLimit = *r.PerUserLimit
-	}
-	if r.PayWithinS != nil {
-		a.PayWithinS = *r.PayWithinS
-	}
+	set(&a.PerUserLimit, r.PerUserLimit)
+	set(&a.PayWithinS, r.PayWithinS)
+	set(&a.ReorderLimit, r.ReorderLimit)
 	if err := a.validate(); err != nil {
 		return nil, err
 	}
@@ -139,7 +141,8 @@ func (s *Service) PatchActivity(ctx context.Context, by Caller, id string, p Act
 			return false, err
 		}
 		if a.State != ActivityDraft {
-			if p.StartsAt != nil || p.PerUserLimit != nil || p.PayWithinS != nil || p.Items != nil {
+			if p.StartsAt != nil || p.PerUserLimit != nil || p.PayWithinS != nil ||
+				p.ReorderLimit != nil || p.Items != nil {
 				return false, contract.Refuse(contract.CodeStateConflict,
 					"only title, description, image_url and a later ends_at may change once the activity is published")
 			}
@@ -157,6 +160,7 @@ func (s *Service) PatchActivity(ctx context.Context, by Caller, id string, p Act
 		set(&a.ImageURL, p.ImageURL)
 		set(&a.PerUserLimit, p.PerUserLimit)
 		set(&a.PayWithinS, p.PayWithinS)
+		set(&a.ReorderLimit, p.ReorderLimit)
 		if p.StartsAt != nil {
 			a.StartsAt = ms(*p.StartsAt)
 		}
@@ -186,6 +190,7 @@ func (p ActivityPatch) detail() map[string]any {
 	add(d, "ends_at", p.EndsAt)
 	add(d, "per_user_limit", p.PerUserLimit)
 	add(d, "pay_within_s", p.PayWithinS)
+	add(d, "reorder_limit", p.ReorderLimit)
 	if p.Items != nil {
 		items := make([]map[string]any, len(*p.Items))
 		for i, it := range *p.Items {
@@ -311,6 +316,8 @@ func (a *Activity) validate() error {
 		return contract.InvalidField("per_user_limit", "must be 1 to 1600")
 	case a.PayWithinS < 1 || a.PayWithinS > contract.MaxPayWithinS:
 		return contract.InvalidField("pay_within_s", "must be 1 to 86400")
+	case a.ReorderLimit < 0 || a.ReorderLimit > maxReorders:
+		return contract.InvalidField("reorder_limit", "must be 0 to 15")
 	}
 	return validatePresentation(a.Description, a.ImageURL)
 }

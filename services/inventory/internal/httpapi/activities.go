@@ -17,7 +17,7 @@ func (m *Merchant) activityView(a core.Activity) api.Activity {
 		ActivityId: a.ID, MerchantId: a.MerchantID, Title: a.Title,
 		Description: a.Description, ImageUrl: a.ImageURL, State: api.ActivityState(a.Phase(m.now())),
 		StartsAt: a.StartsAt, EndsAt: a.EndsAt, EndedAt: a.EndedAt, PerUserLimit: a.PerUserLimit, PayWithinS: a.PayWithinS,
-		Currency: a.Currency, Version: a.Version, CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
+		ReorderLimit: a.ReorderLimit, Currency: a.Currency, Version: a.Version, CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
 		Items: views(a.Items, func(it core.Stock) api.ActivityItem {
 			return api.ActivityItem{SkuId: it.SKUID, Name: it.Name, Price: it.Price, Stock: it.Total}
 		}),
@@ -43,7 +43,7 @@ func (m *Merchant) CreateActivity(w http.ResponseWriter, r *http.Request, params
 	}
 	draft := core.ActivityDraftRequest{
 		Title: body.Title, StartsAt: body.StartsAt, EndsAt: body.EndsAt, PerUserLimit: body.PerUserLimit,
-		PayWithinS: body.PayWithinS, Items: draftItems(body.Items), Key: key,
+		PayWithinS: body.PayWithinS, ReorderLimit: body.ReorderLimit, Items: draftItems(body.Items), Key: key,
 	}
 	if body.Description != nil {
 		draft.Description = *body.Description
@@ -115,6 +115,7 @@ func (m *Merchant) PatchActivity(w http.ResponseWriter, r *http.Request, id stri
 	patch := core.ActivityPatch{
 		IfVersion: version, Title: body.Title, Description: body.Description, ImageURL: body.ImageUrl,
 		StartsAt: body.StartsAt, EndsAt: body.EndsAt, PerUserLimit: body.PerUserLimit, PayWithinS: body.PayWithinS,
+		ReorderLimit: body.ReorderLimit,
 	}
 	if body.Items != nil {
 		items := draftItems(*body.Items)

@@ -23,6 +23,7 @@ type activityRow struct {
 	EndedAt      *time.Time
 	PerUserLimit int64
 	PayWithinS   int64
+	ReorderLimit int64
 	Currency     string
 	Version      int64
 	CreatedAt    time.Time `gorm:"autoCreateTime:false"`
@@ -33,7 +34,7 @@ func (activityRow) TableName() string { return "activities" }
 
 var activityColumns = []string{
 	"id", "merchant_id", "title", "description", "image_url", "state", "starts_at", "ends_at", "ended_at",
-	"per_user_limit", "pay_within_s", "currency", "version", "created_at", "updated_at",
+	"per_user_limit", "pay_within_s", "reorder_limit", "currency", "version", "created_at", "updated_at",
 }
 
 // changedActivityColumns are those that a change writes: an activity never changes its owner.
@@ -57,8 +58,8 @@ func toActivity(r activityRow, items []core.Stock) *core.Activity {
 	return &core.Activity{
 		ID: text(r.ID), MerchantID: r.MerchantID, Title: r.Title, Description: r.Description, ImageURL: r.ImageURL,
 		State: core.ActivityState(r.State), StartsAt: r.StartsAt.UTC(), EndsAt: r.EndsAt.UTC(), EndedAt: utc(r.EndedAt),
-		PerUserLimit: r.PerUserLimit, PayWithinS: r.PayWithinS, Currency: r.Currency, Version: r.Version,
-		CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(), Items: items,
+		PerUserLimit: r.PerUserLimit, PayWithinS: r.PayWithinS, ReorderLimit: r.ReorderLimit,
+		Currency: r.Currency, Version: r.Version, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(), Items: items,
 	}
 }
 
@@ -66,7 +67,7 @@ func fromActivity(a core.Activity) activityRow {
 	return activityRow{
 		ID: number(a.ID), MerchantID: a.MerchantID, Title: a.Title, Description: a.Description, ImageURL: a.ImageURL,
 		State: string(a.State), StartsAt: a.StartsAt, EndsAt: a.EndsAt, EndedAt: a.EndedAt,
-		PerUserLimit: a.PerUserLimit, PayWithinS: a.PayWithinS, Currency: a.Currency,
+		PerUserLimit: a.PerUserLimit, PayWithinS: a.PayWithinS, ReorderLimit: a.ReorderLimit, Currency: a.Currency,
 		Version: a.Version, CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
 	}
 }

@@ -37,6 +37,7 @@ type world struct {
 	held     map[string]Reservation
 	lookups  int
 	buyer    []string
+	allowed  Allowance
 	noLease  bool
 	next     uint64
 }
@@ -87,6 +88,15 @@ func (w *world) LookupAll(_ context.Context, _ string, sns []string) (map[string
 		}
 	}
 	return found, nil
+}
+
+func (w *world) Allowance(context.Context, string, string) (Allowance, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.state == nil {
+		return Allowance{}, ErrNoGate
+	}
+	return w.allowed, w.err
 }
 
 func (w *world) Purchases(context.Context, string, string) ([]string, error) {
@@ -179,6 +189,12 @@ func (w *world) Next(string) (string, error) {
 
 // Belongs is a fake of the gene: an order_sn of four digits or more belongs to no user.
 func (w *world) Belongs(orderSN, _ string) bool { return len(orderSN) < 4 }
+
+// IssuedAt is a fake of the time in an order_sn: its number of seconds after noon.
+func (w *world) IssuedAt(orderSN string) time.Time {
+	n, _ := strconv.Atoi(orderSN)
+	return noon.Add(time.Duration(n) * time.Second)
+}
 
 func (w *world) clock() time.Time {
 	w.mu.Lock()

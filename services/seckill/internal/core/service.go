@@ -170,6 +170,19 @@ func (s *Service) CheckAdmission(ctx context.Context, activityID string) error {
 	return nil
 }
 
+// CheckAllowance refuses a user who holds as many units as the sale allows, or whose allowance is over for a while. It
+// reads the gate and writes nothing. The gate decides the purchase itself.
+func (s *Service) CheckAllowance(ctx context.Context, userID, activityID string) error {
+	a, err := s.Gate.Allowance(ctx, activityID, userID)
+	if err != nil {
+		return s.refusal(ctx, activityID, err)
+	}
+	if a.Used {
+		return limitReached(a.OrderSNs, a.BarredUntil)
+	}
+	return nil
+}
+
 // checkOpen returns the refusal of a sale that is not open at now, or nil.
 func (v *view) checkOpen(now time.Time) error {
 	switch v.StateAt(now) {
@@ -212,7 +225,9 @@ func (s *Service) Purchase(
 			return soldOut(v.mayReturnUntil(now, lines), now)
 		})
 	}
-	v, err := s.Gate.Reserve(ctx, activityID, Purchase{OrderSN: p.orderSN, UserID: userID, Lines: lines})
+	v, err := s.Gate.Reserve(ctx, activityID, Purchase{
+		OrderSN: p.orderSN, UserID: userID, Lines: lines, IssuedAt: s.SNs.IssuedAt(p.orderSN),
+	})
 	if err != nil {
 		return Purchased{}, s.refusal(ctx, activityID, err)
 	}
@@ -231,7 +246,9 @@ func (s *Service) Purchase(
 	case SoldOut:
 		return Purchased{}, soldOut(v.MayReturnUntil, s.Sales.clock(ctx))
 	case LimitReached:
-		return Purchased{}, limitReached(v.OrderSNs)
+		return Purchased{}, limitReached(v.OrderSNs, v.BarredUntil)
+	case PathVoid:
+		return Purchased{}, pathVoid()
 	case JournalFull:
 		return Purchased{}, contract.Refuse(contract.CodeJournalFull,
 			"too many purchases wait to be processed; no units were taken").After(time.Second)

@@ -173,6 +173,16 @@ type Purchase struct {
 	OrderSN string
 	UserID  string
 	Lines   []contract.Line
+	// IssuedAt is when its path was issued, by Redis time. The gate refuses it if the user has reserved since.
+	IssuedAt time.Time
+}
+
+// Allowance is whether a user may reserve units at all.
+type Allowance struct {
+	Used     bool
+	OrderSNs []string // if Used: the user's purchases that hold units, latest last
+	// BarredUntil is set if the allowance is over for a while, because too many orders were cancelled or expired.
+	BarredUntil time.Time
 }
 
 // Outcome is the gate's decision about a purchase.
@@ -188,6 +198,7 @@ const (
 	Paused
 	SoldOut
 	LimitReached
+	PathVoid // the user has reserved since the path was issued
 	JournalFull
 	UnknownSKU
 )
@@ -197,6 +208,7 @@ type Verdict struct {
 	Outcome        Outcome
 	Reservation    Reservation // of Accepted and Known
 	OrderSNs       []string    // of LimitReached: the user's purchases, latest last
+	BarredUntil    time.Time   // of LimitReached: as in Allowance
 	StartsAt       time.Time   // of NotStarted
 	MayReturnUntil time.Time   // of SoldOut: until when unpaid units may be released; zero if there are none
 }

@@ -82,7 +82,8 @@ func New(d Deps) (http.Handler, error) {
 
 	// Each request passes these checks in order: the load shedder; on the path route the sold-out check; limits by
 	// address, which need no token; the token; on the path route whether the sale has started; limits by user; on the
-	// path route whether the sale is open, and last the limits that queue. A refused request is charged only by the
+	// path route whether the sale is open, whether the buyer has allowance left, the click limit, and last the limits
+	// that queue. A refused request is charged only by the
 	// limits before the check that refuses it. path-activity is charged before path-total: a request that path-total
 	// refuses has used a permit of its activity. It gets no refund, which could cost a call to Redis. The loss slows no
 	// other activity.
@@ -96,8 +97,8 @@ func New(d Deps) (http.Handler, error) {
 	r.With(shed.others).Get("/v1/config", wrapped.GetConfig)
 	r.With(shed.others, on("browse-per-ip")).Get("/v1/activities", wrapped.ListActivities)
 	r.With(shed.others, on("browse-per-ip")).Get(activity, wrapped.GetActivity)
-	r.With(h.counted, shed.paths, h.checkSoldOut, on("path-per-ip"), buyer, h.checkStarted, on("path-per-user", "path-click"),
-		h.checkAdmission, on("path-activity"), on("path-total")).Post(activity+"/paths", h.postPath)
+	r.With(h.counted, shed.paths, h.checkSoldOut, on("path-per-ip"), buyer, h.checkStarted, on("path-per-user"),
+		h.checkAdmission, on("path-click"), on("path-activity"), on("path-total")).Post(activity+"/paths", h.postPath)
 	r.With(h.counted, shed.purchases, on("purchase-per-ip"), buyer, on("purchase-per-user")).
 		Post(activity+"/paths/{path}/reservations", h.postReservation)
 	results := r.With(shed.others, on("result-per-ip"), buyer, on("result-per-user"))
