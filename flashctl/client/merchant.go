@@ -58,6 +58,13 @@ type Draft struct {
 	PerUserLimit int64     `json:"per_user_limit"`
 	PayWithinS   int64     `json:"pay_within_s"`
 	Items        []Item    `json:"items"`
+	// WaitingRoom is nil for a sale without one.
+	WaitingRoom *WaitingRoom `json:"waiting_room,omitempty"`
+}
+
+// WaitingRoom is the waiting room of a sale.
+type WaitingRoom struct {
+	AdmitPerSecond int64 `json:"admit_per_second"`
 }
 
 // NewActivity creates a draft of a sale and returns its id.

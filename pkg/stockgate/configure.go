@@ -28,10 +28,15 @@ type Config struct {
 	// ReorderLimit is the number of orders that a buyer may cancel or let expire. One more ends the buyer's allowance for
 	// 10 min. 0 means any number, and ReorderUnknown that the gate of an earlier release has no such limit.
 	ReorderLimit int64
+	// RoomRate is the number of places that the waiting room admits a second. 0 means that there is no waiting room.
+	RoomRate int64
 }
 
 // MaxReorderLimit bounds Config.ReorderLimit: the record of a buyer lists 16 ended purchases at most.
 const MaxReorderLimit = 15
+
+// MaxRoomRate bounds Config.RoomRate.
+const MaxRoomRate = 1_000_000
 
 // ReorderUnknown is the Config.ReorderLimit of a gate that an earlier release has built and configured.
 const ReorderUnknown = -1
@@ -49,6 +54,8 @@ func (c Config) validate() error {
 		return fmt.Errorf("stockgate: per-user limit %d is not positive", c.PerUserLimit)
 	case c.ReorderLimit < 0 || c.ReorderLimit > MaxReorderLimit:
 		return fmt.Errorf("stockgate: reorder limit %d is not 0 to %d", c.ReorderLimit, MaxReorderLimit)
+	case c.RoomRate < 0 || c.RoomRate > MaxRoomRate:
+		return fmt.Errorf("stockgate: room rate %d is not 0 to %d", c.RoomRate, MaxRoomRate)
 	case c.Version < 0 || c.Version >= maxExact:
 		return fmt.Errorf("stockgate: version %d is out of range", c.Version)
 	}
@@ -63,6 +70,7 @@ func (c Config) args() []any {
 	return []any{
 		string(c.State), encodeTime(c.StartsAt), encodeTime(c.EndsAt), strconv.FormatInt(c.PerUserLimit, 10),
 		strconv.FormatInt(c.Version, 10), strconv.FormatInt(c.ReorderLimit, 10),
+		strconv.FormatInt(c.RoomRate, 10),
 	}
 }
 

@@ -80,6 +80,16 @@ var (
 	luaMarkEpoch string
 	//go:embed lua/renew_epoch.lua
 	luaRenewEpoch string
+	//go:embed lua/room.lua
+	luaRoom string
+	//go:embed lua/room_join.lua
+	luaRoomJoin string
+	//go:embed lua/room_state.lua
+	luaRoomState string
+	//go:embed lua/room_draw.lua
+	luaRoomDraw string
+	//go:embed lua/room_admit.lua
+	luaRoomAdmit string
 	//go:embed lua/adjustments.lua
 	luaAdjustments string
 )
@@ -128,6 +138,10 @@ var (
 	scriptMarkEpoch        = newScript("mark_epoch", luaMarkEpoch)
 	scriptRenewEpoch       = newScript("renew_epoch", luaRenewEpoch)
 	scriptAdjustments      = newScript("adjustments", luaAdjustments)
+	scriptRoomJoin         = newScript("room_join", luaRoom+luaRoomJoin)
+	scriptRoomState        = newScript("room_state", luaRoom+luaRoomState)
+	scriptRoomDraw         = newScript("room_draw", luaRoom+luaRoomDraw)
+	scriptRoomAdmit        = newScript("room_admit", luaRoom+luaRoomAdmit)
 )
 
 // refusals maps the replies by which a script refuses to their errors.
@@ -138,6 +152,14 @@ var refusals = map[string]error{
 	"unknown_sku":  ErrUnknownSKU,
 	"conflict":     ErrAdjustmentConflict,
 	"decided":      ErrDecided,
+	"no_room":      ErrNoRoom,
+	"not_open":     ErrRoomNotOpen,
+	"ended":        ErrRoomEnded,
+	"not_closed":   ErrRoomNotReady,
+	"differs":      ErrRoomNotReady,
+	"not_started":  ErrRoomNotReady,
+	"no_draw":      ErrRoomNotReady,
+	"fenced":       ErrFenced,
 }
 
 // run calls a script by its hash, or by its source if the server does not have it yet. A refusal becomes an error.

@@ -21,6 +21,7 @@ import (
 	"flashsale.internal/pkg/clocks"
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/lifecycle"
+	"flashsale.internal/pkg/lock"
 	"flashsale.internal/pkg/ordersn"
 	"flashsale.internal/pkg/presence"
 	"flashsale.internal/pkg/stockgate"
@@ -32,6 +33,7 @@ import (
 	"flashsale.internal/services/seckill/internal/pages"
 	"flashsale.internal/services/seckill/internal/priority"
 	"flashsale.internal/services/seckill/internal/relay"
+	"flashsale.internal/services/seckill/internal/room"
 	"flashsale.internal/services/seckill/internal/signin"
 	"flashsale.internal/web"
 )
@@ -59,15 +61,19 @@ type Service struct {
 	priority *priority.Controller
 	memory   *gate.MemoryWatch
 	sales    *core.SaleCache
-	feed     *core.Feed
-	counts   *counts.Recorder
-	lease    ordersn.Lease
-	ownLease *ordersn.RedisLease // nil if Deps.Lease is set
-	verifier *auth.Verifier
-	presence *presence.Announcer
-	clocks   *clocks.Monitor
-	signIn   *signin.SignIn
-	handler  http.Handler
+	rooms    *gate.Rooms
+	// roomCache serves requests; roomControl moves the rooms on while this process holds the lock.
+	roomCache   *core.RoomCache
+	roomControl *room.Controller
+	feed        *core.Feed
+	counts      *counts.Recorder
+	lease       ordersn.Lease
+	ownLease    *ordersn.RedisLease // nil if Deps.Lease is set
+	verifier    *auth.Verifier
+	presence    *presence.Announcer
+	clocks      *clocks.Monitor
+	signIn      *signin.SignIn
+	handler     http.Handler
 }
 
 // New composes the service and starts nothing. Its dependencies need not be reachable yet.
@@ -161,22 +167,35 @@ func (s *Service) newLoops(cfg Config, gates *stockgate.Gate) (err error) {
 	if s.memory, err = gate.NewMemoryWatch(gates, tel); err != nil {
 		return err
 	}
-	s.gate, err = gate.New(gates, tel, gate.Options{
+	catalogue := gate.Catalogue{Redis: gates}
+	calls := gate.Options{
 		// stockgate bounds each call by GateTimeout; this bound is a little higher.
 		CallTimeout: cfg.GateTimeout + 250*time.Millisecond,
 		CallerWait:  cfg.GateWait,
 		Queue:       cfg.GateQueue,
-		Accepted: func(ref contract.GateRef, n int) {
-			s.priority.Accepted(n)
-			s.relay.Accepted(ref)
-		},
-		Waited: s.priority.Waited,
-		Delay:  s.priority.AcceptDelay,
-	})
+	}
+	s.rooms = gate.NewRooms(gates, calls)
+	s.roomCache = core.NewRoomCache(s.rooms, s.deps.Now)
+	s.roomControl, err = room.New(room.Deps{
+		Rooms: s.rooms, Locks: lock.New(s.deps.Redis, tel.Log), Now: s.deps.Now,
+		List: func(ctx context.Context) ([]string, error) { return catalogue.Rooms(ctx, s.sales.Now(ctx)) },
+	}, tel)
 	if err != nil {
 		return err
 	}
-	s.sales = core.NewSaleCache(gate.Catalogue{Redis: gates}, s.deps.Now)
+	calls.Accepted = func(ref contract.GateRef, n int) {
+		s.priority.Accepted(n)
+		s.relay.Accepted(ref)
+	}
+	calls.Waited = func(n int, mean time.Duration) {
+		s.priority.Waited(n, mean)
+		s.roomControl.Waited(n, mean)
+	}
+	calls.Delay = s.priority.AcceptDelay
+	if s.gate, err = gate.New(gates, tel, calls); err != nil {
+		return err
+	}
+	s.sales = core.NewSaleCache(catalogue, s.deps.Now)
 	s.feed = core.NewFeed(s.gate, cfg.StreamsMax)
 	s.counts = counts.NewRecorder(gates, counts.Options{
 		Source: strings.ToLower(rand.Text()), Known: s.sales.Known, Now: s.sales.Now, Log: tel.Log,
@@ -197,7 +216,8 @@ func (s *Service) newHandler(cfg Config) (http.Handler, error) {
 	}
 	routes := httpapi.Deps{
 		Core: core.NewService(core.Deps{
-			Gate: s.gate, Sales: s.sales, Feed: s.feed, SNs: orderSNs{ordersn.NewGenerator(s.lease, nil)},
+			Gate: s.gate, Sales: s.sales, RoomGate: s.rooms, Rooms: s.roomCache, Feed: s.feed,
+			SNs:  orderSNs{ordersn.NewGenerator(s.lease, nil)},
 			Seal: seal, CallerWait: cfg.GateWait,
 		}),
 		Verifier:    s.verifier,
@@ -205,6 +225,7 @@ func (s *Service) newHandler(cfg Config) (http.Handler, error) {
 		Tel:         s.deps.Telemetry,
 		OpenStreams: s.feed.Open,
 		Counts:      s.counts,
+		Shed:        s.roomControl.Shed,
 		Config:      cfg.pagesConfig(s.signIn.Method()),
 		Mounts:      []func(chi.Router){shown.Mount, s.signIn.Mount},
 	}
@@ -250,8 +271,11 @@ func (s *Service) Components() []lifecycle.Component {
 		lifecycle.Component{Name: "gate memory", Run: s.memory.Run},
 		lifecycle.Component{Name: "request counts", Run: s.counts.Run},
 		lifecycle.Component{Name: "sale cache", Run: s.sales.Run},
+		lifecycle.Component{Name: "room cache", Run: s.roomCache.Run},
+		lifecycle.Component{Name: "waiting rooms", Run: s.roomControl.Run},
 		lifecycle.AtEnd("gate calls", func(ctx context.Context) error {
 			s.gate.Close(ctx)
+			s.rooms.Close(ctx)
 			return nil
 		}),
 		lifecycle.Component{Name: "event streams", Run: s.feed.Run},

@@ -426,6 +426,10 @@ type Activity struct {
 
 	// Version rises with every change
 	Version int64 `json:"version"`
+
+	// WaitingRoom buyers join it from 10 min before the start; those of the first 9 min get their places by lot; the rate may change
+	// while the sale is open
+	WaitingRoom *WaitingRoom `json:"waiting_room,omitempty"`
 }
 
 // ActivityItem defines model for ActivityItem.
@@ -458,6 +462,10 @@ type ActivityPatch struct {
 	ReorderLimit *int64             `json:"reorder_limit,omitempty"`
 	StartsAt     *time.Time         `json:"starts_at,omitempty"`
 	Title        *string            `json:"title,omitempty"`
+
+	// WaitingRoom buyers join it from 10 min before the start; those of the first 9 min get their places by lot; the rate may change
+	// while the sale is open
+	WaitingRoom *WaitingRoom `json:"waiting_room,omitempty"`
 }
 
 // ActivityState defines model for ActivityState.
@@ -879,6 +887,10 @@ type NewActivity struct {
 	ReorderLimit *int64    `json:"reorder_limit,omitempty"`
 	StartsAt     time.Time `json:"starts_at"`
 	Title        string    `json:"title"`
+
+	// WaitingRoom buyers join it from 10 min before the start; those of the first 9 min get their places by lot; the rate may change
+	// while the sale is open
+	WaitingRoom *WaitingRoom `json:"waiting_room,omitempty"`
 }
 
 // NewActivityItem defines model for NewActivityItem.
@@ -1106,6 +1118,13 @@ type StockSKU struct {
 type StockView struct {
 	AsOf time.Time  `json:"as_of"`
 	Skus []StockSKU `json:"skus"`
+}
+
+// WaitingRoom buyers join it from 10 min before the start; those of the first 9 min get their places by lot; the rate may change
+// while the sale is open
+type WaitingRoom struct {
+	// AdmitPerSecond places that may take paths, a second, at most; 0 means that there is no waiting room
+	AdmitPerSecond int64 `json:"admit_per_second"`
 }
 
 // ActivityID defines model for ActivityID.

@@ -711,6 +711,7 @@ export interface components {
              *     activity for 10 min; 0 means any number
              */
             reorder_limit?: number;
+            waiting_room?: components["schemas"]["WaitingRoom"];
             items: components["schemas"]["NewActivityItem"][];
         };
         ActivityPatch: {
@@ -729,7 +730,19 @@ export interface components {
             pay_within_s?: number;
             /** Format: int64 */
             reorder_limit?: number;
+            waiting_room?: components["schemas"]["WaitingRoom"];
             items?: components["schemas"]["NewActivityItem"][];
+        };
+        /**
+         * @description buyers join it from 10 min before the start; those of the first 9 min get their places by lot; the rate may change
+         *     while the sale is open
+         */
+        WaitingRoom: {
+            /**
+             * Format: int64
+             * @description places that may take paths, a second, at most; 0 means that there is no waiting room
+             */
+            admit_per_second: number;
         };
         ActivityItem: {
             sku_id: string;
@@ -793,6 +806,7 @@ export interface components {
             pay_within_s: number;
             /** Format: int64 */
             reorder_limit: number;
+            waiting_room?: components["schemas"]["WaitingRoom"];
             currency: string;
             /**
              * Format: int64

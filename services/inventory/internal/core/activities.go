@@ -17,6 +17,7 @@ const (
 	maxLimit      = contract.MaxLines * contract.MaxQty // one purchase cannot hold more
 	defaultWindow = 900                                 // seconds to pay
 
+	maxRoomRate     = 1_000_000
 	defaultReorders = 2
 	maxReorders     = 15 // the gate keeps the latest 16 purchases of a buyer that ended
 )
@@ -37,6 +38,7 @@ type ActivityDraftRequest struct {
 	PerUserLimit     *int64
 	PayWithinS       *int64
 	ReorderLimit     *int64
+	RoomRate         *int64
 	Items            []ActivityDraftItem
 	Key              *IdempotencyKey // nil for a call without one
 }
@@ -52,6 +54,7 @@ type ActivityPatch struct {
 	PerUserLimit     *int64
 	PayWithinS       *int64
 	ReorderLimit     *int64
+	RoomRate         *int64
 	Items            *[]ActivityDraftItem
 }
 
@@ -74,6 +77,7 @@ func (s *Service) CreateActivity(ctx context.Context, by Caller, r ActivityDraft
 	set(&a.PerUserLimit, r.PerUserLimit)
 	set(&a.PayWithinS, r.PayWithinS)
 	set(&a.ReorderLimit, r.ReorderLimit)
+	set(&a.RoomRate, r.RoomRate)
 	if err := a.validate(); err != nil {
 		return nil, err
 	}
@@ -144,7 +148,12 @@ func (s *Service) PatchActivity(ctx context.Context, by Caller, id string, p Act
 			if p.StartsAt != nil || p.PerUserLimit != nil || p.PayWithinS != nil ||
 				p.ReorderLimit != nil || p.Items != nil {
 				return false, contract.Refuse(contract.CodeStateConflict,
-					"only title, description, image_url and a later ends_at may change once the activity is published")
+					"only title, description, image_url, a later ends_at and the rate of a waiting room may change once the activity "+
+						"is published")
+			}
+			if p.RoomRate != nil && (a.RoomRate == 0) != (*p.RoomRate == 0) {
+				return false, contract.Refuse(contract.CodeStateConflict,
+					"a published activity gets no waiting room and keeps the one that it has")
 			}
 			if p.EndsAt != nil {
 				if _, ended := a.EndedSince(now); ended {
@@ -161,6 +170,7 @@ func (s *Service) PatchActivity(ctx context.Context, by Caller, id string, p Act
 		set(&a.PerUserLimit, p.PerUserLimit)
 		set(&a.PayWithinS, p.PayWithinS)
 		set(&a.ReorderLimit, p.ReorderLimit)
+		set(&a.RoomRate, p.RoomRate)
 		if p.StartsAt != nil {
 			a.StartsAt = ms(*p.StartsAt)
 		}
@@ -191,6 +201,7 @@ func (p ActivityPatch) detail() map[string]any {
 	add(d, "per_user_limit", p.PerUserLimit)
 	add(d, "pay_within_s", p.PayWithinS)
 	add(d, "reorder_limit", p.ReorderLimit)
+	add(d, "waiting_room.admit_per_second", p.RoomRate)
 	if p.Items != nil {
 		items := make([]map[string]any, len(*p.Items))
 		for i, it := range *p.Items {
@@ -318,6 +329,8 @@ func (a *Activity) validate() error {
 		return contract.InvalidField("pay_within_s", "must be 1 to 86400")
 	case a.ReorderLimit < 0 || a.ReorderLimit > maxReorders:
 		return contract.InvalidField("reorder_limit", "must be 0 to 15")
+	case a.RoomRate < 0 || a.RoomRate > maxRoomRate:
+		return contract.InvalidField("waiting_room.admit_per_second", "must be 0 to 1000000")
 	}
 	return validatePresentation(a.Description, a.ImageURL)
 }

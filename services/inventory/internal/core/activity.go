@@ -33,6 +33,7 @@ type Activity struct {
 	PerUserLimit int64
 	PayWithinS   int64
 	ReorderLimit int64 // orders that a buyer may cancel or let expire before the allowance ends for 10 min; 0: any number
+	RoomRate     int64 // places that the waiting room admits a second; 0: no waiting room
 	Currency     string
 	Version      int64
 	CreatedAt    time.Time
@@ -111,7 +112,7 @@ func (a *Activity) Phase(now time.Time) string {
 func (a *Activity) GateConfig() GateConfig {
 	return GateConfig{
 		State: a.State, StartsAt: a.StartsAt, EndsAt: a.EndsAt, PerUserLimit: a.PerUserLimit,
-		ReorderLimit: a.ReorderLimit, Version: a.Version,
+		ReorderLimit: a.ReorderLimit, RoomRate: a.RoomRate, Version: a.Version,
 	}
 }
 

@@ -253,6 +253,7 @@ type GateConfig struct {
 	State            ActivityState
 	StartsAt, EndsAt time.Time
 	PerUserLimit     int64
+	RoomRate         int64
 	ReorderLimit     int64 // ReorderUnknown if the gate of an earlier release has none
 	Version          int64
 }

@@ -24,6 +24,7 @@ type activityRow struct {
 	PerUserLimit int64
 	PayWithinS   int64
 	ReorderLimit int64
+	RoomRate     int64
 	Currency     string
 	Version      int64
 	CreatedAt    time.Time `gorm:"autoCreateTime:false"`
@@ -34,7 +35,8 @@ func (activityRow) TableName() string { return "activities" }
 
 var activityColumns = []string{
 	"id", "merchant_id", "title", "description", "image_url", "state", "starts_at", "ends_at", "ended_at",
-	"per_user_limit", "pay_within_s", "reorder_limit", "currency", "version", "created_at", "updated_at",
+	"per_user_limit", "pay_within_s", "reorder_limit", "room_rate", "currency", "version", "created_at",
+	"updated_at",
 }
 
 // changedActivityColumns are those that a change writes: an activity never changes its owner.
@@ -58,7 +60,7 @@ func toActivity(r activityRow, items []core.Stock) *core.Activity {
 	return &core.Activity{
 		ID: text(r.ID), MerchantID: r.MerchantID, Title: r.Title, Description: r.Description, ImageURL: r.ImageURL,
 		State: core.ActivityState(r.State), StartsAt: r.StartsAt.UTC(), EndsAt: r.EndsAt.UTC(), EndedAt: utc(r.EndedAt),
-		PerUserLimit: r.PerUserLimit, PayWithinS: r.PayWithinS, ReorderLimit: r.ReorderLimit,
+		PerUserLimit: r.PerUserLimit, PayWithinS: r.PayWithinS, ReorderLimit: r.ReorderLimit, RoomRate: r.RoomRate,
 		Currency: r.Currency, Version: r.Version, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(), Items: items,
 	}
 }
@@ -67,8 +69,8 @@ func fromActivity(a core.Activity) activityRow {
 	return activityRow{
 		ID: number(a.ID), MerchantID: a.MerchantID, Title: a.Title, Description: a.Description, ImageURL: a.ImageURL,
 		State: string(a.State), StartsAt: a.StartsAt, EndsAt: a.EndsAt, EndedAt: a.EndedAt,
-		PerUserLimit: a.PerUserLimit, PayWithinS: a.PayWithinS, ReorderLimit: a.ReorderLimit, Currency: a.Currency,
-		Version: a.Version, CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
+		PerUserLimit: a.PerUserLimit, PayWithinS: a.PayWithinS, ReorderLimit: a.ReorderLimit, RoomRate: a.RoomRate,
+		Currency: a.Currency, Version: a.Version, CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
 	}
 }
 

@@ -20,9 +20,12 @@ const (
 type Deps struct {
 	Gate  Gate
 	Sales *SaleCache
-	Feed  *Feed
-	SNs   OrderSNs
-	Seal  *Seal
+	// RoomGate and Rooms are the waiting rooms.
+	RoomGate RoomGate
+	Rooms    *RoomCache
+	Feed     *Feed
+	SNs      OrderSNs
+	Seal     *Seal
 	// CallerWait bounds the time that a caller waits for a list. Gate itself bounds the wait for a single purchase.
 	CallerWait time.Duration
 }
@@ -42,13 +45,16 @@ type ActivityView struct {
 	// MayReturnUntil is the time until which unpaid units may be released, if no unit is left. It is zero if there are
 	// none, or units are left.
 	MayReturnUntil time.Time
+	RoomRate       int64 // of the waiting room; 0 without one
+	RoomOpensAt    time.Time
 }
 
 func (v *view) at(now time.Time) ActivityView {
 	sale := v.Sale
 	// The gate decides by its own window, so that is the one to show.
 	sale.StartsAt, sale.EndsAt = v.GateState.StartsAt, v.GateState.EndsAt
-	a := ActivityView{Sale: sale, State: v.StateAt(now), ServerTime: now, Left: v.Left}
+	a := ActivityView{Sale: sale, State: v.StateAt(now), ServerTime: now, Left: v.Left, RoomRate: v.GateState.RoomRate}
+	a.RoomOpensAt = sale.StartsAt.Add(-roomOpens)
 	if a.State != StateEnded && v.allSoldOut() {
 		a.MayReturnUntil = v.mayReturnUntil(now, nil)
 	}
