@@ -58,6 +58,8 @@ type Draft struct {
 	PerUserLimit int64     `json:"per_user_limit"`
 	PayWithinS   int64     `json:"pay_within_s"`
 	Items        []Item    `json:"items"`
+	// ReorderLimit is nil for the default.
+	ReorderLimit *int64 `json:"reorder_limit,omitempty"`
 	// WaitingRoom is nil for a sale without one.
 	WaitingRoom *WaitingRoom `json:"waiting_room,omitempty"`
 }

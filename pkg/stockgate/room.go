@@ -149,16 +149,16 @@ func (g *Gate) Room(ctx context.Context, ref contract.GateRef, known Room) (Room
 	return decodeRoom(reply)
 }
 
-// StoreDraw stores root, beacon and seed of the draw over this number of early tickets, unless the room has them, and
-// returns its state. One script call, O(1).
+// StoreDraw stores the root of the draw over this number of early tickets, then beacon and seed, unless the room has
+// them, and returns its state. seed is "" while the beacon is unknown. One script call, O(1).
 func (g *Gate) StoreDraw(ctx context.Context, ref contract.GateRef, root, beacon, seed string, early int64) (Room, error) {
-	for _, text := range []string{root, seed} {
-		if !validToken(text, maxRoomText) {
-			return Room{}, fmt.Errorf("stockgate: root or seed of a draw is malformed")
-		}
+	if !validToken(root, maxRoomText) {
+		return Room{}, fmt.Errorf("stockgate: root of a draw is malformed")
 	}
-	if beacon != "" && !validToken(beacon, maxRoomText) {
-		return Room{}, fmt.Errorf("stockgate: beacon of a draw is malformed")
+	for _, text := range []string{seed, beacon} {
+		if text != "" && !validToken(text, maxRoomText) {
+			return Room{}, fmt.Errorf("stockgate: seed or beacon of a draw is malformed")
+		}
 	}
 	reply, err := g.runRoom(ctx, scriptRoomDraw, ref, root, beacon, seed, early)
 	if err != nil {

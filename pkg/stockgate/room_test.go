@@ -149,6 +149,11 @@ func TestEarlyJoiningClosesAMinuteBeforeTheStart(t *testing.T) {
 		e.startsIn(&c, -time.Second)
 		_, err = e.Admit(t.Context(), e.ref, 1, 0, 1)
 		require.ErrorIs(t, err, ErrRoomNotReady, "without a draw")
+		r, err = e.StoreDraw(t.Context(), e.ref, roomKey, "", "", 2)
+		require.NoError(t, err)
+		require.Equal(t, []string{roomKey, ""}, []string{r.Root, r.Seed})
+		_, err = e.Admit(t.Context(), e.ref, 1, 0, 1)
+		require.ErrorIs(t, err, ErrRoomNotReady, "without a seed")
 		for _, root := range []string{roomKey, strings.Repeat("ef", 32)} {
 			r, err = e.StoreDraw(t.Context(), e.ref, root, "be", root, 2)
 			require.NoError(t, err)

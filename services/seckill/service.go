@@ -176,8 +176,13 @@ func (s *Service) newLoops(cfg Config, gates *stockgate.Gate) (err error) {
 	}
 	s.rooms = gate.NewRooms(gates, calls)
 	s.roomCache = core.NewRoomCache(s.rooms, s.deps.Now)
+	var beacon room.Beacon
+	if cfg.DrawBeacon != "" {
+		beacon = room.NewDrand(cfg.DrawBeacon)
+	}
 	s.roomControl, err = room.New(room.Deps{
-		Rooms: s.rooms, Locks: lock.New(s.deps.Redis, tel.Log), Now: s.deps.Now,
+		Beacon: beacon,
+		Rooms:  s.rooms, Locks: lock.New(s.deps.Redis, tel.Log), Now: s.deps.Now,
 		List: func(ctx context.Context) ([]string, error) { return catalogue.Rooms(ctx, s.sales.Now(ctx)) },
 	}, tel)
 	if err != nil {

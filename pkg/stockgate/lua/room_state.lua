@@ -6,9 +6,8 @@
 -- cost    O(1); it writes only when something is to be changed
 if now >= starts - OPENS and now < ends then
   if ARGV[2] ~= '' then redis.call('HSETNX', ROOM, 'early', ARGV[2]) end
-  if ARGV[3] ~= '' and room('root') == '' then
-    redis.call('HSET', ROOM, 'root', ARGV[3], 'beacon', ARGV[4], 'seed', ARGV[5])
-  end
+  if ARGV[3] ~= '' then redis.call('HSETNX', ROOM, 'root', ARGV[3]) end
+  if ARGV[5] ~= '' and room('seed') == '' then redis.call('HSET', ROOM, 'beacon', ARGV[4], 'seed', ARGV[5]) end
   if tonumber(ARGV[6]) > room_number('sequence') then redis.call('HSET', ROOM, 'sequence', ARGV[6]) end
   if tonumber(ARGV[7]) > room_number('admitted') then raise_admitted(tonumber(ARGV[7])) end
   move_on(ARGV[1])

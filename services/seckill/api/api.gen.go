@@ -237,8 +237,8 @@ type DevTokenRequest struct {
 // DevTokenRequestRoles defines model for DevTokenRequest.Roles.
 type DevTokenRequestRoles string
 
-// Draw key_sha256 from the opening of the room on; root, early_tickets and beacon once early joining has closed, a minute
-// before the start; key and seed from the start on
+// Draw key_sha256 from the opening of the room on; root and early_tickets once early joining has closed, a minute before
+// the start; beacon, if there is one, from 45 s before the start; key and seed from the start on
 type Draw struct {
 	ActivityId   string  `json:"activity_id"`
 	Beacon       *string `json:"beacon,omitempty"`
@@ -361,8 +361,8 @@ type RoomState struct {
 	// Ahead places that are admitted before this one
 	Ahead *int64 `json:"ahead,omitempty"`
 
-	// Draw key_sha256 from the opening of the room on; root, early_tickets and beacon once early joining has closed, a minute
-	// before the start; key and seed from the start on
+	// Draw key_sha256 from the opening of the room on; root and early_tickets once early joining has closed, a minute before
+	// the start; beacon, if there is one, from 45 s before the start; key and seed from the start on
 	Draw Draw `json:"draw"`
 
 	// EstimateS seconds until it is admitted, or early until the start

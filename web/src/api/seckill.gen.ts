@@ -456,8 +456,8 @@ export interface components {
             path: string[];
         };
         /**
-         * @description key_sha256 from the opening of the room on; root, early_tickets and beacon once early joining has closed, a minute
-         *     before the start; key and seed from the start on
+         * @description key_sha256 from the opening of the room on; root and early_tickets once early joining has closed, a minute before
+         *     the start; beacon, if there is one, from 45 s before the start; key and seed from the start on
          */
         Draw: {
             activity_id: string;

@@ -14,8 +14,9 @@ import (
 
 // Times of a waiting room. pkg/stockgate/lua/room.lua decides by the same values.
 const (
-	roomOpens  = 10 * time.Minute // before the start
-	roomCloses = time.Minute      // before the start: tickets that are taken later take part in no draw
+	roomOpens = 10 * time.Minute // before the start
+	// RoomCloses is the time before the start at which early joining closes: later tickets take part in no draw.
+	RoomCloses = time.Minute
 )
 
 // Ages and bounds of the cached rooms.
@@ -50,7 +51,7 @@ type Room struct {
 	Key              draw.Hash
 	Closed           bool       // early joining has closed
 	Early            int64      // number of early tickets, once Closed
-	Root, Seed       *draw.Hash // of the draw; nil until it is stored
+	Root, Seed       *draw.Hash // of the draw; nil until they are stored, Root first
 	Beacon           draw.Beacon
 	Admitted         int64 // last place that may take paths
 	Lapsed           int64 // last place that no longer may
@@ -101,8 +102,11 @@ type RoomGate interface {
 	Room(ctx context.Context, activityID string, known Room) (Room, error)
 	// Commitments returns the commitments of the first n tickets.
 	Commitments(ctx context.Context, activityID string, n int64) ([]draw.Hash, error)
-	// StoreDraw stores the draw over this number of early tickets, unless the room has one.
-	StoreDraw(ctx context.Context, activityID string, root, seed draw.Hash, beacon draw.Beacon, early int64) (Room, error)
+	// StoreDraw stores the root over this number of early tickets, and the seed with its beacon once it is not nil, unless
+	// the room has them.
+	StoreDraw(
+		ctx context.Context, activityID string, root draw.Hash, seed *draw.Hash, beacon draw.Beacon, early int64,
+	) (Room, error)
 	// Admit raises the last admitted place, if it still is from. fence is the controller's fencing number.
 	Admit(ctx context.Context, activityID string, fence, from, to int64) (Room, error)
 }

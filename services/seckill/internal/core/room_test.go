@@ -61,7 +61,7 @@ func (r *rooms) Commitments(_ context.Context, _ string, n int64) ([]draw.Hash, 
 	return r.commitments[:n], r.err
 }
 
-func (r *rooms) StoreDraw(context.Context, string, draw.Hash, draw.Hash, draw.Beacon, int64) (Room, error) {
+func (r *rooms) StoreDraw(context.Context, string, draw.Hash, *draw.Hash, draw.Beacon, int64) (Room, error) {
 	return Room{}, errors.New("the controller stores the draw")
 }
 

@@ -76,9 +76,11 @@ func (r *Rooms) Room(ctx context.Context, activityID string, known core.Room) (c
 	before := stockgate.Room{
 		Key: known.Key.String(), Closed: known.Closed, Early: known.Early, Sequence: known.Sequence, Admitted: known.Admitted,
 	}
-	if known.Root != nil && known.Seed != nil {
-		before.Root, before.Seed = known.Root.String(), known.Seed.String()
-		before.Beacon = hex.EncodeToString(known.Beacon)
+	if known.Root != nil {
+		before.Root = known.Root.String()
+	}
+	if known.Seed != nil {
+		before.Seed, before.Beacon = known.Seed.String(), hex.EncodeToString(known.Beacon)
 	}
 	return toRoom(r.redis.Room(ctx, refOf(activityID), before))
 }
@@ -98,9 +100,13 @@ func (r *Rooms) Commitments(ctx context.Context, activityID string, n int64) ([]
 
 // StoreDraw implements core.RoomGate.
 func (r *Rooms) StoreDraw(
-	ctx context.Context, activityID string, root, seed draw.Hash, beacon draw.Beacon, early int64,
+	ctx context.Context, activityID string, root draw.Hash, seed *draw.Hash, beacon draw.Beacon, early int64,
 ) (core.Room, error) {
-	return toRoom(r.redis.StoreDraw(ctx, refOf(activityID), root.String(), hex.EncodeToString(beacon), seed.String(), early))
+	text := ""
+	if seed != nil {
+		text = seed.String()
+	}
+	return toRoom(r.redis.StoreDraw(ctx, refOf(activityID), root.String(), hex.EncodeToString(beacon), text, early))
 }
 
 // Admit implements core.RoomGate.

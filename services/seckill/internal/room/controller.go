@@ -40,6 +40,8 @@ type Deps struct {
 	// List returns the activities that have a waiting room and have not ended.
 	List  func(ctx context.Context) ([]string, error)
 	Locks Locks
+	// Beacon is the public randomness of the draws; nil for none.
+	Beacon Beacon
 	// Now is the clock of this process; only differences are used.
 	Now func() time.Time
 }
@@ -59,6 +61,7 @@ type progress struct {
 	read   bool // room was read
 	credit float64
 	at     time.Time // of the last admission
+	tried  time.Time // when the beacon was last requested
 }
 
 // New returns a Controller; Run makes it work.
@@ -171,7 +174,12 @@ func (c *Controller) step(ctx context.Context, id string, p *progress, fence int
 		return err
 	}
 	if p.room.Closed && p.room.Root == nil {
-		if err := c.draw(ctx, id, p); err != nil {
+		if err := c.storeRoot(ctx, id, p); err != nil {
+			return err
+		}
+	}
+	if p.room.Root != nil && p.room.Seed == nil {
+		if err := c.storeSeed(ctx, id, p); err != nil {
 			return err
 		}
 	}
@@ -195,8 +203,8 @@ func (c *Controller) read(ctx context.Context, id string, p *progress) error {
 	return err
 }
 
-// draw computes the root and the seed over the early tickets, and stores them.
-func (c *Controller) draw(ctx context.Context, id string, p *progress) error {
+// storeRoot computes the root over the early tickets and stores it.
+func (c *Controller) storeRoot(ctx context.Context, id string, p *progress) error {
 	ctx, cancel := context.WithTimeout(ctx, drawTimeout)
 	defer cancel()
 	began := c.Now()
@@ -212,14 +220,54 @@ func (c *Controller) draw(ctx context.Context, id string, p *progress) error {
 	if err != nil {
 		return err
 	}
-	room, err := c.Rooms.StoreDraw(ctx, id, root, draw.Seed(p.room.Key, root, nil), nil, p.room.Early)
+	room, err := c.Rooms.StoreDraw(ctx, id, root, nil, nil, p.room.Early)
 	if err != nil {
 		return err
 	}
 	p.room = room
-	c.log.InfoContext(ctx, "draw of a waiting room stored", "activity_id", id, "early_tickets", room.Early,
-		"root", room.Root, "duration", c.Now().Sub(began))
+	c.log.InfoContext(ctx, "root of a draw stored", "activity_id", id, "early_tickets", room.Early, "root", room.Root,
+		"duration", c.Now().Sub(began))
 	return nil
+}
+
+// storeSeed stores the seed with the beacon of the draw. Without one at the start, the draw has none: the sale is not to
+// wait for another system.
+func (c *Controller) storeSeed(ctx context.Context, id string, p *progress) error {
+	r := p.room
+	var beacon draw.Beacon
+	if closed := r.StartsAt.Add(-core.RoomCloses); c.Beacon != nil && r.Early > 0 {
+		at := closed.Add(beaconDelay)
+		now := c.Now()
+		if r.Now.Before(at) || now.Sub(p.tried) < retryInterval {
+			return nil
+		}
+		p.tried = now
+		var err error
+		if beacon, err = c.beacon(ctx, at); err != nil {
+			if r.Now.Before(r.StartsAt) {
+				if errors.Is(err, errBeaconNotYet) {
+					return nil
+				}
+				return err
+			}
+			c.log.WarnContext(ctx, "draw without a beacon: it was not readable until the start", "activity_id", id,
+				"error", err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	seed := draw.Seed(r.Key, *r.Root, beacon)
+	room, err := c.Rooms.StoreDraw(ctx, id, *r.Root, &seed, beacon, r.Early)
+	if err == nil {
+		p.room = room
+	}
+	return err
+}
+
+func (c *Controller) beacon(ctx context.Context, at time.Time) (draw.Beacon, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return c.Beacon.After(ctx, at)
 }
 
 // admit raises the last admitted place by what the time since the last call allows. It also calls when nothing is to be

@@ -83,14 +83,18 @@ func (w *world) room() core.Room {
 }
 
 // start runs a controller until the returned function is called.
-func (w *world) start() (c *Controller, stop func()) {
+func (w *world) start(beacon ...Beacon) (c *Controller, stop func()) {
 	w.t.Helper()
-	c, err := New(Deps{
+	d := Deps{
 		Rooms: w.rooms, Locks: w.locks, Now: time.Now,
 		List: func(ctx context.Context) ([]string, error) {
 			return gate.Catalogue{Redis: w.gates}.Rooms(ctx, time.Now())
 		},
-	}, w.tel)
+	}
+	if len(beacon) > 0 {
+		d.Beacon = beacon[0]
+	}
+	c, err := New(d, w.tel)
 	require.NoError(w.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -114,7 +118,7 @@ func TestControllerStoresTheDraw(t *testing.T) {
 	w.start()
 	require.Nil(t, w.room().Root)
 	w.startsIn(50 * time.Second)
-	w.eventually("root", func(r core.Room) bool { return r.Root != nil })
+	w.eventually("seed", func(r core.Room) bool { return r.Seed != nil })
 	tree, err := draw.NewTree(early)
 	require.NoError(t, err)
 	root, err := tree.Root()
