@@ -216,7 +216,22 @@ func TestLostRoomContinues(t *testing.T) {
 			require.Equal(t, known, r)
 		}
 		require.EqualValues(t, 4, e.join("u9", 0).Sequence)
-		require.EqualValues(t, 3, e.admit(1, 2, 3).Admitted)
+		known = e.admit(1, 2, 3)
+		require.EqualValues(t, 3, known.Admitted)
+
+		// Another process, which has read nothing of it, opens the room again before.
+		require.NoError(t, e.rdb.Del(t.Context(), roomKeys(e.ref)[len(keysOf(e.ref)):]...).Err())
+		other, err := e.Room(t.Context(), e.ref, Room{Key: strings.Repeat("cd", 32)})
+		require.NoError(t, err)
+		require.Zero(t, other.Early)
+		require.EqualValues(t, 1, e.join("u10", 0).Sequence)
+		r, err := e.Room(t.Context(), e.ref, known)
+		require.NoError(t, err)
+		r.Now, r.Lapsed = known.Now, known.Lapsed
+		require.Equal(t, known, r)
+		r, err = e.Room(t.Context(), e.ref, other)
+		require.NoError(t, err)
+		require.Equal(t, roomKey, r.Key)
 	})
 }
 

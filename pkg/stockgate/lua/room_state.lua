@@ -5,11 +5,17 @@
 -- returns 'no_gate', 'no_room', or see room_state() in room.lua
 -- cost    O(1); it writes only when something is to be changed
 if now >= starts - OPENS and now < ends then
-  if ARGV[2] ~= '' then redis.call('HSETNX', ROOM, 'early', ARGV[2]) end
-  if ARGV[3] ~= '' then redis.call('HSETNX', ROOM, 'root', ARGV[3]) end
-  if ARGV[5] ~= '' and room('seed') == '' then redis.call('HSET', ROOM, 'beacon', ARGV[4], 'seed', ARGV[5]) end
-  if tonumber(ARGV[6]) > room_number('sequence') then redis.call('HSET', ROOM, 'sequence', ARGV[6]) end
-  if tonumber(ARGV[7]) > room_number('admitted') then raise_admitted(tonumber(ARGV[7])) end
+  -- Neither number ever falls, so a caller that has read a higher one shows that Redis has lost the room. Another caller
+  -- may have opened it again since, with another key and without early tickets.
+  local sequence, admitted = tonumber(ARGV[6]), tonumber(ARGV[7])
+  if sequence > room_number('sequence') or admitted > room_number('admitted') then
+    redis.call('HSET', ROOM, 'key', ARGV[1], 'sequence', int(math.max(sequence, room_number('sequence'))))
+    if ARGV[2] ~= '' then redis.call('HSET', ROOM, 'early', ARGV[2]) end
+    if ARGV[3] ~= '' then redis.call('HSET', ROOM, 'root', ARGV[3]) end
+    if ARGV[5] ~= '' then redis.call('HSET', ROOM, 'beacon', ARGV[4], 'seed', ARGV[5]) end
+    if admitted > room_number('admitted') then raise_admitted(admitted) end
+    keep_room()
+  end
   move_on(ARGV[1])
 end
 return room_state()
