@@ -177,13 +177,16 @@ func (s *Service) CheckAdmission(ctx context.Context, activityID string) error {
 }
 
 // CheckAllowance refuses a user who holds as many units as the sale allows, or whose allowance is over for a while. It
-// reads the gate and writes nothing. The gate decides the purchase itself.
+// reads the gate and writes nothing. A gate that does not respond refuses no user: it decides the purchase itself, and
+// the other checks refuse requests during an outage.
 func (s *Service) CheckAllowance(ctx context.Context, userID, activityID string) error {
 	a, err := s.Gate.Allowance(ctx, activityID, userID)
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrUnavailable), errors.Is(err, ErrBreakerOpen), errors.Is(err, context.DeadlineExceeded):
+		return nil
+	case err != nil:
 		return s.refusal(ctx, activityID, err)
-	}
-	if a.Used {
+	case a.Used:
 		return limitReached(a.OrderSNs, a.BarredUntil)
 	}
 	return nil
