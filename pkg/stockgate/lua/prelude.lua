@@ -236,6 +236,7 @@ local BARRED = 600000
 -- that the buyer's record lists: at most MAX_ENDED that hold units, and as many that ended in the last 24 h.
 -- reorders 0 means that any number of orders may be cancelled or expire.
 local function history(buyer, reorders)
+  if buyer.held == '' and buyer.ended == '' then return 0, 0 end
   local latest, lost, at = 0, 0, 0
   for sn in string.gmatch(list_latest(buyer.held, MAX_ENDED) .. ',' .. buyer.ended, '%d+') do
     local e = parse(stored_entry(sn) or '')
