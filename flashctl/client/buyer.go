@@ -45,11 +45,50 @@ type Path struct {
 
 // NewPath requests a path.
 func (c *Caller) NewPath(ctx context.Context, activityID string) (Path, error) {
+	return c.NewPathWith(ctx, activityID, "")
+}
+
+// NewPathWith requests a path with a ticket of the waiting room, "" for none.
+func (c *Caller) NewPathWith(ctx context.Context, activityID, ticket string) (Path, error) {
 	var out Path
 	err := c.do(ctx, call{
 		method: http.MethodPost,
 		url:    c.origins.Seckill + "/v1/activities/" + url.PathEscape(activityID) + "/paths",
-		body:   struct{}{},
+		body: struct {
+			RoomTicket string `json:"room_ticket,omitempty"`
+		}{ticket},
+	}, &out)
+	return out, err
+}
+
+// JoinRoom returns the buyer's ticket of the waiting room of a sale.
+func (c *Caller) JoinRoom(ctx context.Context, activityID string) (ticket string, err error) {
+	var out struct {
+		Ticket string `json:"ticket"`
+	}
+	err = c.do(ctx, call{
+		method: http.MethodPost, url: c.origins.Seckill + "/v1/activities/" + url.PathEscape(activityID) + "/room",
+	}, &out)
+	return out.Ticket, err
+}
+
+// RoomState is the state of a ticket of a waiting room.
+type RoomState struct {
+	State string `json:"state"` // early, waiting, admitted or lapsed
+	Place int64  `json:"place"` // 0 while unknown
+	Ahead int64  `json:"ahead"`
+	Proof *struct {
+		Sequence   int64  `json:"sequence"`
+		Commitment string `json:"commitment"`
+	} `json:"proof"`
+}
+
+// RoomTicket returns the state of a ticket of the waiting room.
+func (c *Caller) RoomTicket(ctx context.Context, activityID, ticket string) (RoomState, error) {
+	var out RoomState
+	err := c.do(ctx, call{
+		method: http.MethodGet, url: c.origins.Seckill + "/v1/activities/" + url.PathEscape(activityID) + "/room?ticket=" +
+			url.QueryEscape(ticket),
 	}, &out)
 	return out, err
 }

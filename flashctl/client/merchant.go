@@ -58,6 +58,10 @@ type Draft struct {
 	PerUserLimit int64     `json:"per_user_limit"`
 	PayWithinS   int64     `json:"pay_within_s"`
 	Items        []Item    `json:"items"`
+	// ReorderLimit is nil for the default.
+	ReorderLimit *int64 `json:"reorder_limit,omitempty"`
+	// WaitingRoom is nil for a sale without one.
+	WaitingRoom *WaitingRoom `json:"waiting_room,omitempty"`
 	// DegradedSale bounds the sale while Redis is unavailable; nil: it stops then.
 	DegradedSale *DegradedSale `json:"degraded_sale,omitempty"`
 }
@@ -67,6 +71,11 @@ type DegradedSale struct {
 	PerSecond int64  `json:"per_second"`        // purchases
 	Drop      *int64 `json:"drop,omitempty"`    // per cent of the purchase requests
 	Reserve   *int64 `json:"reserve,omitempty"` // per cent of the stock
+}
+
+// WaitingRoom is the waiting room of a sale.
+type WaitingRoom struct {
+	AdmitPerSecond int64 `json:"admit_per_second"`
 }
 
 // NewActivity creates a draft of a sale and returns its id.

@@ -20,6 +20,7 @@ type Problem struct {
 	MayReturnUntil time.Time             `json:"may_return_until"`
 	OrderSN        string                `json:"order_sn"`
 	OrderSNs       []string              `json:"order_sns"`
+	BarredUntil    time.Time             `json:"barred_until"`
 
 	// RetryAfter is the value of the header Retry-After; 0 if there was none.
 	RetryAfter time.Duration `json:"-"`

@@ -153,6 +153,7 @@ type StockLevel struct {
 	Found            bool  // false: the gate does not exist, and no field but Ref is set
 	State            GateState
 	StartsAt, EndsAt time.Time
+	RoomRate         int64            // as in Config
 	Left             map[string]int64 // units left by SKU, may be below 0
 	// Unpaid has an entry for each SKU with held units: the latest known pay deadline among them, or zero if none is
 	// known.
@@ -211,7 +212,7 @@ func decodeStockLevel(h map[string]string) (StockLevel, error) {
 	if err != nil {
 		return StockLevel{}, err
 	}
-	l := StockLevel{Found: true, State: c.State, StartsAt: c.StartsAt, EndsAt: c.EndsAt, Left: map[string]int64{}}
+	l := StockLevel{Found: true, State: c.State, StartsAt: c.StartsAt, EndsAt: c.EndsAt, RoomRate: c.RoomRate, Left: map[string]int64{}}
 	for field, value := range h {
 		kind, sku, ok := strings.Cut(field, ":")
 		if !ok || kind != "s" && kind != "h" {
@@ -267,6 +268,17 @@ func decodeConfig(h map[string]string) (c Config, err error) {
 	}{{"limit", &c.PerUserLimit}, {"version", &c.Version}} {
 		if *f.dst, err = strconv.ParseInt(h[f.name], 10, 64); err != nil {
 			return Config{}, fmt.Errorf("stockgate: gate field %s: %w", f.name, err)
+		}
+	}
+	c.ReorderLimit = ReorderUnknown
+	if reorders, ok := h["reorders"]; ok {
+		if c.ReorderLimit, err = strconv.ParseInt(reorders, 10, 64); err != nil {
+			return Config{}, fmt.Errorf("stockgate: gate field reorders: %w", err)
+		}
+	}
+	if rate, ok := h["room"]; ok {
+		if c.RoomRate, err = strconv.ParseInt(rate, 10, 64); err != nil {
+			return Config{}, fmt.Errorf("stockgate: gate field room: %w", err)
 		}
 	}
 	return c, nil

@@ -21,6 +21,7 @@ type model struct {
 	state    GateState
 	version  int64
 	limit    int64
+	reorders int64
 	left     map[string]int64
 	total    map[string]int64
 	entries  map[string]*modelEntry
@@ -35,6 +36,7 @@ type modelEntry struct {
 	lines   []Line
 	stage   string
 	reason  string
+	timed   bool   // the gate has the time of the reservation
 	journal string // id of its last entry in the journal
 }
 
@@ -63,6 +65,26 @@ func (m *model) holding(user string) (units int64) {
 	return units
 }
 
+// history reports whether the user has reserved at a known time, and how many orders of the user were cancelled or
+// expired.
+func (m *model) history(user string) (reserved bool, lost int64) {
+	for _, e := range m.entries {
+		if e.user != user {
+			continue
+		}
+		reserved = reserved || e.timed
+		if e.stage == stageClosed && (e.reason == "cancelled" || e.reason == "expired") {
+			lost++
+		}
+	}
+	return reserved, lost
+}
+
+func (m *model) barred(user string) bool {
+	_, lost := m.history(user)
+	return m.reorders > 0 && lost > m.reorders
+}
+
 func (m *model) reserve(r Request) Outcome {
 	if e := m.entries[r.OrderSN]; e != nil {
 		if e.user != r.UserID || encodeLines(e.lines) != encodeLines(r.Lines) {
@@ -80,8 +102,11 @@ func (m *model) reserve(r Request) Outcome {
 	for _, l := range r.Lines {
 		units += l.Qty
 	}
-	if units > m.limit {
+	if units > m.limit || m.barred(r.UserID) {
 		return LimitReached
+	}
+	if reserved, _ := m.history(r.UserID); reserved && r.IssuedAt.Equal(longAgo) {
+		return PathVoid
 	}
 	for _, l := range r.Lines {
 		if m.left[l.SKUID] < l.Qty {
@@ -92,7 +117,7 @@ func (m *model) reserve(r Request) Outcome {
 		return JournalFull
 	}
 	m.room--
-	e := &modelEntry{user: r.UserID, lines: r.Lines, stage: stageQueued}
+	e := &modelEntry{user: r.UserID, lines: r.Lines, stage: stageQueued, timed: true}
 	m.entries[r.OrderSN] = e
 	m.take(e, 1)
 	return Accepted
@@ -140,6 +165,9 @@ func (m *model) end(n Ending, stage string) {
 
 const modelJournalMax = 6
 
+// longAgo is before every reservation of these tests.
+var longAgo = time.Now().Add(-time.Hour).Truncate(time.Millisecond)
+
 // gateMachine runs the same steps on a gate and on the model, and compares them after each.
 type gateMachine struct {
 	e       *env
@@ -159,7 +187,10 @@ func drawLines(t *rapid.T) []Line {
 
 func (g *gateMachine) Reserve(t *rapid.T) {
 	group := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Request {
-		return Request{OrderSN: drawSN(t), UserID: drawUser(t), Lines: drawLines(t)}
+		return Request{
+			OrderSN: drawSN(t), UserID: drawUser(t), Lines: drawLines(t),
+			IssuedAt: rapid.SampledFrom([]time.Time{{}, longAgo, time.Now().Add(time.Hour)}).Draw(t, "issued"),
+		}
 	}), 1, 4).Draw(t, "group")
 	verdicts, err := g.e.Reserve(t.Context(), g.e.ref, group)
 	require.NoError(t, err)
@@ -197,7 +228,7 @@ func drawEndings(t *rapid.T) []Ending {
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Ending {
 		return Ending{
 			OrderSN: drawSN(t), UserID: drawUser(t), Lines: drawLines(t),
-			Reason: rapid.SampledFrom([]string{"expired", "system", contract.ReasonRefunded}).Draw(t, "reason"),
+			Reason: rapid.SampledFrom([]string{"expired", "cancelled", "system", contract.ReasonRefunded}).Draw(t, "reason"),
 		}
 	}), 1, 3).Draw(t, "items")
 }
@@ -256,6 +287,7 @@ func (g *gateMachine) Configure(t *rapid.T) {
 	c := g.config
 	c.State = rapid.SampledFrom([]GateState{GateOpen, GateOpen, GatePaused, GateEnded}).Draw(t, "state")
 	c.PerUserLimit = rapid.Int64Range(1, 5).Draw(t, "limit")
+	c.ReorderLimit = rapid.Int64Range(0, 2).Draw(t, "reorders")
 	c.Version = g.m.version + rapid.Int64Range(-1, 1).Draw(t, "version")
 	err := g.e.Configure(t.Context(), g.e.ref, c)
 	if c.Version < g.m.version {
@@ -263,7 +295,7 @@ func (g *gateMachine) Configure(t *rapid.T) {
 		return
 	}
 	require.NoError(t, err)
-	g.m.state, g.m.limit, g.m.version = c.State, c.PerUserLimit, c.Version
+	g.m.state, g.m.limit, g.m.version, g.m.reorders = c.State, c.PerUserLimit, c.Version, c.ReorderLimit
 }
 
 func (g *gateMachine) ReadJournal(t *rapid.T) {
@@ -305,13 +337,14 @@ func (g *gateMachine) Lose(t *rapid.T) {
 	g.unacked = nil
 	g.m.room, g.m.journaled = modelJournalMax, map[string]int{}
 	s := Snapshot{Config: g.config, Stock: map[string]int64{}, Totals: maps.Clone(g.m.total)}
-	s.State, s.PerUserLimit, s.Version = g.m.state, g.m.limit, g.m.version
+	s.State, s.PerUserLimit, s.Version, s.ReorderLimit = g.m.state, g.m.limit, g.m.version, g.m.reorders
 	for sn, e := range g.m.entries {
 		if e.stage == stageQueued {
 			g.m.take(e, -1)
 			delete(g.m.entries, sn)
 			continue
 		}
+		e.timed = false
 		s.Entries = append(s.Entries, e.entry(sn))
 	}
 	maps.Copy(s.Stock, g.m.left)
@@ -345,8 +378,17 @@ func (g *gateMachine) Check(t *rapid.T) {
 		require.Equal(t, []string{want.stage, want.user, encodeLines(want.lines), want.reason},
 			[]string{stage, got.UserID, encodeLines(got.Lines), got.Reason}, "order_sn %s", sn)
 	}
+	users := []string{"ann", "bob"}
+	allowances, err := g.e.Allowances(t.Context(), g.e.ref, users)
+	require.NoError(t, err)
+	for i, user := range users {
+		used := g.m.holding(user) >= g.m.limit
+		require.Equal(t, used || g.m.barred(user), allowances[i].Used, user)
+		require.Equal(t, !used && g.m.barred(user), !allowances[i].BarredUntil.IsZero(), user)
+	}
 	a, err := g.e.Audit(t.Context(), g.e.ref)
 	require.NoError(t, err)
+	require.Equal(t, g.m.reorders, a.ReorderLimit)
 	for sku := range g.m.total {
 		c := a.SKUs[sku]
 		require.Equal(t, []int64{g.m.left[sku], g.m.total[sku]}, []int64{c.Left, c.Total}, "SKU %s", sku)

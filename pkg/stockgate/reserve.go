@@ -18,7 +18,8 @@ type Request struct {
 	OrderSN     string
 	UserID      string
 	Lines       []Line
-	Traceparent string // empty when the purchase is not sampled; a malformed one is not stored
+	IssuedAt    time.Time // of the path, by Redis time; zero when unknown, and then the path is never void
+	Traceparent string    // empty when the purchase is not sampled; a malformed one is not stored
 }
 
 // Outcome is the decision of the gate on a request.
@@ -31,7 +32,8 @@ const (
 	Paused                          // the merchant has paused the sale
 	Ended                           // the merchant has ended the sale, or its window has ended
 	NotStarted                      // see StartsAt
-	LimitReached                    // the buyer would hold more units than the limit: see OrderSNs
+	LimitReached                    // the buyer would hold more units than the limit, or is barred: see OrderSNs, BarredUntil
+	PathVoid                        // the buyer has reserved since the path was issued
 	UnknownSKU                      // a line names a SKU that is not sold here
 	SoldOut                         // fewer units are left than a line requests: see MayReturnUntil
 	JournalFull                     // there is stock, but too many reservations wait for their publication, or memory is short
@@ -49,7 +51,7 @@ func (o Outcome) String() string {
 }
 
 var outcomeNames = [...]string{
-	"", "known", "conflict", "paused", "ended", "not_started", "limit_reached", "unknown_sku",
+	"", "known", "conflict", "paused", "ended", "not_started", "limit_reached", "path_void", "unknown_sku",
 	"sold_out", "journal_full", "unconfirmed", "importing", "accepted",
 }
 
@@ -64,9 +66,12 @@ var outcomeByName = func() map[string]Outcome {
 // Verdict is the decision on one Request, with the details of its outcome.
 type Verdict struct {
 	Outcome  Outcome
-	Entry    Entry     // of Accepted and Known; a Known one may be Broken
-	OrderSNs []string  // of LimitReached: the purchases that hold the buyer's units, latest last
-	StartsAt time.Time // of NotStarted
+	Entry    Entry    // of Accepted and Known; a Known one may be Broken
+	OrderSNs []string // of LimitReached: the purchases that hold the buyer's units, latest last
+	// BarredUntil is, for LimitReached, the time until which the buyer's allowance is over, because more orders than
+	// Config.ReorderLimit were cancelled or expired. It is zero if the buyer holds too many units.
+	BarredUntil time.Time
+	StartsAt    time.Time // of NotStarted
 	// MayReturnUntil is, for SoldOut, the time until which unpaid units may become available again. It is the
 	// earliest, over the SKUs that are short, of the latest known pay deadlines; the end of the sale where no deadline
 	// is known. It is zero when no unpaid units exist.
@@ -75,9 +80,9 @@ type Verdict struct {
 
 // Reserve decides a group of at most MaxGroup requests in one script call, each by itself and in their order. Verdicts
 // have the order of the requests. Each request passes these checks: whether the order_sn is known, whether the sale is
-// open, whether the buyer has allowance left, whether there is stock, and whether the journal has room. If it passes
-// all, the script journals the reservation and takes the units. The journal has no room either while the Redis master is
-// short of memory, see MeasureMemory.
+// open, whether the buyer has allowance left and has not reserved since the path was issued, whether there is stock, and
+// whether the journal has room. If it passes all, the script journals the reservation and takes the units. The journal
+// has no room either while the Redis master is short of memory, see MeasureMemory.
 //
 // A known order_sn always gets its present state, also after the end of the sale, and takes nothing: if the reply
 // Accepted was lost, the repeated request gets Known. A malformed request fails the whole call before Redis is called.
@@ -89,13 +94,14 @@ func (g *Gate) Reserve(ctx context.Context, ref contract.GateRef, requests []Req
 	if len(requests) > MaxGroup {
 		return nil, fmt.Errorf("stockgate: %d requests in one group, at most %d are allowed", len(requests), MaxGroup)
 	}
-	args := make([]any, 0, 2+4*len(requests))
+	args := make([]any, 0, 2+5*len(requests))
 	args = append(args, g.journalMax(ctx, ref), g.opts.Format)
 	for _, r := range requests {
 		if err := validatePurchase(r.OrderSN, r.UserID, r.Lines); err != nil {
 			return nil, err
 		}
-		args = append(args, r.OrderSN, r.UserID, encodeLines(r.Lines), storableTraceparent(r.Traceparent))
+		args = append(args, r.OrderSN, r.UserID, encodeLines(r.Lines), storableTraceparent(r.Traceparent),
+			encodeTime(r.IssuedAt))
 	}
 	raw, confirmed, err := g.runAndWait(ctx, scriptReserve, ref, args...)
 	if outOfMemory(err) { // it wrote nothing: the first write was refused
@@ -190,16 +196,23 @@ func decodeVerdict(r Request, reply string) (v Verdict, err error) {
 	case Known:
 		v.Entry = readEntry(r.OrderSN, payload)
 	case LimitReached:
-		v.OrderSNs = splitIDs(payload)
+		v.OrderSNs, v.BarredUntil, err = decodeLimitReached(payload)
 	case NotStarted:
 		v.StartsAt, err = decodeTime(payload)
 	case SoldOut:
 		v.MayReturnUntil, err = decodeTime(payload)
-	case Conflict, Paused, Ended, UnknownSKU, JournalFull, Importing:
+	case Conflict, Paused, Ended, PathVoid, UnknownSKU, JournalFull, Importing:
 	default:
 		err = fmt.Errorf("stockgate: verdict %q is unknown", name)
 	}
 	return v, err
+}
+
+// decodeLimitReached decodes "order_sns|ms".
+func decodeLimitReached(payload string) (orderSNs []string, barred time.Time, err error) {
+	held, until, _ := strings.Cut(payload, "|")
+	barred, err = decodeTime(until)
+	return splitIDs(held), barred, err
 }
 
 func splitIDs(s string) []string {

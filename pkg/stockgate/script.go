@@ -44,6 +44,8 @@ var (
 	luaBacklog string
 	//go:embed lua/lookup.lua
 	luaLookup string
+	//go:embed lua/allowances.lua
+	luaAllowances string
 	//go:embed lua/purchases.lua
 	luaPurchases string
 	//go:embed lua/unlanded.lua
@@ -78,6 +80,16 @@ var (
 	luaMarkEpoch string
 	//go:embed lua/renew_epoch.lua
 	luaRenewEpoch string
+	//go:embed lua/room.lua
+	luaRoom string
+	//go:embed lua/room_join.lua
+	luaRoomJoin string
+	//go:embed lua/room_state.lua
+	luaRoomState string
+	//go:embed lua/room_draw.lua
+	luaRoomDraw string
+	//go:embed lua/room_admit.lua
+	luaRoomAdmit string
 	//go:embed lua/adjustments.lua
 	luaAdjustments string
 )
@@ -107,6 +119,7 @@ var (
 	scriptAudit            = newScript("audit", luaAudit)
 	scriptBacklog          = newScript("backlog", luaBacklog)
 	scriptLookup           = newScript("lookup", luaLookup)
+	scriptAllowances       = newScript("allowances", luaAllowances)
 	scriptPurchases        = newScript("purchases", luaPurchases)
 	scriptUnlanded         = newScript("unlanded", luaUnlanded)
 	scriptScan             = newScript("scan", luaScan)
@@ -125,6 +138,10 @@ var (
 	scriptMarkEpoch        = newScript("mark_epoch", luaMarkEpoch)
 	scriptRenewEpoch       = newScript("renew_epoch", luaRenewEpoch)
 	scriptAdjustments      = newScript("adjustments", luaAdjustments)
+	scriptRoomJoin         = newScript("room_join", luaRoom+luaRoomJoin)
+	scriptRoomState        = newScript("room_state", luaRoom+luaRoomState)
+	scriptRoomDraw         = newScript("room_draw", luaRoom+luaRoomDraw)
+	scriptRoomAdmit        = newScript("room_admit", luaRoom+luaRoomAdmit)
 )
 
 // refusals maps the replies by which a script refuses to their errors.
@@ -135,6 +152,14 @@ var refusals = map[string]error{
 	"unknown_sku":  ErrUnknownSKU,
 	"conflict":     ErrAdjustmentConflict,
 	"decided":      ErrDecided,
+	"no_room":      ErrNoRoom,
+	"not_open":     ErrRoomNotOpen,
+	"ended":        ErrRoomEnded,
+	"not_closed":   ErrRoomNotReady,
+	"differs":      ErrRoomNotReady,
+	"not_started":  ErrRoomNotReady,
+	"no_draw":      ErrRoomNotReady,
+	"fenced":       ErrFenced,
 }
 
 // run calls a script by its hash, or by its source if the server does not have it yet. A refusal becomes an error.

@@ -172,7 +172,7 @@ func TestARefusedWithdrawalIsUndoneOnANewMaster(t *testing.T) {
 		sku := a.Items[0].SKUID
 		require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err())
 		require.NoError(w.t, w.gate.Preload(w.ctx, ref(a), stockgate.Snapshot{
-			Config: stockgate.Config{State: stockgate.GateOpen, StartsAt: a.StartsAt, EndsAt: a.EndsAt, PerUserLimit: 10, Version: a.Version},
+			Config: stockgate.Config{State: stockgate.GateOpen, StartsAt: a.StartsAt, EndsAt: a.EndsAt, PerUserLimit: 10, ReorderLimit: a.ReorderLimit, Version: a.Version},
 			Stock:  map[string]int64{sku: 5}, Totals: map[string]int64{sku: 5},
 		}))
 		require.NoError(w.t, w.gate.Adjust(w.ctx, ref(a), stockgate.Adjustment{ID: id, SKUID: sku, Delta: -3}))

@@ -560,7 +560,7 @@ func TestARefusalFirstSettlesWhatTheGateLost(t *testing.T) {
 		// Redis lost the purchase.
 		require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err())
 		require.NoError(w.t, w.gate.Preload(w.ctx, ref(a), stockgate.Snapshot{
-			Config: stockgate.Config{State: stockgate.GateOpen, StartsAt: a.StartsAt, EndsAt: a.EndsAt, PerUserLimit: 1, Version: a.Version},
+			Config: stockgate.Config{State: stockgate.GateOpen, StartsAt: a.StartsAt, EndsAt: a.EndsAt, PerUserLimit: 1, ReorderLimit: a.ReorderLimit, Version: a.Version},
 			Stock:  map[string]int64{a.Items[0].SKUID: 1}, Totals: map[string]int64{a.Items[0].SKUID: 1},
 		}))
 		second := w.buy(a, "u2")

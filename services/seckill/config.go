@@ -46,6 +46,8 @@ type Config struct {
 	WaitReplicas int `env:"GATE_WAIT_REPLICAS" envDefault:"0"`
 	// MemoryReserve is the part of Redis's maxmemory, in percent, that purchases leave free for what was accepted.
 	MemoryReserve int `env:"GATE_MEMORY_RESERVE" envDefault:"10"`
+	// DrawBeacon is the URL of a drand chain, whose randomness becomes a part of each draw. Empty: no beacon.
+	DrawBeacon string `env:"DRAW_BEACON"`
 	// StreamsMax is the number of event streams that this process serves.
 	StreamsMax int `env:"STREAMS_MAX" envDefault:"20000"`
 }
@@ -68,6 +70,11 @@ func (p *Paths) Validate(production bool) error {
 func (c Config) Check() error {
 	if err := settings.CheckURL("INVENTORY_INTERNAL_URL", c.InventoryURL); err != nil {
 		return err
+	}
+	if c.DrawBeacon != "" {
+		if err := settings.CheckURL("DRAW_BEACON", c.DrawBeacon); err != nil {
+			return err
+		}
 	}
 	switch {
 	case c.OIDC.On() && len(c.Session.Secrets) == 0:

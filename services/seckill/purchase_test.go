@@ -113,13 +113,18 @@ func TestPathsThatBuyNothing(t *testing.T) {
 		r.call("POST", "/v1/activities/12345/paths", p.token, nil).is(t, http.StatusNotFound, contract.CodeNotFound)
 	})
 	t.Run("repeated, then with other lines", func(t *testing.T) {
+		second := r.path("alice", activity)
 		first := r.buy(p, oneOf("1")).is(t, 202, "")
 		again := r.buy(p, oneOf("1")).is(t, 202, "")
 		require.Equal(t, first.body["order_sn"], again.body["order_sn"])
 		r.buy(p, oneOf("2")).is(t, http.StatusConflict, contract.CodeIdempotencyConflict)
-		limit := r.buy(r.path("alice", activity), oneOf("1")).is(t, http.StatusConflict, contract.CodeLimitReached)
-		require.Equal(t, p.orderSN, limit.body["order_sn"])
-		require.Equal(t, []any{p.orderSN}, limit.body["order_sns"])
+		for _, limit := range []response{
+			r.buy(second, oneOf("1")), r.call("POST", "/v1/activities/"+activity+"/paths", p.token, nil),
+		} {
+			limit.is(t, http.StatusConflict, contract.CodeLimitReached)
+			require.Equal(t, p.orderSN, limit.body["order_sn"])
+			require.Equal(t, []any{p.orderSN}, limit.body["order_sns"])
+		}
 	})
 	t.Run("expired", func(t *testing.T) {
 		unused := r.path("carol", activity)
@@ -128,6 +133,49 @@ func TestPathsThatBuyNothing(t *testing.T) {
 		require.Equal(t, p.orderSN, r.buy(p, oneOf("1")).is(t, 202, "").body["order_sn"],
 			"a known path returns its purchase")
 		r.buy(p, oneOf("2")).is(t, http.StatusConflict, contract.CodeIdempotencyConflict)
+	})
+}
+
+// Paths cannot be kept for later purchases, and cancelled orders do not hold units for ever.
+func TestHoardedPathsAndReorders(t *testing.T) {
+	each(t, func(t *testing.T, real bool) {
+		r := newRig(t, setup{real: real})
+		activity := r.sale(10, func(c *stockgate.Config) { c.PerUserLimit, c.ReorderLimit = 2, 1 })
+		ref := contract.GateRef{ActivityID: activity}
+		cancel := func(p path) {
+			require.NoError(t, r.gate.Settle(t.Context(), ref, []stockgate.Settlement{{
+				OrderSN: p.orderSN, UserID: "alice", Lines: []contract.Line{{SKUID: "1", Qty: 1}}, Step: stockgate.StepCreated,
+				ExpiresAt: r.now().Add(time.Minute),
+			}}))
+			require.NoError(t, r.gate.Release(t.Context(), ref, []stockgate.Ending{{
+				OrderSN: p.orderSN, UserID: "alice", Lines: []contract.Line{{SKUID: "1", Qty: 1}}, Reason: "cancelled",
+			}}))
+		}
+		first, hoarded := r.path("alice", activity), r.path("alice", activity)
+		time.Sleep(2 * time.Millisecond) // paths of the same millisecond as the reservation stay valid
+		r.buy(first, oneOf("1")).is(t, 202, "")
+		r.buy(hoarded, oneOf("1")).is(t, http.StatusForbidden, contract.CodePathExpired)
+		r.buy(first, oneOf("1")).is(t, 202, "")
+
+		var second path
+		require.Eventually(t, func() bool { // the clock of the order_sns may be behind that of the gate
+			second = r.path("alice", activity)
+			return r.buy(second, oneOf("1")).StatusCode == http.StatusAccepted
+		}, 30*time.Second, 20*time.Millisecond)
+		cancel(first)
+		third := r.path("alice", activity)
+		cancel(second)
+		for _, refused := range []response{
+			r.buy(third, oneOf("1")), r.call("POST", "/v1/activities/"+activity+"/paths", third.token, nil),
+		} {
+			refused.is(t, http.StatusConflict, contract.CodeLimitReached)
+			require.NotContains(t, refused.body, "order_sn")
+			until, err := time.Parse(time.RFC3339Nano, refused.str("barred_until"))
+			require.NoError(t, err)
+			left := until.Sub(r.now())
+			require.True(t, left > 5*time.Minute && left <= 10*time.Minute, left)
+		}
+		r.path("bob", activity)
 	})
 }
 

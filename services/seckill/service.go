@@ -22,6 +22,7 @@ import (
 	"flashsale.internal/pkg/clocks"
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/lifecycle"
+	"flashsale.internal/pkg/lock"
 	"flashsale.internal/pkg/ordersn"
 	"flashsale.internal/pkg/presence"
 	"flashsale.internal/pkg/stockgate"
@@ -35,6 +36,7 @@ import (
 	"flashsale.internal/services/seckill/internal/pages"
 	"flashsale.internal/services/seckill/internal/priority"
 	"flashsale.internal/services/seckill/internal/relay"
+	"flashsale.internal/services/seckill/internal/room"
 	"flashsale.internal/services/seckill/internal/signin"
 	"flashsale.internal/web"
 )
@@ -65,10 +67,14 @@ type Service struct {
 	priority *priority.Controller
 	memory   *gate.MemoryWatch
 	sales    *core.SaleCache
-	feed     *core.Feed
-	counts   *counts.Recorder
-	lease    ordersn.Lease
-	ownLease *ordersn.TermLease // nil if Deps.Lease is set
+	rooms    *gate.Rooms
+	// roomCache serves requests; roomControl moves the rooms on while this process holds the lock.
+	roomCache   *core.RoomCache
+	roomControl *room.Controller
+	feed        *core.Feed
+	counts      *counts.Recorder
+	lease       ordersn.Lease
+	ownLease    *ordersn.TermLease // nil if Deps.Lease is set
 	// directLease is used while Redis is unavailable; nil if Deps.Lease is set.
 	directLease *ordersn.TermLease
 	verifier    *auth.Verifier
@@ -170,32 +176,49 @@ func (s *Service) newLoops(cfg Config, gates *stockgate.Gate) (err error) {
 	if s.memory, err = gate.NewMemoryWatch(gates, tel); err != nil {
 		return err
 	}
-	s.watch = degraded.NewWatch(s.client, gate.Catalogue{Redis: gates}, tel.Log)
+	catalogue := gate.Catalogue{Redis: gates}
+	s.watch = degraded.NewWatch(s.client, catalogue, tel.Log)
 	if s.ownLease != nil {
 		s.directLease = ordersn.NewLease(inventory.Workers{Client: s.client, Holders: s.watch.Holders}, tel.Log, s.watch.Direct)
 	}
 	if err := s.observeAccepted(); err != nil {
 		return err
 	}
-	s.gate, err = gate.New(gates, tel, gate.Options{
-		Keeps: s.watch.Keeps,
-		Kept:  s.watch.Accepted,
+	calls := gate.Options{
 		// stockgate bounds each call by GateTimeout; this bound is a little higher.
 		CallTimeout: cfg.GateTimeout + 250*time.Millisecond,
 		CallerWait:  cfg.GateWait,
 		Queue:       cfg.GateQueue,
-		Accepted: func(ref contract.GateRef, n int) {
-			s.priority.Accepted(n)
-			s.relay.Accepted(ref)
-		},
-		Waited: s.priority.Waited,
-		Delay:  s.priority.AcceptDelay,
-	})
+	}
+	s.rooms = gate.NewRooms(gates, calls)
+	s.roomCache = core.NewRoomCache(s.rooms, s.deps.Now)
+	var beacon room.Beacon
+	if cfg.DrawBeacon != "" {
+		beacon = room.NewDrand(cfg.DrawBeacon)
+	}
+	s.roomControl, err = room.New(room.Deps{
+		Beacon: beacon,
+		Rooms:  s.rooms, Locks: lock.New(s.deps.Redis, tel.Log), Now: s.deps.Now,
+		List: func(ctx context.Context) ([]string, error) { return catalogue.Rooms(ctx, s.sales.Now(ctx)) },
+	}, tel)
 	if err != nil {
 		return err
 	}
+	calls.Keeps, calls.Kept = s.watch.Keeps, s.watch.Accepted
+	calls.Accepted = func(ref contract.GateRef, n int) {
+		s.priority.Accepted(n)
+		s.relay.Accepted(ref)
+	}
+	calls.Waited = func(n int, mean time.Duration) {
+		s.priority.Waited(n, mean)
+		s.roomControl.Waited(n, mean)
+	}
+	calls.Delay = s.priority.AcceptDelay
+	if s.gate, err = gate.New(gates, tel, calls); err != nil {
+		return err
+	}
 	s.degraded = degraded.NewGate(s.gate, s.watch, cfg.GateWait, groupsOf(cfg))
-	s.sales = core.NewSaleCache(degraded.Catalogue{Catalogue: gate.Catalogue{Redis: gates}, Watch: s.watch}, s.deps.Now)
+	s.sales = core.NewSaleCache(degraded.Catalogue{Catalogue: catalogue, Watch: s.watch}, s.deps.Now)
 	s.feed = core.NewFeed(s.degraded, cfg.StreamsMax)
 	s.counts = counts.NewRecorder(gates, counts.Options{
 		Source: strings.ToLower(rand.Text()), Known: s.sales.Known, Now: s.sales.Now, Log: tel.Log,
@@ -240,7 +263,7 @@ func (s *Service) newHandler(cfg Config) (http.Handler, error) {
 	}
 	routes := httpapi.Deps{
 		Core: core.NewService(core.Deps{
-			Gate: s.degraded, Sales: s.sales, Feed: s.feed, SNs: s.orderSNs(),
+			Gate: s.degraded, Sales: s.sales, RoomGate: s.rooms, Rooms: s.roomCache, Feed: s.feed, SNs: s.orderSNs(),
 			Seal: seal, AdmitPath: s.watch.AdmitPath, CallerWait: cfg.GateWait,
 		}),
 		Verifier:    s.verifier,
@@ -248,6 +271,7 @@ func (s *Service) newHandler(cfg Config) (http.Handler, error) {
 		Tel:         s.deps.Telemetry,
 		OpenStreams: s.feed.Open,
 		Counts:      s.counts,
+		Shed:        s.roomControl.Shed,
 		Config:      cfg.pagesConfig(s.signIn.Method()),
 		Mounts:      []func(chi.Router){shown.Mount, s.signIn.Mount},
 	}
@@ -330,9 +354,12 @@ func (s *Service) Components() []lifecycle.Component {
 		}),
 		lifecycle.Component{Name: "modes", Run: s.watch.Run},
 		lifecycle.Component{Name: "sale cache", Run: s.sales.Run},
+		lifecycle.Component{Name: "room cache", Run: s.roomCache.Run},
+		lifecycle.Component{Name: "waiting rooms", Run: s.roomControl.Run},
 		lifecycle.AtEnd("gate calls", func(ctx context.Context) error {
 			s.gate.Close(ctx)
 			s.degraded.Close(ctx)
+			s.rooms.Close(ctx)
 			return nil
 		}),
 		lifecycle.Component{Name: "event streams", Run: s.feed.Run},
@@ -351,6 +378,11 @@ func (o orderSNs) Next(userID string) (string, error) {
 }
 
 func (orderSNs) Belongs(orderSN, userID string) bool { return ordersn.Belongs(orderSN, userID) }
+
+func (orderSNs) IssuedAt(orderSN string) time.Time {
+	sn, _ := ordersn.Parse(orderSN) // malformed: the zero time
+	return sn.Time
+}
 
 // consumerName returns the name of this process among the relays. It is new at each start; the relay claims the
 // entries that an earlier process did not acknowledge.

@@ -66,6 +66,15 @@ func (s *RedisServer) Client() *redis.Client { return s.rdb }
 
 func (s *RedisServer) kill() { _ = s.cmd.Process.Kill() }
 
+// Bounce kills the server with SIGKILL and starts it again with its files. It does not wait until it responds.
+func (s *RedisServer) Bounce(t testing.TB) {
+	t.Helper()
+	s.kill()
+	_ = s.cmd.Wait()
+	s.cmd = exec.Command(s.cmd.Path, s.cmd.Args[1:]...)
+	require.NoError(t, s.cmd.Start())
+}
+
 // Follow makes the server a replica of the master at that address. It does not wait until it has the data.
 func (s *RedisServer) Follow(ctx context.Context, master string) error {
 	host, port, err := net.SplitHostPort(master)

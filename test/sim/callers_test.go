@@ -371,6 +371,8 @@ func (b *caller) buy(act *activity, qty int64) {
 	}
 	switch {
 	case a.status == http.StatusAccepted:
+	case a.code == string(contract.CodePathExpired): // the buyer has reserved since the path was issued
+		return
 	case a.clear() && a.status != http.StatusConflict:
 		w.concern(p.orderSN)
 		w.fail("order_sn %s: response to the purchase: %d %s", p.orderSN, a.status, a.raw)

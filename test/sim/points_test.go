@@ -311,6 +311,7 @@ var points = []string{
 	"seckill: redis pipeline of get",
 	"seckill: redis pipeline of hgetall",
 	"seckill: redis script ack",
+	"seckill: redis script allowances",
 	"seckill: redis script lookup",
 	"seckill: redis script acquire",
 	"seckill: redis script add_counts",

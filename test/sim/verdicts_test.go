@@ -18,7 +18,7 @@ func verdictsOf(cmd redis.Cmder) map[string]string {
 	argv := argvOf(cmd.Args())
 	all := map[string]string{}
 	for i, reply := range replies {
-		if at := 2 + 4*i; at < len(argv) {
+		if at := 2 + 5*i; at < len(argv) {
 			all[fmt.Sprint(argv[at])] = fmt.Sprint(reply)
 		}
 	}

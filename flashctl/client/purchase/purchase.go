@@ -62,17 +62,25 @@ func Buy(ctx context.Context, c *client.Caller, userID, activityID string, lines
 	return a
 }
 
-// newPath requests a path and waits for the start of the sale if necessary.
+// newPath requests a path. It waits for the start of the sale if necessary, and joins a waiting room, in which the client
+// waits by repeating the request.
 func newPath(ctx context.Context, c *client.Caller, activityID string) (client.Path, error) {
+	ticket := ""
 	for {
-		path, err := c.NewPath(ctx, activityID)
-		p := client.AsProblem(err)
-		if p == nil || p.Code != contract.CodeActivityNotStarted {
+		path, err := c.NewPathWith(ctx, activityID, ticket)
+		switch client.CodeOf(err) {
+		case contract.CodeActivityNotStarted:
+			// The services' clock decides, so this may wake a little early and request the path again.
+			err = pause(ctx, max(time.Until(client.AsProblem(err).StartsAt), 20*time.Millisecond))
+		case contract.CodeRoomWaiting: // for longer than the client repeats a call
+			err = nil
+		case contract.CodeRoomRequired: // no ticket yet, or it has lapsed
+			ticket, err = c.JoinRoom(ctx, activityID)
+		default:
 			return path, err
 		}
-		// The services' clock decides, so this may wake a little early and request the path again.
-		if werr := pause(ctx, max(time.Until(p.StartsAt), 20*time.Millisecond)); werr != nil {
-			return path, werr
+		if err != nil {
+			return path, err
 		}
 	}
 }

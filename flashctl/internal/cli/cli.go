@@ -24,6 +24,7 @@ type commands struct {
 	DeadLetters deadLettersCmd `cmd:"" help:"List, replay or reject dead letters."`
 	Refunds     refundsCmd     `cmd:"" help:"List, retry or settle by hand the refunds that wait for an operator."`
 	Limits      limitsCmd      `cmd:"" help:"Read, try and change the limits of all services."`
+	Room        roomCmd        `cmd:"" help:"Verify the draw of a waiting room."`
 	Reconcile   reconcileCmd   `cmd:"" help:"Compare and repair gate, ledger and allowances; fails if a mismatch remains."`
 	Demo        demoCmd        `cmd:"" help:"Run the sales of two merchants side by side and check every count."`
 }

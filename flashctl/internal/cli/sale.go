@@ -29,6 +29,8 @@ type saleCreateCmd struct {
 	StartsIn  time.Duration `default:"0s" help:"Time from now to the start."`
 	Lasts     time.Duration `default:"1h" help:"Time from start to end."`
 	PayWithin time.Duration `default:"15m" help:"Pay window in whole seconds, 1s to 24h."`
+	RoomRate  int64         `help:"Places that the waiting room admits a second; 0 means no waiting room."`
+	Reorders  *int64        `help:"Orders that a user may cancel or let expire; 2 by default, 0 means any number."`
 	Publish   bool          `help:"Publish it as well."`
 }
 
@@ -43,11 +45,16 @@ func (c *saleCreateCmd) Run(e env) error {
 		return err
 	}
 	starts := time.Now().Add(c.StartsIn)
-	id, err := m.NewActivity(e.ctx, client.Draft{
+	draft := client.Draft{
 		Title: c.Title, StartsAt: starts, EndsAt: starts.Add(c.Lasts),
 		PerUserLimit: c.Limit, PayWithinS: int64(c.PayWithin / time.Second),
-		Items: []client.Item{{SKUID: sku, Price: c.Price, Stock: c.Stock}},
-	})
+		ReorderLimit: c.Reorders,
+		Items:        []client.Item{{SKUID: sku, Price: c.Price, Stock: c.Stock}},
+	}
+	if c.RoomRate > 0 {
+		draft.WaitingRoom = &client.WaitingRoom{AdmitPerSecond: c.RoomRate}
+	}
+	id, err := m.NewActivity(e.ctx, draft)
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,8 @@
 local GATE, BUYERS, HELD, JOURNAL, UNLANDED, ENDED, ADJUSTED, SALE, BUILD, TOUCHED, COUNTS, BUILDING, JOURNALED =
   unpack(KEYS)
 --
--- GATE      hash    state, starts, ends, limit, version; life = token of the build that made it; held = units held
+-- GATE      hash    state, starts, ends, limit, version; reorders = see history(), absent in a gate of an earlier
+--                   release; room = places that the waiting room admits a second, 0 or absent without one; life = token of the build that made it; held = units held
 --                   in the whole gate; ttl = 1 while the keys expire; repairs = number of corrections of the counters;
 --                   confirms = number of calls of confirm.lua;
 --                   watch = token|deadline of the change tracking; trimmed = purchases that ended and are no longer in
@@ -225,6 +226,27 @@ local function unlist_entry(sn, e)
   if holds(e) then return unlist_held(sn, e.user, e.lines) end
   local b = change_buyer(e.user)
   b.ended = list_remove(b.ended, sn)
+end
+
+-- BARRED is how long, in ms, a buyer's allowance is over after one order too many was cancelled or expired.
+local BARRED = 600000
+
+-- history returns the ms of the buyer's latest reservation, 0 if there is none, and the ms until which the buyer's
+-- allowance is over, 0 if it is not: more orders than reorders were cancelled or expired. It reads the latest entries
+-- that the buyer's record lists: at most MAX_ENDED that hold units, and as many that ended in the last 24 h.
+-- reorders 0 means that any number of orders may be cancelled or expire.
+local function history(buyer, reorders)
+  if buyer.held == '' and buyer.ended == '' then return 0, 0 end
+  local latest, lost, at = 0, 0, 0
+  for sn in string.gmatch(list_latest(buyer.held, MAX_ENDED) .. ',' .. buyer.ended, '%d+') do
+    local e = parse(stored_entry(sn) or '')
+    latest = math.max(latest, tonumber(e.reserved) or 0)
+    if e.stage == 'x' and (e.reason == 'cancelled' or e.reason == 'expired') then
+      lost = lost + 1
+      at = math.max(at, tonumber(e.ended) or 0)
+    end
+  end
+  return latest, reorders > 0 and lost > reorders and at + BARRED or 0
 end
 
 -- Change tracking: while a caller reads all entries page by page, scripts record which entries change, at most

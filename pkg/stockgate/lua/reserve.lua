@@ -2,15 +2,18 @@
 -- units.
 -- KEYS    as in prelude.lua
 -- ARGV    number of purchases from which the journal is full; format: 1 journals each purchase with an entry of its own,
---         2 all of them with one; then for each purchase: order_sn, user, lines, trace
+--         2 all of them with one; then for each purchase: order_sn, user, lines, trace,
+--         ms at which its path was issued or ''
 -- returns 'no_gate', or for each purchase one string 'outcome;payload':
---         known;entry  conflict  paused  ended  not_started;starts  limit_reached;order_sns  unknown_sku
+--         known;entry  conflict  paused  ended  not_started;starts  limit_reached;order_sns|ms until which the
+--         allowance is over, or ''  path_void: the buyer has reserved since it was issued  unknown_sku
 --         sold_out;ms until which unpaid units may return, or ''  journal_full  accepted;ms of the reservation
 --         importing: the gate takes no new purchases until its epoch is renewed
 -- cost    O(purchases): in format 1 an XADD per purchase; everything else once per group
-local gate = redis.call('HMGET', GATE, 'state', 'starts', 'ends', 'limit', 'importing')
+local gate = redis.call('HMGET', GATE, 'state', 'starts', 'ends', 'limit', 'importing', 'reorders')
 if not gate[1] then return 'no_gate' end
 local state, starts, ends, limit = gate[1], tonumber(gate[2]), tonumber(gate[3]), tonumber(gate[4])
+local reorders = tonumber(gate[6] or 0) or 0
 local now = now_ms()
 local reserved = int(now)
 local journaled = journal_length()
@@ -20,8 +23,8 @@ local room = tonumber(ARGV[1]) - journaled
 local accepted = {}  -- order_sn, user, lines, trace of each
 local taken = {}     -- parsed line -> units
 local left = {}      -- SKU -> units left, false when unknown
-read_entries(every(4, 3))
-read_buyers(every(4, 4))
+read_entries(every(5, 3))
+read_buyers(every(5, 4))
 
 local function left_of(sku)
   if left[sku] == nil then
@@ -40,7 +43,7 @@ local function may_return(sku)
   return latest
 end
 
-local function decide(sn, user, lines, trace)
+local function decide(sn, user, lines, trace, issued)
   local known = entries[sn]
   if known then
     local e = parse(known)
@@ -55,7 +58,10 @@ local function decide(sn, user, lines, trace)
 
   local buyer = buyers[user]
   local wanted = parse_lines(lines)
-  if buyer.units + wanted.units > limit then return 'limit_reached;' .. buyer.held end
+  if buyer.units + wanted.units > limit then return 'limit_reached;' .. buyer.held .. '|' end
+  local latest, barred = history(buyer, reorders)
+  if now < barred then return 'limit_reached;' .. buyer.held .. '|' .. int(barred) end
+  if issued ~= '' and tonumber(issued) < latest then return 'path_void' end
 
   local short, back = false, nil
   for _, line in ipairs(wanted) do
@@ -84,8 +90,8 @@ local function decide(sn, user, lines, trace)
 end
 
 local verdicts = {}
-for i = 3, #ARGV, 4 do
-  verdicts[#verdicts + 1] = decide(ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3])
+for i = 3, #ARGV, 5 do
+  verdicts[#verdicts + 1] = decide(unpack(ARGV, i, i + 4))
 end
 if #accepted == 0 then return verdicts end
 

@@ -425,7 +425,7 @@ func (e ListDeadLettersParamsState) Valid() bool {
 	}
 }
 
-// Activity Example: {"activity_id":"1","created_at":"2026-11-21T09:00:00Z","currency":"EUR","degraded_sale":{"drop":0,"per_second":100,"reserve":1},"description":"","ends_at":"2026-11-21T12:00:00Z","image_url":"","items":[{"name":"black","price":49900,"sku_id":"1","stock":100}],"merchant_id":"default","mode":"gate","pay_within_s":900,"per_user_limit":1,"starts_at":"2026-11-21T10:00:00Z","state":"draft","title":"Autumn sale","updated_at":"2026-11-21T09:00:00Z","version":1}
+// Activity Example: {"activity_id":"1","created_at":"2026-11-21T09:00:00Z","currency":"EUR","degraded_sale":{"drop":0,"per_second":100,"reserve":1},"description":"","ends_at":"2026-11-21T12:00:00Z","image_url":"","items":[{"name":"black","price":49900,"sku_id":"1","stock":100}],"merchant_id":"default","mode":"gate","pay_within_s":900,"per_user_limit":1,"reorder_limit":2,"starts_at":"2026-11-21T10:00:00Z","state":"draft","title":"Autumn sale","updated_at":"2026-11-21T09:00:00Z","version":1}
 type Activity struct {
 	ActivityId   string        `json:"activity_id"`
 	CreatedAt    time.Time     `json:"created_at"`
@@ -444,6 +444,7 @@ type Activity struct {
 	Mode         SaleMode      `json:"mode"`
 	PayWithinS   int64         `json:"pay_within_s"`
 	PerUserLimit int64         `json:"per_user_limit"`
+	ReorderLimit int64         `json:"reorder_limit"`
 	StartsAt     time.Time     `json:"starts_at"`
 	State        ActivityState `json:"state"`
 	Title        string        `json:"title"`
@@ -451,6 +452,10 @@ type Activity struct {
 
 	// Version rises with every change
 	Version int64 `json:"version"`
+
+	// WaitingRoom buyers join it from 10 min before the start; those of the first 9 min get their places by lot; the rate may change
+	// while the sale is open
+	WaitingRoom *WaitingRoom `json:"waiting_room,omitempty"`
 }
 
 // ActivityItem defines model for ActivityItem.
@@ -483,8 +488,13 @@ type ActivityPatch struct {
 	Items        *[]NewActivityItem `json:"items,omitempty"`
 	PayWithinS   *int64             `json:"pay_within_s,omitempty"`
 	PerUserLimit *int64             `json:"per_user_limit,omitempty"`
+	ReorderLimit *int64             `json:"reorder_limit,omitempty"`
 	StartsAt     *time.Time         `json:"starts_at,omitempty"`
 	Title        *string            `json:"title,omitempty"`
+
+	// WaitingRoom buyers join it from 10 min before the start; those of the first 9 min get their places by lot; the rate may change
+	// while the sale is open
+	WaitingRoom *WaitingRoom `json:"waiting_room,omitempty"`
 }
 
 // ActivityState defines model for ActivityState.
@@ -916,8 +926,16 @@ type NewActivity struct {
 	Items        []NewActivityItem `json:"items"`
 	PayWithinS   *int64            `json:"pay_within_s,omitempty"`
 	PerUserLimit *int64            `json:"per_user_limit,omitempty"`
-	StartsAt     time.Time         `json:"starts_at"`
-	Title        string            `json:"title"`
+
+	// ReorderLimit orders that a buyer may cancel or let expire, 2 by default; one more ends the buyer's allowance in this
+	// activity for 10 min; 0 means any number
+	ReorderLimit *int64    `json:"reorder_limit,omitempty"`
+	StartsAt     time.Time `json:"starts_at"`
+	Title        string    `json:"title"`
+
+	// WaitingRoom buyers join it from 10 min before the start; those of the first 9 min get their places by lot; the rate may change
+	// while the sale is open
+	WaitingRoom *WaitingRoom `json:"waiting_room,omitempty"`
 }
 
 // NewActivityItem defines model for NewActivityItem.
@@ -1160,6 +1178,13 @@ type StockSKU struct {
 type StockView struct {
 	AsOf time.Time  `json:"as_of"`
 	Skus []StockSKU `json:"skus"`
+}
+
+// WaitingRoom buyers join it from 10 min before the start; those of the first 9 min get their places by lot; the rate may change
+// while the sale is open
+type WaitingRoom struct {
+	// AdmitPerSecond places that may take paths, a second, at most; 0 means that there is no waiting room
+	AdmitPerSecond int64 `json:"admit_per_second"`
 }
 
 // ActivityID defines model for ActivityID.

@@ -77,6 +77,30 @@ func (e PagesConfigSignIn) Valid() bool {
 	}
 }
 
+// Defines values for RoomStateState.
+const (
+	Admitted RoomStateState = "admitted"
+	Early    RoomStateState = "early"
+	Lapsed   RoomStateState = "lapsed"
+	Waiting  RoomStateState = "waiting"
+)
+
+// Valid indicates whether the value is a known member of the RoomStateState enum.
+func (e RoomStateState) Valid() bool {
+	switch e {
+	case Admitted:
+		return true
+	case Early:
+		return true
+	case Lapsed:
+		return true
+	case Waiting:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SessionRoles.
 const (
 	SessionRolesMerchant SessionRoles = "merchant"
@@ -142,11 +166,17 @@ type Activity struct {
 	// PerUserLimit units that one buyer may hold
 	PerUserLimit int64 `json:"per_user_limit"`
 
+	// RoomOpensAt present if there is a waiting room
+	RoomOpensAt *time.Time `json:"room_opens_at,omitempty"`
+
 	// ServerTime Redis time; it decides whether the sale is open
 	ServerTime time.Time     `json:"server_time"`
 	StartsAt   time.Time     `json:"starts_at"`
 	State      ActivityState `json:"state"`
 	Title      string        `json:"title"`
+
+	// WaitingRoom buyers need an admitted ticket of the waiting room for a path
+	WaitingRoom bool `json:"waiting_room"`
 }
 
 // ActivityItem defines model for ActivityItem.
@@ -207,6 +237,19 @@ type DevTokenRequest struct {
 // DevTokenRequestRoles defines model for DevTokenRequest.Roles.
 type DevTokenRequestRoles string
 
+// Draw key_sha256 from the opening of the room on; root and early_tickets once early joining has closed, a minute before
+// the start; beacon, if there is one, from 45 s before the start; key and seed from the start on
+type Draw struct {
+	ActivityId   string  `json:"activity_id"`
+	Beacon       *string `json:"beacon,omitempty"`
+	EarlyTickets *int64  `json:"early_tickets,omitempty"`
+	Key          *string `json:"key,omitempty"`
+	KeySha256    string  `json:"key_sha256"`
+	Root         *string `json:"root,omitempty"`
+	Seed         *string `json:"seed,omitempty"`
+	TicketsUrl   *string `json:"tickets_url,omitempty"`
+}
+
 // Line defines model for Line.
 type Line struct {
 	Qty   int64  `json:"qty"`
@@ -236,7 +279,10 @@ type Path struct {
 }
 
 // PathRequest defines model for PathRequest.
-type PathRequest = map[string]interface{}
+type PathRequest struct {
+	// RoomTicket required if the activity has a waiting room
+	RoomTicket *string `json:"room_ticket,omitempty"`
+}
 
 // Problem RFC 9457; some codes have additional members
 type Problem struct {
@@ -301,6 +347,43 @@ type ReservationRequest struct {
 		Qty   int64  `json:"qty"`
 		SkuId string `json:"sku_id"`
 	} `json:"lines"`
+}
+
+// RoomProof inclusion proof (RFC 6962) of an early ticket, once the root is published; see docs/draw.md
+type RoomProof struct {
+	Commitment string   `json:"commitment"`
+	Path       []string `json:"path"`
+	Sequence   int64    `json:"sequence"`
+}
+
+// RoomState defines model for RoomState.
+type RoomState struct {
+	// Ahead places that are admitted before this one
+	Ahead *int64 `json:"ahead,omitempty"`
+
+	// Draw key_sha256 from the opening of the room on; root and early_tickets once early joining has closed, a minute before
+	// the start; beacon, if there is one, from 45 s before the start; key and seed from the start on
+	Draw Draw `json:"draw"`
+
+	// EstimateS seconds until it is admitted, or early until the start
+	EstimateS *int64 `json:"estimate_s,omitempty"`
+
+	// Place 1 is admitted first; absent while unknown
+	Place *int64 `json:"place,omitempty"`
+
+	// Proof inclusion proof (RFC 6962) of an early ticket, once the root is published; see docs/draw.md
+	Proof *RoomProof `json:"proof,omitempty"`
+
+	// State early gets its place by lot at the start; admitted may take paths for a minute, then it lapses
+	State RoomStateState `json:"state"`
+}
+
+// RoomStateState early gets its place by lot at the start; admitted may take paths for a minute, then it lapses
+type RoomStateState string
+
+// RoomTicket defines model for RoomTicket.
+type RoomTicket struct {
+	Ticket string `json:"ticket"`
 }
 
 // Session defines model for Session.
@@ -384,6 +467,11 @@ type ListReservationsParams struct {
 // StreamReservationParams defines parameters for StreamReservation.
 type StreamReservationParams struct {
 	Ticket *string `form:"ticket,omitempty" json:"ticket,omitempty"`
+}
+
+// GetRoomTicketParams defines parameters for GetRoomTicket.
+type GetRoomTicketParams struct {
+	Ticket string `form:"ticket" json:"ticket"`
 }
 
 // CreatePathJSONRequestBody defines body for CreatePath for application/json ContentType.
@@ -568,6 +656,18 @@ type ServerInterface interface {
 	// StreamReservation Get the status of a purchase as server-sent events
 	// (GET /v1/activities/{activity_id}/reservations/{order_sn}/events)
 	StreamReservation(w http.ResponseWriter, r *http.Request, activityId ActivityID, orderSn OrderSN, params StreamReservationParams)
+	// GetRoomTicket Read the state of a ticket of the waiting room
+	// (GET /v1/activities/{activity_id}/room)
+	GetRoomTicket(w http.ResponseWriter, r *http.Request, activityId ActivityID, params GetRoomTicketParams)
+	// JoinRoom Join the waiting room; joining again returns the same ticket, or a new one if that has lapsed
+	// (POST /v1/activities/{activity_id}/room)
+	JoinRoom(w http.ResponseWriter, r *http.Request, activityId ActivityID)
+	// GetDraw Read the published draw of the waiting room, as far as it is published
+	// (GET /v1/activities/{activity_id}/room/draw)
+	GetDraw(w http.ResponseWriter, r *http.Request, activityId ActivityID)
+	// GetDrawTickets Read the commitments of all early tickets, one on a line; 404 until early joining has closed
+	// (GET /v1/activities/{activity_id}/room/tickets)
+	GetDrawTickets(w http.ResponseWriter, r *http.Request, activityId ActivityID)
 	// GetConfig Get what the pages show and offer in this installation
 	// (GET /v1/config)
 	GetConfig(w http.ResponseWriter, r *http.Request)
@@ -622,6 +722,30 @@ func (_ Unimplemented) GetReservation(w http.ResponseWriter, r *http.Request, ac
 // StreamReservation Get the status of a purchase as server-sent events
 // (GET /v1/activities/{activity_id}/reservations/{order_sn}/events)
 func (_ Unimplemented) StreamReservation(w http.ResponseWriter, r *http.Request, activityId ActivityID, orderSn OrderSN, params StreamReservationParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// GetRoomTicket Read the state of a ticket of the waiting room
+// (GET /v1/activities/{activity_id}/room)
+func (_ Unimplemented) GetRoomTicket(w http.ResponseWriter, r *http.Request, activityId ActivityID, params GetRoomTicketParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// JoinRoom Join the waiting room; joining again returns the same ticket, or a new one if that has lapsed
+// (POST /v1/activities/{activity_id}/room)
+func (_ Unimplemented) JoinRoom(w http.ResponseWriter, r *http.Request, activityId ActivityID) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// GetDraw Read the published draw of the waiting room, as far as it is published
+// (GET /v1/activities/{activity_id}/room/draw)
+func (_ Unimplemented) GetDraw(w http.ResponseWriter, r *http.Request, activityId ActivityID) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// GetDrawTickets Read the commitments of all early tickets, one on a line; 404 until early joining has closed
+// (GET /v1/activities/{activity_id}/room/tickets)
+func (_ Unimplemented) GetDrawTickets(w http.ResponseWriter, r *http.Request, activityId ActivityID) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -926,6 +1050,126 @@ func (siw *ServerInterfaceWrapper) StreamReservation(w http.ResponseWriter, r *h
 	handler.ServeHTTP(w, r)
 }
 
+// GetRoomTicket operation middleware
+func (siw *ServerInterfaceWrapper) GetRoomTicket(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "activity_id" -------------
+	var activityId ActivityID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "activity_id", chi.URLParam(r, "activity_id"), &activityId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "activity_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetRoomTicketParams
+
+	// ------------- Required query parameter "ticket" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "ticket", r.URL.Query(), &params.Ticket, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "ticket"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "ticket", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetRoomTicket(w, r, activityId, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// JoinRoom operation middleware
+func (siw *ServerInterfaceWrapper) JoinRoom(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "activity_id" -------------
+	var activityId ActivityID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "activity_id", chi.URLParam(r, "activity_id"), &activityId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "activity_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.JoinRoom(w, r, activityId)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetDraw operation middleware
+func (siw *ServerInterfaceWrapper) GetDraw(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "activity_id" -------------
+	var activityId ActivityID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "activity_id", chi.URLParam(r, "activity_id"), &activityId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "activity_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetDraw(w, r, activityId)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetDrawTickets operation middleware
+func (siw *ServerInterfaceWrapper) GetDrawTickets(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "activity_id" -------------
+	var activityId ActivityID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "activity_id", chi.URLParam(r, "activity_id"), &activityId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "activity_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetDrawTickets(w, r, activityId)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // GetConfig operation middleware
 func (siw *ServerInterfaceWrapper) GetConfig(w http.ResponseWriter, r *http.Request) {
 
@@ -1092,6 +1336,18 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/v1/activities/{activity_id}", wrapper.GetActivity)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/v1/activities/{activity_id}/room", wrapper.GetRoomTicket)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/v1/activities/{activity_id}/room", wrapper.JoinRoom)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/v1/activities/{activity_id}/room/draw", wrapper.GetDraw)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/v1/activities/{activity_id}/room/tickets", wrapper.GetDrawTickets)
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/v1/activities/{activity_id}/paths", wrapper.CreatePath)

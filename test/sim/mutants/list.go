@@ -320,8 +320,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "purchases are taken at full memory", file: luaDir + "reserve.lua",
-		old: "local gate = redis.call('HMGET', GATE, 'state', 'starts', 'ends', 'limit', 'importing')",
-		now: "run_at_full_memory()\nlocal gate = redis.call('HMGET', GATE, 'state', 'starts', 'ends', 'limit', 'importing')",
+		old: "local gate = redis.call('HMGET', GATE, 'state', 'starts', 'ends', 'limit', 'importing', 'reorders')",
+		now: "run_at_full_memory()\nlocal gate = redis.call('HMGET', GATE, 'state', 'starts', 'ends', 'limit', 'importing', 'reorders')",
 	},
 	{
 		name: "the reserve of memory is used up", file: gateDir + "memory.go",

@@ -705,6 +705,13 @@ export interface components {
              * @default 900
              */
             pay_within_s: number;
+            /**
+             * Format: int64
+             * @description orders that a buyer may cancel or let expire, 2 by default; one more ends the buyer's allowance in this
+             *     activity for 10 min; 0 means any number
+             */
+            reorder_limit?: number;
+            waiting_room?: components["schemas"]["WaitingRoom"];
             items: components["schemas"]["NewActivityItem"][];
             degraded_sale?: components["schemas"]["NewDegradedSale"];
         };
@@ -722,6 +729,9 @@ export interface components {
             per_user_limit?: number;
             /** Format: int64 */
             pay_within_s?: number;
+            /** Format: int64 */
+            reorder_limit?: number;
+            waiting_room?: components["schemas"]["WaitingRoom"];
             items?: components["schemas"]["NewActivityItem"][];
             /** @description null switches the degraded sale off */
             degraded_sale?: components["schemas"]["NewDegradedSale"] | null;
@@ -759,6 +769,17 @@ export interface components {
          * @enum {string}
          */
         SaleMode: "gate" | "direct" | "returning";
+        /**
+         * @description buyers join it from 10 min before the start; those of the first 9 min get their places by lot; the rate may change
+         *     while the sale is open
+         */
+        WaitingRoom: {
+            /**
+             * Format: int64
+             * @description places that may take paths, a second, at most; 0 means that there is no waiting room
+             */
+            admit_per_second: number;
+        };
         ActivityItem: {
             sku_id: string;
             name: string;
@@ -784,6 +805,7 @@ export interface components {
          *       "ends_at": "2026-11-21T12:00:00Z",
          *       "per_user_limit": 1,
          *       "pay_within_s": 900,
+         *       "reorder_limit": 2,
          *       "currency": "EUR",
          *       "version": 1,
          *       "items": [
@@ -824,6 +846,9 @@ export interface components {
             per_user_limit: number;
             /** Format: int64 */
             pay_within_s: number;
+            /** Format: int64 */
+            reorder_limit: number;
+            waiting_room?: components["schemas"]["WaitingRoom"];
             currency: string;
             /**
              * Format: int64

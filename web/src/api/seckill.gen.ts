@@ -69,6 +69,58 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/activities/{activity_id}/room": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read the state of a ticket of the waiting room */
+        get: operations["getRoomTicket"];
+        put?: never;
+        /** Join the waiting room; joining again returns the same ticket, or a new one if that has lapsed */
+        post: operations["joinRoom"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/activities/{activity_id}/room/draw": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read the published draw of the waiting room, as far as it is published */
+        get: operations["getDraw"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/activities/{activity_id}/room/tickets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read the commitments of all early tickets, one on a line; 404 until early joining has closed */
+        get: operations["getDrawTickets"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/activities/{activity_id}/paths": {
         parameters: {
             query?: never;
@@ -319,6 +371,13 @@ export interface components {
              */
             pay_within_s: number;
             captcha: boolean;
+            /** @description buyers need an admitted ticket of the waiting room for a path */
+            waiting_room: boolean;
+            /**
+             * Format: date-time
+             * @description present if there is a waiting room
+             */
+            room_opens_at?: string;
             description: string;
             /** @description http or https, or a path of this site; empty without a picture */
             image_url: string;
@@ -358,7 +417,59 @@ export interface components {
             items: components["schemas"]["Activity"][];
             next_cursor?: string;
         };
-        PathRequest: Record<string, never>;
+        PathRequest: {
+            /** @description required if the activity has a waiting room */
+            room_ticket?: string;
+        };
+        RoomTicket: {
+            ticket: string;
+        };
+        RoomState: {
+            /**
+             * @description early gets its place by lot at the start; admitted may take paths for a minute, then it lapses
+             * @enum {string}
+             */
+            state: "early" | "waiting" | "admitted" | "lapsed";
+            /**
+             * Format: int64
+             * @description 1 is admitted first; absent while unknown
+             */
+            place?: number;
+            /**
+             * Format: int64
+             * @description places that are admitted before this one
+             */
+            ahead?: number;
+            /**
+             * Format: int64
+             * @description seconds until it is admitted, or early until the start
+             */
+            estimate_s?: number;
+            proof?: components["schemas"]["RoomProof"];
+            draw: components["schemas"]["Draw"];
+        };
+        /** @description inclusion proof (RFC 6962) of an early ticket, once the root is published; see docs/draw.md */
+        RoomProof: {
+            /** Format: int64 */
+            sequence: number;
+            commitment: string;
+            path: string[];
+        };
+        /**
+         * @description key_sha256 from the opening of the room on; root and early_tickets once early joining has closed, a minute before
+         *     the start; beacon, if there is one, from 45 s before the start; key and seed from the start on
+         */
+        Draw: {
+            activity_id: string;
+            key_sha256: string;
+            root?: string;
+            /** Format: int64 */
+            early_tickets?: number;
+            beacon?: string;
+            key?: string;
+            seed?: string;
+            tickets_url?: string;
+        };
         Path: {
             path: string;
             order_sn: string;
@@ -515,7 +626,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description rate_limited (violated_policies) */
+        /** @description rate_limited (violated_policies); for a path also room_waiting (ahead, estimate_s) */
         RateLimited: {
             headers: {
                 "Retry-After"?: number;
@@ -700,6 +811,7 @@ export interface operations {
                      *       "per_user_limit": 1,
                      *       "pay_within_s": 900,
                      *       "captcha": false,
+                     *       "waiting_room": false,
                      *       "description": "Wireless, black or white",
                      *       "image_url": "https://img.example.com/headphones.jpg",
                      *       "items": [
@@ -722,6 +834,182 @@ export interface operations {
             };
             304: components["responses"]["NotModified"];
             404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    getRoomTicket: {
+        parameters: {
+            query: {
+                ticket: string;
+            };
+            header?: never;
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The state of the ticket */
+            200: {
+                headers: {
+                    /** @description seconds until the next call; it grows with the queue */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "state": "waiting",
+                     *       "place": 4200,
+                     *       "ahead": 3199,
+                     *       "estimate_s": 4,
+                     *       "draw": {
+                     *         "activity_id": "1",
+                     *         "key_sha256": "630dcd2966c4336691125448bbb25b4ff412a49c732db2c8abc1b8581bd710dd"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RoomState"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            /** @description room_required (the ticket is not one of this buyer and activity) */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: components["responses"]["NotFound"];
+            /** @description activity_not_started (starts_at, opens_at) */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    joinRoom: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The ticket */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "ticket": "4711.AAECAwQFBgcICQoLDA0ODw.q83vEjRWeJCrze8SNFZ4kA"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RoomTicket"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            404: components["responses"]["NotFound"];
+            /** @description activity_not_started (starts_at, opens_at), activity_ended */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            413: components["responses"]["BodyTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    getDraw: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The draw */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Draw"];
+                };
+            };
+            404: components["responses"]["NotFound"];
+            /** @description activity_not_started (starts_at, opens_at) */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    getDrawTickets: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description 64 hexadecimal digits for each ticket, in the order of the sequence numbers */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/plain": string;
+                };
+            };
+            404: components["responses"]["NotFound"];
+            /** @description activity_not_started (starts_at, opens_at) */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             429: components["responses"]["RateLimited"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["Failed"];
@@ -765,8 +1053,20 @@ export interface operations {
             };
             400: components["responses"]["InvalidRequest"];
             401: components["responses"]["Unauthenticated"];
+            /** @description room_required (the activity has a waiting room, and the ticket is missing, wrong or lapsed) */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             404: components["responses"]["NotFound"];
-            /** @description activity_not_started (starts_at), activity_ended, activity_paused, sold_out (may_return_until) */
+            /**
+             * @description activity_not_started (starts_at), activity_ended, activity_paused, sold_out (may_return_until),
+             *     limit_reached (order_sn and order_sns of what the buyer holds, or barred_until)
+             */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -829,7 +1129,10 @@ export interface operations {
             };
             400: components["responses"]["InvalidRequest"];
             401: components["responses"]["Unauthenticated"];
-            /** @description path_invalid (malformed, another buyer's, another activity's) or path_expired */
+            /**
+             * @description path_invalid (malformed, another buyer's, another activity's) or path_expired (over 5 min old, or issued
+             *     before the buyer's latest purchase in this activity)
+             */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -841,7 +1144,8 @@ export interface operations {
             404: components["responses"]["NotFound"];
             /**
              * @description activity_not_started (starts_at), activity_ended, activity_paused, sold_out (may_return_until),
-             *     limit_reached (order_sn, order_sns), idempotency_conflict (this path was used with other lines)
+             *     limit_reached (order_sn, order_sns; barred_until while the buyer's allowance is over, because too many
+             *     orders were cancelled or expired), idempotency_conflict (this path was used with other lines)
              */
             409: {
                 headers: {

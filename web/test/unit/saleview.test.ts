@@ -26,6 +26,7 @@ const sale = (more: Partial<Sale> = {}): Sale => ({
   per_user_limit: 1,
   pay_within_s: 900,
   captcha: false,
+  waiting_room: false,
   description: '',
   image_url: '',
   items: [item(5)],

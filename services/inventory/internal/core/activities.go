@@ -16,6 +16,10 @@ const (
 	maxText       = 200                                 // characters of a title, name or reason
 	maxLimit      = contract.MaxLines * contract.MaxQty // one purchase cannot hold more
 	defaultWindow = 900                                 // seconds to pay
+
+	maxRoomRate     = 1_000_000
+	defaultReorders = 2
+	maxReorders     = 15 // the gate keeps the latest 16 purchases of a buyer that ended
 )
 
 // ActivityDraftItem is one SKU of a new activity.
@@ -33,6 +37,8 @@ type ActivityDraftRequest struct {
 	StartsAt, EndsAt time.Time
 	PerUserLimit     *int64
 	PayWithinS       *int64
+	ReorderLimit     *int64
+	RoomRate         *int64
 	Items            []ActivityDraftItem
 	Degraded         *DegradedSale
 	Key              *IdempotencyKey // nil for a call without one
@@ -48,6 +54,8 @@ type ActivityPatch struct {
 	StartsAt, EndsAt *time.Time
 	PerUserLimit     *int64
 	PayWithinS       *int64
+	ReorderLimit     *int64
+	RoomRate         *int64
 	Items            *[]ActivityDraftItem
 	SetDegraded      bool // to Degraded; nil switches the degraded sale off
 	Degraded         *DegradedSale
@@ -66,15 +74,14 @@ func (s *Service) CreateActivity(ctx context.Context, by Caller, r ActivityDraft
 	}
 	a := Activity{
 		MerchantID: owner, State: ActivityDraft, Title: r.Title, Description: r.Description, ImageURL: r.ImageURL,
-		StartsAt: ms(r.StartsAt), EndsAt: ms(r.EndsAt), PerUserLimit: 1, PayWithinS: defaultWindow, Version: 1,
-		CreatedAt: now, UpdatedAt: now, Degraded: r.Degraded, Mode: contract.ModeGate,
+		StartsAt: ms(r.StartsAt), EndsAt: ms(r.EndsAt), PerUserLimit: 1, PayWithinS: defaultWindow,
+		ReorderLimit: defaultReorders, Version: 1, CreatedAt: now, UpdatedAt: now, Degraded: r.Degraded,
+		Mode: contract.ModeGate,
 	}
-	if r.PerUserLimit != nil {
-		a.PerUserLimit = *r.PerUserLimit
-	}
-	if r.PayWithinS != nil {
-		a.PayWithinS = *r.PayWithinS
-	}
+	set(&a.PerUserLimit, r.PerUserLimit)
+	set(&a.PayWithinS, r.PayWithinS)
+	set(&a.ReorderLimit, r.ReorderLimit)
+	set(&a.RoomRate, r.RoomRate)
 	if err := a.validate(); err != nil {
 		return nil, err
 	}
@@ -142,9 +149,15 @@ func (s *Service) PatchActivity(ctx context.Context, by Caller, id string, p Act
 			return false, err
 		}
 		if a.State != ActivityDraft {
-			if p.StartsAt != nil || p.PerUserLimit != nil || p.PayWithinS != nil || p.Items != nil {
+			if p.StartsAt != nil || p.PerUserLimit != nil || p.PayWithinS != nil ||
+				p.ReorderLimit != nil || p.Items != nil {
 				return false, contract.Refuse(contract.CodeStateConflict,
-					"only title, description, image_url, degraded_sale and a later ends_at may change once the activity is published")
+					"only title, description, image_url, degraded_sale, a later ends_at and the rate of a waiting room may change once "+
+						"the activity is published")
+			}
+			if p.RoomRate != nil && (a.RoomRate == 0) != (*p.RoomRate == 0) {
+				return false, contract.Refuse(contract.CodeStateConflict,
+					"a published activity gets no waiting room and keeps the one that it has")
 			}
 			if p.EndsAt != nil {
 				if _, ended := a.EndedSince(now); ended {
@@ -160,6 +173,8 @@ func (s *Service) PatchActivity(ctx context.Context, by Caller, id string, p Act
 		set(&a.ImageURL, p.ImageURL)
 		set(&a.PerUserLimit, p.PerUserLimit)
 		set(&a.PayWithinS, p.PayWithinS)
+		set(&a.ReorderLimit, p.ReorderLimit)
+		set(&a.RoomRate, p.RoomRate)
 		if p.StartsAt != nil {
 			a.StartsAt = ms(*p.StartsAt)
 		}
@@ -192,6 +207,8 @@ func (p ActivityPatch) detail() map[string]any {
 	add(d, "ends_at", p.EndsAt)
 	add(d, "per_user_limit", p.PerUserLimit)
 	add(d, "pay_within_s", p.PayWithinS)
+	add(d, "reorder_limit", p.ReorderLimit)
+	add(d, "waiting_room.admit_per_second", p.RoomRate)
 	if p.SetDegraded {
 		d["degraded_sale"] = nil
 		if s := p.Degraded; s != nil {
@@ -323,6 +340,10 @@ func (a *Activity) validate() error {
 		return contract.InvalidField("per_user_limit", "must be 1 to 1600")
 	case a.PayWithinS < 1 || a.PayWithinS > contract.MaxPayWithinS:
 		return contract.InvalidField("pay_within_s", "must be 1 to 86400")
+	case a.ReorderLimit < 0 || a.ReorderLimit > maxReorders:
+		return contract.InvalidField("reorder_limit", "must be 0 to 15")
+	case a.RoomRate < 0 || a.RoomRate > maxRoomRate:
+		return contract.InvalidField("waiting_room.admit_per_second", "must be 0 to 1000000")
 	}
 	if err := a.Degraded.validate(); err != nil {
 		return err

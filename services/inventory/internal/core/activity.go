@@ -34,6 +34,8 @@ type Activity struct {
 	EndedAt      *time.Time // when a merchant ended it early
 	PerUserLimit int64
 	PayWithinS   int64
+	ReorderLimit int64 // orders that a buyer may cancel or let expire before the allowance ends for 10 min; 0: any number
+	RoomRate     int64 // places that the waiting room admits a second; 0: no waiting room
 	Currency     string
 	Version      int64
 	CreatedAt    time.Time
@@ -118,7 +120,8 @@ func (a *Activity) Phase(now time.Time) string {
 // GateConfig returns what the gate enforces of the activity.
 func (a *Activity) GateConfig() GateConfig {
 	return GateConfig{
-		State: a.State, StartsAt: a.StartsAt, EndsAt: a.EndsAt, PerUserLimit: a.PerUserLimit, Version: a.Version,
+		State: a.State, StartsAt: a.StartsAt, EndsAt: a.EndsAt, PerUserLimit: a.PerUserLimit,
+		ReorderLimit: a.ReorderLimit, RoomRate: a.RoomRate, Version: a.Version,
 	}
 }
 

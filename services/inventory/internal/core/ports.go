@@ -271,11 +271,16 @@ type Ending struct {
 	Reason          string
 }
 
+// ReorderUnknown is the ReorderLimit in the audit of a gate that an earlier release has built and configured.
+const ReorderUnknown = -1
+
 // GateConfig is the part of an activity that the gate enforces.
 type GateConfig struct {
 	State            ActivityState
 	StartsAt, EndsAt time.Time
 	PerUserLimit     int64
+	RoomRate         int64
+	ReorderLimit     int64 // ReorderUnknown if the gate of an earlier release has none
 	Version          int64
 }
 

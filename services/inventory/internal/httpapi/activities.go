@@ -22,11 +22,26 @@ func (m *Merchant) activityView(a core.Activity) api.Activity {
 		ActivityId: a.ID, MerchantId: a.MerchantID, Title: a.Title,
 		Description: a.Description, ImageUrl: a.ImageURL, State: api.ActivityState(a.Phase(m.now())),
 		StartsAt: a.StartsAt, EndsAt: a.EndsAt, EndedAt: a.EndedAt, PerUserLimit: a.PerUserLimit, PayWithinS: a.PayWithinS,
-		Currency: a.Currency, Version: a.Version, CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
+		ReorderLimit: a.ReorderLimit, WaitingRoom: waitingRoom(a), Currency: a.Currency, Version: a.Version, CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
 		Items: views(a.Items, func(it core.Stock) api.ActivityItem {
 			return api.ActivityItem{SkuId: it.SKUID, Name: it.Name, Price: it.Price, Stock: it.Total}
 		}),
 	}
+}
+
+// waitingRoom returns the waiting room of an activity, nil without one.
+func waitingRoom(a core.Activity) *api.WaitingRoom {
+	if a.RoomRate == 0 {
+		return nil
+	}
+	return &api.WaitingRoom{AdmitPerSecond: a.RoomRate}
+}
+
+func roomRate(room *api.WaitingRoom) *int64 {
+	if room == nil {
+		return nil
+	}
+	return &room.AdmitPerSecond
 }
 
 func draftItems(items []api.NewActivityItem) []core.ActivityDraftItem {
@@ -62,7 +77,8 @@ func (m *Merchant) CreateActivity(w http.ResponseWriter, r *http.Request, params
 	}
 	draft := core.ActivityDraftRequest{
 		Title: body.Title, StartsAt: body.StartsAt, EndsAt: body.EndsAt, PerUserLimit: body.PerUserLimit,
-		PayWithinS: body.PayWithinS, Items: draftItems(body.Items), Degraded: degradedSale(body.DegradedSale), Key: key,
+		PayWithinS: body.PayWithinS, ReorderLimit: body.ReorderLimit, RoomRate: roomRate(body.WaitingRoom),
+		Items: draftItems(body.Items), Degraded: degradedSale(body.DegradedSale), Key: key,
 	}
 	if body.Description != nil {
 		draft.Description = *body.Description
@@ -134,6 +150,7 @@ func (m *Merchant) PatchActivity(w http.ResponseWriter, r *http.Request, id stri
 	patch := core.ActivityPatch{
 		IfVersion: version, Title: body.Title, Description: body.Description, ImageURL: body.ImageUrl,
 		StartsAt: body.StartsAt, EndsAt: body.EndsAt, PerUserLimit: body.PerUserLimit, PayWithinS: body.PayWithinS,
+		ReorderLimit: body.ReorderLimit, RoomRate: roomRate(body.WaitingRoom),
 		SetDegraded: body.DegradedSale.Set, Degraded: degradedSale(body.DegradedSale.Value),
 	}
 	if body.Items != nil {

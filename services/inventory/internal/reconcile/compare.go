@@ -385,7 +385,7 @@ func (c *comparison) compareRow(row core.Reservation, entries []entryDigest, mat
 	}
 }
 
-// compareConfig compares state, window and limit. A version reaches the gate after its commit, and the content of a
+// compareConfig compares state, window and limits. A version reaches the gate after its commit, and the content of a
 // version never changes. So the gate, which was read first, can neither be ahead of the table nor differ under the
 // same version: either case is damage.
 func (p *pass) compareConfig(ctx context.Context, c *comparison) error {
@@ -408,9 +408,12 @@ func (p *pass) compareConfig(ctx context.Context, c *comparison) error {
 	return err
 }
 
-func sameConfig(a, b core.GateConfig) bool {
-	return a.State == b.State && a.StartsAt.Equal(b.StartsAt) && a.EndsAt.Equal(b.EndsAt) &&
-		a.PerUserLimit == b.PerUserLimit
+// sameConfig compares what the gate has with what it should have. A gate of an earlier release has no reorder limit, which
+// is no damage: it gets one when it is next configured.
+func sameConfig(has, want core.GateConfig) bool {
+	return has.State == want.State && has.StartsAt.Equal(want.StartsAt) && has.EndsAt.Equal(want.EndsAt) &&
+		has.PerUserLimit == want.PerUserLimit && has.RoomRate == want.RoomRate &&
+		(has.ReorderLimit == want.ReorderLimit || has.ReorderLimit == core.ReorderUnknown)
 }
 
 // rowContentDigest is contentDigest of the entry that a row should have.

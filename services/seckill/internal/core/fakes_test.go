@@ -32,11 +32,13 @@ type world struct {
 	reads    int             // calls of GateStates
 	broken   map[string]bool // activities whose gates are unreadable
 
+	rooms    *rooms
 	verdict  Verdict
 	requests []Purchase // calls of Reserve
 	held     map[string]Reservation
 	lookups  int
 	buyer    []string
+	allowed  Allowance
 	noLease  bool
 	next     uint64
 }
@@ -87,6 +89,15 @@ func (w *world) LookupAll(_ context.Context, _ string, sns []string) (map[string
 		}
 	}
 	return found, nil
+}
+
+func (w *world) Allowance(context.Context, string, string) (Allowance, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.state == nil {
+		return Allowance{}, ErrNoGate
+	}
+	return w.allowed, w.err
 }
 
 func (w *world) Purchases(context.Context, string, string) ([]string, error) {
@@ -180,6 +191,12 @@ func (w *world) Next(string) (string, error) {
 // Belongs is a fake of the gene: an order_sn of four digits or more belongs to no user.
 func (w *world) Belongs(orderSN, _ string) bool { return len(orderSN) < 4 }
 
+// IssuedAt is a fake of the time in an order_sn: its number of seconds after noon.
+func (w *world) IssuedAt(orderSN string) time.Time {
+	n, _ := strconv.Atoi(orderSN)
+	return noon.Add(time.Duration(n) * time.Second)
+}
+
 func (w *world) clock() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -209,11 +226,11 @@ func newWorld(t *testing.T) (*world, *Service) {
 			State: StateOpen, StartsAt: noon.Add(-time.Hour), EndsAt: noon.Add(time.Hour),
 			Left: map[string]int64{"1": 1, "2": 0},
 		},
-		hasSale: true, ready: true, now: noon, held: map[string]Reservation{}, verdict: Verdict{Outcome: Accepted},
+		rooms: &rooms{tickets: map[string]RoomNumber{}}, hasSale: true, ready: true, now: noon, held: map[string]Reservation{}, verdict: Verdict{Outcome: Accepted},
 	}
 	seal, err := NewSeal("new", "old")
 	require.NoError(t, err)
 	return w, NewService(Deps{
-		Gate: w, Sales: NewSaleCache(w, w.clock), Feed: NewFeed(w, 3), SNs: w, Seal: seal, CallerWait: time.Second,
+		Gate: w, RoomGate: w.rooms, Rooms: NewRoomCache(w.rooms, w.clock), Sales: NewSaleCache(w, w.clock), Feed: NewFeed(w, 3), SNs: w, Seal: seal, CallerWait: time.Second,
 	})
 }

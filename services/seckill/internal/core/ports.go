@@ -37,6 +37,8 @@ type Gate interface {
 	Lookup(ctx context.Context, activityID, orderSN string) (Reservation, bool, error)
 	// LookupAll reads many purchases of one activity with one call. Those that the gate does not have are absent.
 	LookupAll(ctx context.Context, activityID string, orderSNs []string) (map[string]Reservation, error)
+	// Allowance returns whether a user may reserve units at all. Like Lookup it waits for a bounded time.
+	Allowance(ctx context.Context, activityID, userID string) (Allowance, error)
 	// Purchases returns the order_sns of a user in an activity, latest last.
 	Purchases(ctx context.Context, activityID, userID string) ([]string, error)
 	// Confirm returns a purchase that Lookup has found, as the gate has it now, once a failover cannot lose it any
@@ -63,4 +65,6 @@ type OrderSNs interface {
 	Next(userID string) (string, error)
 	// Belongs reports whether an order_sn carries the gene of this user.
 	Belongs(orderSN, userID string) bool
+	// IssuedAt returns the time at which an order_sn was issued, by Redis time; zero for one that is malformed.
+	IssuedAt(orderSN string) time.Time
 }

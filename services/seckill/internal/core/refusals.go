@@ -26,12 +26,22 @@ func soldOut(until, now time.Time) error {
 	return r
 }
 
-func limitReached(orderSNs []string) error {
+// limitReached names the user's purchases and, if the allowance is over for a while, the time until then.
+func limitReached(orderSNs []string, barredUntil time.Time) error {
 	r := contract.Refuse(contract.CodeLimitReached, "the limit for one buyer is reached")
+	if !barredUntil.IsZero() {
+		r = contract.Refuse(contract.CodeLimitReached, "too many of your orders in this sale were cancelled or expired").
+			With("barred_until", barredUntil.UTC())
+	}
 	if len(orderSNs) > 0 {
 		r = r.With("order_sn", orderSNs[len(orderSNs)-1]).With("order_sns", orderSNs)
 	}
 	return r
+}
+
+func pathVoid() error {
+	return contract.Refuse(contract.CodePathExpired,
+		"this path was issued before your latest purchase in this sale; request a new one")
 }
 
 func otherLines() error {

@@ -24,6 +24,8 @@ const (
 	ticketVersion  = 1
 	ticketMinBytes = 1 + 8 + 1 + macLen
 	ticketMaxChars = (ticketMinBytes + 64 + 2) / 3 * 4
+
+	roomTicketMaxChars = 19 + 1 + 22 + 1 + 22 // sequence number, nonce and MAC
 )
 
 var errSeal = errors.New("seal does not verify")
@@ -141,6 +143,36 @@ func (s *Seal) openTicket(token, activityID, orderSN string) (ticket, error) {
 		return ticket{}, errSeal
 	}
 	return ticket{userID: string(signed[10:]), expires: time.Unix(int64(sec), 0).UTC()}, nil
+}
+
+// roomTicket returns the ticket of a user for a waiting room: sequence number, nonce and MAC. docs/draw.md specifies it.
+func (s *Seal) roomTicket(activityID, userID string, n RoomNumber) string {
+	sequence := strconv.FormatInt(n.Sequence, 10)
+	mac := s.keys[0].mac(nil, "room", n.Nonce[:], activityID, userID, sequence)
+	return sequence + "." + encoding.EncodeToString(n.Nonce[:]) + "." + encoding.EncodeToString(mac)
+}
+
+// openRoomTicket verifies that the ticket was issued to this user for the waiting room of this activity.
+func (s *Seal) openRoomTicket(token, activityID, userID string) (n RoomNumber, err error) {
+	if len(token) > roomTicketMaxChars || strings.ContainsAny(token, "\r\n") {
+		return RoomNumber{}, errSeal
+	}
+	sequence, rest, _ := strings.Cut(token, ".")
+	nonce, mac, _ := strings.Cut(rest, ".")
+	if n.Sequence, err = strconv.ParseInt(sequence, 10, 64); err != nil || n.Sequence < 1 ||
+		strconv.FormatInt(n.Sequence, 10) != sequence {
+		return RoomNumber{}, errSeal
+	}
+	raw, err := encoding.DecodeString(nonce)
+	if err != nil || len(raw) != len(n.Nonce) {
+		return RoomNumber{}, errSeal
+	}
+	copy(n.Nonce[:], raw)
+	got, err := encoding.DecodeString(mac)
+	if err != nil || !s.verifies(got, "room", n.Nonce[:], activityID, userID, sequence) {
+		return RoomNumber{}, errSeal
+	}
+	return n, nil
 }
 
 func (s *Seal) verifies(got []byte, purpose string, signed []byte, fields ...string) bool {

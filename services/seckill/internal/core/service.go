@@ -20,9 +20,12 @@ const (
 type Deps struct {
 	Gate  Gate
 	Sales *SaleCache
-	Feed  *Feed
-	SNs   OrderSNs
-	Seal  *Seal
+	// RoomGate and Rooms are the waiting rooms.
+	RoomGate RoomGate
+	Rooms    *RoomCache
+	Feed     *Feed
+	SNs      OrderSNs
+	Seal     *Seal
 	// AdmitPath reports whether a path of an activity may be issued now; nil: each may.
 	AdmitPath func(activityID string) bool
 	// CallerWait bounds the time that a caller waits for a list. Gate itself bounds the wait for a single purchase.
@@ -44,13 +47,16 @@ type ActivityView struct {
 	// MayReturnUntil is the time until which unpaid units may be released, if no unit is left. It is zero if there are
 	// none, or units are left.
 	MayReturnUntil time.Time
+	RoomRate       int64 // of the waiting room; 0 without one
+	RoomOpensAt    time.Time
 }
 
 func (v *view) at(now time.Time) ActivityView {
 	sale := v.Sale
 	// The gate decides by its own window, so that is the one to show.
 	sale.StartsAt, sale.EndsAt = v.GateState.StartsAt, v.GateState.EndsAt
-	a := ActivityView{Sale: sale, State: v.StateAt(now), ServerTime: now, Left: v.Left}
+	a := ActivityView{Sale: sale, State: v.StateAt(now), ServerTime: now, Left: v.Left, RoomRate: v.GateState.RoomRate}
+	a.RoomOpensAt = sale.StartsAt.Add(-roomOpens)
 	if a.State != StateEnded && v.allSoldOut() {
 		a.MayReturnUntil = v.mayReturnUntil(now, nil)
 	}
@@ -176,6 +182,22 @@ func (s *Service) CheckAdmission(ctx context.Context, activityID string) error {
 	return nil
 }
 
+// CheckAllowance refuses a user who holds as many units as the sale allows, or whose allowance is over for a while. It
+// reads the gate and writes nothing. A gate that does not respond refuses no user: it decides the purchase itself, and
+// the other checks refuse requests during an outage.
+func (s *Service) CheckAllowance(ctx context.Context, userID, activityID string) error {
+	a, err := s.Gate.Allowance(ctx, activityID, userID)
+	switch {
+	case errors.Is(err, ErrUnavailable), errors.Is(err, ErrBreakerOpen), errors.Is(err, context.DeadlineExceeded):
+		return nil
+	case err != nil:
+		return s.refusal(ctx, activityID, err)
+	case a.Used:
+		return limitReached(a.OrderSNs, a.BarredUntil)
+	}
+	return nil
+}
+
 // checkOpen returns the refusal of a sale that is not open at now, or nil.
 func (v *view) checkOpen(now time.Time) error {
 	switch v.StateAt(now) {
@@ -218,7 +240,9 @@ func (s *Service) Purchase(
 			return soldOut(v.mayReturnUntil(now, lines), now)
 		})
 	}
-	v, err := s.Gate.Reserve(ctx, activityID, Purchase{OrderSN: p.orderSN, UserID: userID, Lines: lines})
+	v, err := s.Gate.Reserve(ctx, activityID, Purchase{
+		OrderSN: p.orderSN, UserID: userID, Lines: lines, IssuedAt: s.SNs.IssuedAt(p.orderSN),
+	})
 	if err != nil {
 		return Purchased{}, s.refusal(ctx, activityID, err)
 	}
@@ -237,7 +261,9 @@ func (s *Service) Purchase(
 	case SoldOut:
 		return Purchased{}, soldOut(v.MayReturnUntil, s.Sales.clock(ctx))
 	case LimitReached:
-		return Purchased{}, limitReached(v.OrderSNs)
+		return Purchased{}, limitReached(v.OrderSNs, v.BarredUntil)
+	case PathVoid:
+		return Purchased{}, pathVoid()
 	case JournalFull:
 		return Purchased{}, contract.Refuse(contract.CodeJournalFull,
 			"too many purchases wait to be processed; no units were taken").After(time.Second)

@@ -120,6 +120,8 @@ func TestEachVerdictHasItsCode(t *testing.T) {
 		"may return":    {Verdict{Outcome: SoldOut, MayReturnUntil: until}, contract.CodeSoldOut, map[string]any{"may_return_until": until}},
 		"limit reached": {Verdict{Outcome: LimitReached, OrderSNs: []string{"1", "2"}}, contract.CodeLimitReached, map[string]any{"order_sn": "2", "order_sns": []string{"1", "2"}}},
 		"no purchases":  {Verdict{Outcome: LimitReached}, contract.CodeLimitReached, nil},
+		"barred":        {Verdict{Outcome: LimitReached, BarredUntil: until}, contract.CodeLimitReached, map[string]any{"barred_until": until}},
+		"void path":     {Verdict{Outcome: PathVoid}, contract.CodePathExpired, nil},
 		"journal full":  {Verdict{Outcome: JournalFull}, contract.CodeJournalFull, nil},
 		"unknown SKU":   {Verdict{Outcome: UnknownSKU}, contract.CodeInvalidRequest, nil},
 		"conflict":      {Verdict{Outcome: Conflict}, contract.CodeIdempotencyConflict, nil},
@@ -158,7 +160,9 @@ func TestPurchaseIsAcceptedOnceAndThenKnown(t *testing.T) {
 	require.True(t, got.Fresh)
 	require.Equal(t, p.OrderSN, got.OrderSN)
 	require.Equal(t, StatusQueued, got.Status)
-	require.Equal(t, []Purchase{{OrderSN: p.OrderSN, UserID: "alice", Lines: lines}}, w.requests)
+	require.Equal(t, []Purchase{
+		{OrderSN: p.OrderSN, UserID: "alice", Lines: lines, IssuedAt: w.IssuedAt(p.OrderSN)},
+	}, w.requests)
 	_, err = s.Seal.openTicket(got.Ticket, "7", p.OrderSN)
 	require.NoError(t, err)
 
@@ -188,6 +192,20 @@ func TestForeignAndMalformedPathsCallNoGate(t *testing.T) {
 		refused(t, err, contract.CodePathInvalid)
 	})
 	require.Zero(t, w.lookups)
+}
+
+func TestAllowanceIsCheckedBeforeAPath(t *testing.T) {
+	w, s := newWorld(t)
+	require.NoError(t, s.CheckAllowance(t.Context(), "alice", "7"))
+	w.change(func() { w.allowed = Allowance{Used: true, OrderSNs: []string{"1", "2"}} })
+	refused(t, s.CheckAllowance(t.Context(), "alice", "7"), contract.CodeLimitReached)
+	for _, err := range []error{ErrUnavailable, ErrBreakerOpen} {
+		w.change(func() { w.err = err })
+		require.NoError(t, s.CheckAllowance(t.Context(), "alice", "7"), "the gate decides the purchase itself")
+	}
+	w.change(func() { w.err = ErrOverloaded })
+	refused(t, s.CheckAllowance(t.Context(), "alice", "7"), contract.CodeOverloaded)
+	require.Empty(t, w.requests, "nothing is reserved")
 }
 
 func TestExpiredPathReturnsKnownPurchasesOnly(t *testing.T) {

@@ -47,6 +47,7 @@ type GateState struct {
 	State    State // open, paused or ended, as the merchant last set it
 	StartsAt time.Time
 	EndsAt   time.Time
+	RoomRate int64            // places that the waiting room admits a second; 0: the activity has no room
 	Left     map[string]int64 // units by SKU; may be below 0 after a repair
 	// Unpaid holds each SKU that has reserved, unpaid units, with the latest known pay deadline of these units. A zero
 	// time means that no deadline is known.
@@ -173,6 +174,16 @@ type Purchase struct {
 	OrderSN string
 	UserID  string
 	Lines   []contract.Line
+	// IssuedAt is when its path was issued, by Redis time. The gate refuses it if the user has reserved since.
+	IssuedAt time.Time
+}
+
+// Allowance is whether a user may reserve units at all.
+type Allowance struct {
+	Used     bool
+	OrderSNs []string // if Used: the user's purchases that hold units, latest last
+	// BarredUntil is set if the allowance is over for a while, because too many orders were cancelled or expired.
+	BarredUntil time.Time
 }
 
 // Acceptance is a purchase that the gate has accepted, as its journal has it.
@@ -195,6 +206,7 @@ const (
 	Paused
 	SoldOut
 	LimitReached
+	PathVoid // the user has reserved since the path was issued
 	JournalFull
 	UnknownSKU
 )
@@ -204,6 +216,7 @@ type Verdict struct {
 	Outcome        Outcome
 	Reservation    Reservation // of Accepted and Known
 	OrderSNs       []string    // of LimitReached: the user's purchases, latest last
+	BarredUntil    time.Time   // of LimitReached: as in Allowance
 	StartsAt       time.Time   // of NotStarted
 	MayReturnUntil time.Time   // of SoldOut: until when unpaid units may be released; zero if there are none
 }

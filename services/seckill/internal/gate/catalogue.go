@@ -67,7 +67,8 @@ func (c Catalogue) GateStates(ctx context.Context, activityIDs []string) (map[st
 		}
 		if l.Found {
 			out[activityIDs[i]] = core.GateState{
-				State: core.State(l.State), StartsAt: l.StartsAt, EndsAt: l.EndsAt, Left: l.Left, Unpaid: l.Unpaid,
+				State: core.State(l.State), StartsAt: l.StartsAt, EndsAt: l.EndsAt, RoomRate: l.RoomRate,
+				Left: l.Left, Unpaid: l.Unpaid,
 			}
 		}
 	}
@@ -78,6 +79,25 @@ func (c Catalogue) GateStates(ctx context.Context, activityIDs []string) (map[st
 func (c Catalogue) Backlog(ctx context.Context, activityID string) (purchases int64, oldest time.Duration, err error) {
 	b, err := c.Redis.Backlog(ctx, refOf(activityID))
 	return b.JournalLen, b.OldestAge, mapError(err)
+}
+
+// Rooms returns the activities that have a waiting room and have not ended at that time.
+func (c Catalogue) Rooms(ctx context.Context, now time.Time) ([]string, error) {
+	refs, err := c.Redis.Refs(ctx)
+	if err != nil {
+		return nil, mapError(err)
+	}
+	levels, err := c.Redis.StockLevels(ctx, refs...)
+	if err != nil {
+		return nil, mapError(err)
+	}
+	var ids []string
+	for _, l := range levels {
+		if l.Err == nil && l.Found && l.RoomRate > 0 && l.State != stockgate.GateEnded && now.Before(l.EndsAt) {
+			ids = append(ids, l.Ref.ActivityID)
+		}
+	}
+	return ids, nil
 }
 
 // Ready implements core.Catalogue.

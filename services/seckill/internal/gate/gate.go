@@ -21,7 +21,7 @@ import (
 
 // Bounds of the groups.
 const (
-	lookupGroup = 256 // order_sns in one lookup call
+	lookupGroup = 256 // order_sns in one lookup call, and buyers in one call that reads allowances
 	// lookupCalls is the number of lookup calls in flight for one gate. Reserve calls are made one at a time: Redis
 	// writes each of them to disk, so fewer and larger calls cost less. A lookup writes nothing. With one lookup call at
 	// a time, the buyers of a sold-out sale waited for its round trip while the processor was idle.
@@ -33,6 +33,7 @@ const (
 type Redis interface {
 	Reserve(ctx context.Context, ref contract.GateRef, requests []stockgate.Request) ([]stockgate.Verdict, error)
 	Lookup(ctx context.Context, ref contract.GateRef, orderSNs []string) (map[string]stockgate.Entry, error)
+	Allowances(ctx context.Context, ref contract.GateRef, userIDs []string) ([]stockgate.Allowance, error)
 	Purchases(ctx context.Context, ref contract.GateRef, userID string) ([]string, error)
 	WaitsForReplicas() bool
 	Confirm(ctx context.Context, ref contract.GateRef, orderSNs []string) (map[string]stockgate.Entry, error)
@@ -72,6 +73,7 @@ type Gate struct {
 	unconfirmed metric.Int64Counter
 	reserves    grouper[stockgate.Request, stockgate.Verdict]
 	lookups     grouper[string, found]
+	allowances  grouper[string, stockgate.Allowance]
 }
 
 type found struct {
@@ -125,6 +127,10 @@ func New(redis Redis, tel *telemetry.Telemetry, o Options) (*Gate, error) {
 		call: g.lookupGroup, calls: lookupCalls, timeout: o.CallTimeout, maxWait: maxWait,
 		maxGroup: lookupGroup, maxQueue: o.Queue, maxKeys: maxKeys, gather: gather,
 	}
+	g.allowances = grouper[string, stockgate.Allowance]{
+		call: g.allowanceGroup, calls: lookupCalls, timeout: o.CallTimeout, maxWait: maxWait,
+		maxGroup: lookupGroup, maxQueue: o.Queue, maxKeys: maxKeys, gather: gather,
+	}
 	return g, nil
 }
 
@@ -132,6 +138,7 @@ func New(redis Redis, tel *telemetry.Telemetry, o Options) (*Gate, error) {
 func (g *Gate) Close(ctx context.Context) {
 	g.reserves.close(ctx)
 	g.lookups.close(ctx)
+	g.allowances.close(ctx)
 }
 
 func refOf(activityID string) contract.GateRef { return contract.GateRef{ActivityID: activityID} }
@@ -142,7 +149,8 @@ func (g *Gate) Reserve(ctx context.Context, activityID string, p core.Purchase) 
 		telemetry.AttrActivityID.String(activityID), telemetry.AttrOrderSN.String(p.OrderSN))
 	defer func() { end(err) }()
 	v, err := g.reserves.do(activityID, stockgate.Request{
-		OrderSN: p.OrderSN, UserID: p.UserID, Lines: p.Lines, Traceparent: telemetry.Traceparent(ctx),
+		OrderSN: p.OrderSN, UserID: p.UserID, Lines: p.Lines, IssuedAt: p.IssuedAt,
+		Traceparent: telemetry.Traceparent(ctx),
 	})
 	if err != nil {
 		return core.Verdict{}, mapError(err)
@@ -260,6 +268,18 @@ func (g *Gate) LookupAll(
 	return all, nil
 }
 
+// Allowance implements core.Gate.
+func (g *Gate) Allowance(_ context.Context, activityID, userID string) (core.Allowance, error) {
+	a, err := g.allowances.do(activityID, userID)
+	return core.Allowance(a), mapError(err)
+}
+
+func (g *Gate) allowanceGroup(
+	ctx context.Context, activityID string, userIDs []string,
+) ([]stockgate.Allowance, error) {
+	return g.redis.Allowances(ctx, refOf(activityID), userIDs)
+}
+
 // Purchases implements core.Gate.
 func (g *Gate) Purchases(ctx context.Context, activityID, userID string) ([]string, error) {
 	sns, err := g.redis.Purchases(ctx, refOf(activityID), userID)
@@ -294,6 +314,7 @@ var outcomes = map[stockgate.Outcome]core.Outcome{
 	stockgate.Paused:       core.Paused,
 	stockgate.SoldOut:      core.SoldOut,
 	stockgate.LimitReached: core.LimitReached,
+	stockgate.PathVoid:     core.PathVoid,
 	stockgate.JournalFull:  core.JournalFull,
 	stockgate.UnknownSKU:   core.UnknownSKU,
 }
@@ -310,7 +331,10 @@ func toVerdict(activityID string, v stockgate.Verdict) (core.Verdict, error) {
 	if !ok {
 		return core.Verdict{}, fmt.Errorf("unknown outcome %s from the gate", v.Outcome)
 	}
-	out := core.Verdict{Outcome: outcome, OrderSNs: v.OrderSNs, StartsAt: v.StartsAt, MayReturnUntil: v.MayReturnUntil}
+	out := core.Verdict{
+		Outcome: outcome, OrderSNs: v.OrderSNs, BarredUntil: v.BarredUntil, StartsAt: v.StartsAt,
+		MayReturnUntil: v.MayReturnUntil,
+	}
 	if outcome == core.Accepted || outcome == core.Known {
 		out.Reservation = toReservation(activityID, v.Entry)
 	}

@@ -98,6 +98,18 @@ func (s *slow) Lookup(_ context.Context, _ contract.GateRef, sns []string) (map[
 	return found, nil
 }
 
+func (s *slow) Allowances(
+	_ context.Context, _ contract.GateRef, userIDs []string,
+) ([]stockgate.Allowance, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]stockgate.Allowance, len(userIDs))
+	for i, id := range userIDs {
+		all[i].Used = id == "full"
+	}
+	return all, s.err
+}
+
 func (s *slow) Purchases(context.Context, contract.GateRef, string) ([]string, error) {
 	return []string{"1"}, s.err
 }

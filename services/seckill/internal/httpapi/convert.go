@@ -23,6 +23,10 @@ func toActivity(v core.ActivityView) api.Activity {
 		ImageUrl:     v.ImageURL,
 		Items:        make([]api.ActivityItem, 0, len(v.Items)),
 	}
+	if v.RoomRate > 0 {
+		opens := v.RoomOpensAt.UTC()
+		a.WaitingRoom, a.RoomOpensAt = true, &opens
+	}
 	if v.MayReturnUntil.After(v.ServerTime) {
 		until := v.MayReturnUntil.UTC()
 		a.MayReturnUntil = &until

@@ -29,6 +29,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // still is a gate whose purchases stay queued.
 type still struct{ core.Gate }
 
+func (still) Allowance(context.Context, string, string) (core.Allowance, error) {
+	return core.Allowance{}, nil
+}
+
 func (still) Reserve(_ context.Context, activityID string, p core.Purchase) (core.Verdict, error) {
 	return core.Verdict{Outcome: core.Accepted, Reservation: reservation(activityID, p.OrderSN)}, nil
 }
@@ -58,6 +62,7 @@ func (open) Ready(context.Context) (bool, error)    { return true, nil }
 func (open) Now(context.Context) (time.Time, error) { return time.Now(), nil }
 func (open) Next(string) (string, error)            { return "5", nil }
 func (open) Belongs(string, string) bool            { return true }
+func (open) IssuedAt(string) time.Time              { return time.Time{} }
 
 // streams returns a handler where alice's purchase stays queued, and the URL of its events.
 func streams(t *testing.T, most int, s admission.Settings) (handler http.Handler, feed *core.Feed, url string) {

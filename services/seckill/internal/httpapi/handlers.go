@@ -102,14 +102,26 @@ func (h *handlers) checkStarted(next http.Handler) http.Handler {
 	})
 }
 
-// checkAdmission refuses path requests of a sale that is not open or is sold out, before they wait for their turn.
+// checkAdmission refuses path requests of a sale that is not open or is sold out, and those of buyers who are not admitted
+// by its waiting room or have no allowance,
+// before they wait for their turn and before a limit in Redis is charged.
 func (h *handlers) checkAdmission(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// The body has no fields yet: those of the captcha are refused until it is implemented.
-		var body struct{}
+		// The fields of the captcha are refused until it is implemented.
+		var body struct {
+			RoomTicket string `json:"room_ticket"`
+		}
 		err := httpserver.DecodeOptionalJSON(w, r, &body)
+		activityID := httpserver.PathParam(r, "activity_id")
 		if err == nil {
-			err = h.Core.CheckAdmission(r.Context(), httpserver.PathParam(r, "activity_id"))
+			err = h.Core.CheckAdmission(r.Context(), activityID)
+		}
+		userID := auth.From(r.Context()).UserID
+		if err == nil {
+			err = h.Core.CheckRoom(r.Context(), userID, activityID, body.RoomTicket)
+		}
+		if err == nil {
+			err = h.Core.CheckAllowance(r.Context(), userID, activityID)
 		}
 		if err != nil {
 			h.metrics.refuse("path", err)

@@ -27,6 +27,8 @@ type Deps struct {
 	OpenStreams func() int
 	// DevToken signs a development token; nil means that the route does not exist.
 	DevToken func(id auth.Identity, ttl time.Duration) (string, error)
+	// Shed, if set, is called for each request that the load shedder refuses. It must not block.
+	Shed func()
 	// Counts counts path and purchase requests by activity; nil means that they are not counted.
 	Counts Counts
 	// Config is what GET /v1/config returns.
@@ -67,7 +69,7 @@ func New(d Deps) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	shed, err := newShedder(d.Tel.Meter)
+	shed, err := newShedder(d.Tel.Meter, d.Shed)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +84,8 @@ func New(d Deps) (http.Handler, error) {
 
 	// Each request passes these checks in order: the load shedder; on the path route the sold-out check; limits by
 	// address, which need no token; the token; on the path route whether the sale has started; limits by user; on the
-	// path route whether the sale is open, and last the limits that queue. A refused request is charged only by the
+	// path route whether the sale is open, whether the waiting room has admitted the buyer, whether the buyer has
+	// allowance left, the click limit, and last the limits that queue. A refused request is charged only by the
 	// limits before the check that refuses it. path-activity is charged before path-total: a request that path-total
 	// refuses has used a permit of its activity. It gets no refund, which could cost a call to Redis. The loss slows no
 	// other activity.
@@ -96,8 +99,14 @@ func New(d Deps) (http.Handler, error) {
 	r.With(shed.others).Get("/v1/config", wrapped.GetConfig)
 	r.With(shed.others, on("browse-per-ip")).Get("/v1/activities", wrapped.ListActivities)
 	r.With(shed.others, on("browse-per-ip")).Get(activity, wrapped.GetActivity)
-	r.With(h.counted, shed.paths, h.checkSoldOut, on("path-per-ip"), buyer, h.checkStarted, on("path-per-user", "path-click"),
-		h.checkAdmission, on("path-activity"), on("path-total")).Post(activity+"/paths", h.postPath)
+	r.With(h.counted, shed.paths, h.checkSoldOut, on("path-per-ip"), buyer, h.checkStarted, on("path-per-user"),
+		h.checkAdmission, on("path-click"), on("path-activity"), on("path-total")).Post(activity+"/paths", h.postPath)
+	room := r.With(shed.others, on("room-per-ip"), buyer, on("room-per-user"))
+	room.Post(activity+"/room", wrapped.JoinRoom)
+	room.Get(activity+"/room", wrapped.GetRoomTicket)
+	// The draw is public, so that every reader can verify it.
+	r.With(shed.others, on("browse-per-ip")).Get(activity+"/room/draw", wrapped.GetDraw)
+	r.With(shed.others, on("browse-per-ip")).Get(activity+"/room/tickets", wrapped.GetDrawTickets)
 	r.With(h.counted, shed.purchases, on("purchase-per-ip"), buyer, on("purchase-per-user")).
 		Post(activity+"/paths/{path}/reservations", h.postReservation)
 	results := r.With(shed.others, on("result-per-ip"), buyer, on("result-per-user"))

@@ -29,11 +29,13 @@ const (
 type shedder struct {
 	limiter         adaptivelimiter.AdaptiveLimiter[any]
 	refused, spared metric.Int64Counter
+	onRefused       func()
 }
 
-func newShedder(meter metric.Meter) (*shedder, error) {
+// newShedder returns a shedder. onRefused, if set, is called for each request that it refuses.
+func newShedder(meter metric.Meter, onRefused func()) (*shedder, error) {
 	limits := adaptivelimiter.NewBuilder[any]().WithLimits(minInFlight, maxInFlight, initialInFlight)
-	s := &shedder{limiter: limits.Build()}
+	s := &shedder{limiter: limits.Build(), onRefused: onRefused}
 	var errs [4]error
 	s.refused, errs[0] = meter.Int64Counter("flashsale.seckill.shed",
 		metric.WithDescription("Requests refused because too many were in flight"))
@@ -120,6 +122,9 @@ var discardLog = slog.New(slog.DiscardHandler) // shed requests are counted, not
 
 func (s *shedder) refuse(w http.ResponseWriter, r *http.Request) {
 	s.refused.Add(r.Context(), 1)
+	if s.onRefused != nil {
+		s.onRefused()
+	}
 	problem.Write(w, r, discardLog, contract.Refuse(contract.CodeOverloaded,
 		"Too many requests at once. Nothing was done.").After(time.Second))
 }

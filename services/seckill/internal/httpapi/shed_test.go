@@ -19,7 +19,7 @@ import (
 
 func narrow(t *testing.T) *shedder {
 	t.Helper()
-	s, err := newShedder(telemetry.Discard(t).Meter)
+	s, err := newShedder(telemetry.Discard(t).Meter, nil)
 	require.NoError(t, err)
 	s.limiter = adaptivelimiter.NewBuilder[any]().WithLimits(1, 1, 1).Build()
 	return s

@@ -1,0 +1,46 @@
+-- Key names and functions that the scripts of a waiting room share. This file follows prelude.lua and precedes each of
+-- them. It returns 'no_gate', or 'no_room' if the activity has no waiting room.
+-- KEYS    as in prelude.lua, then:
+local ROOM, TICKETS, LEAVES, ADMISSIONS = unpack(KEYS, 14, 17)
+--
+-- ROOM       hash  sequence = number of the last ticket; key = of the draw; early = number of early tickets, absent until
+--                  early joining closes; root, beacon and seed of the draw, absent until they are computed; admitted =
+--                  last place that may take paths; lapsed = last place that no longer may; fence = of the controller
+-- TICKETS    hash  user -> sequence|nonce
+-- LEAVES     list  commitments of the early tickets, in the order of their sequence numbers, 32 bytes each
+-- ADMISSIONS zset  admitted -> ms at which it was reached, for the latest ADMITTED_FOR and one before
+local OPENS, CLOSES = 600000, 60000 -- before the start
+local ADMITTED_FOR = 60000
+
+local gate = redis.call('HMGET', GATE, 'state', 'starts', 'ends', 'room')
+if not gate[1] then return 'no_gate' end
+local starts, ends, rate = tonumber(gate[2]), tonumber(gate[3]), tonumber(gate[4] or 0) or 0
+if rate <= 0 then return 'no_room' end
+local now = now_ms()
+
+local function room(field) return redis.call('HGET', ROOM, field) or '' end
+local function room_number(field) return tonumber(redis.call('HGET', ROOM, field) or 0) or 0 end
+
+-- move_on opens the room with this key, or closes early joining, when that is due and not done.
+local function move_on(key)
+  if now < starts - OPENS then return end
+  redis.call('HSETNX', ROOM, 'key', key)
+  if now >= starts - CLOSES then redis.call('HSETNX', ROOM, 'early', int(room_number('sequence'))) end
+end
+
+-- keep_room gives all keys of the room a TTL that ends a day after the activity.
+local function keep_room()
+  for i = 14, 17 do redis.call('PEXPIREAT', KEYS[i], int(ends + DAY)) end
+end
+
+local function raise_admitted(to)
+  redis.call('HSET', ROOM, 'admitted', int(to))
+  redis.call('ZADD', ADMISSIONS, int(now), int(to))
+  keep_room()
+end
+
+-- room_state returns the state of the room, as decodeRoom in room.go reads it.
+local function room_state()
+  return { int(now), gate[1], int(starts), int(ends), int(rate), room('sequence'), room('key'), room('early'),
+    room('root'), room('beacon'), room('seed'), room('admitted'), room('lapsed') }
+end

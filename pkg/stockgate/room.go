@@ -1,0 +1,243 @@
+package stockgate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"flashsale.internal/pkg/contract"
+)
+
+// Errors of the calls of a waiting room.
+var (
+	// ErrNoRoom means that the activity has no waiting room.
+	ErrNoRoom = errors.New("stockgate: no waiting room")
+	// ErrRoomNotOpen means that the waiting room opens later.
+	ErrRoomNotOpen = errors.New("stockgate: the waiting room is not open yet")
+	// ErrRoomEnded means that the activity has ended.
+	ErrRoomEnded = errors.New("stockgate: the activity of the waiting room has ended")
+	// ErrRoomNotReady means that the call came too early: before early joining closed, the draw was stored or the sale
+	// started.
+	ErrRoomNotReady = errors.New("stockgate: the waiting room is not ready for this")
+	// ErrFenced means that a controller with a higher fencing number has called.
+	ErrFenced = errors.New("stockgate: a later controller admits in this waiting room")
+)
+
+// A room opens RoomOpens before the start of its activity; tickets taken until RoomCloses before the start take part in
+// the draw. A place that was admitted may take paths for AdmittedFor. lua/room.lua has the same values.
+const (
+	RoomOpens   = 10 * time.Minute
+	RoomCloses  = time.Minute
+	AdmittedFor = time.Minute
+)
+
+// MaxRoomGroup bounds the buyers of one JoinRoom.
+const MaxRoomGroup = 128
+
+// CommitmentBytes is the length of the commitment of a ticket.
+const CommitmentBytes = 32
+
+// Room is the state of a waiting room at the Redis time Now. Hashes and the beacon are hexadecimal texts, "" while
+// unknown.
+type Room struct {
+	Now              time.Time
+	State            GateState
+	StartsAt, EndsAt time.Time
+	Rate             int64 // places admitted a second, at most
+	Sequence         int64 // of the last ticket
+	Key              string
+	Closed           bool  // early joining has closed, so Early is known
+	Early            int64 // number of early tickets
+	Root             string
+	Beacon           string
+	Seed             string
+	Admitted         int64 // last place that may take paths
+	Lapsed           int64 // last place that no longer may
+}
+
+// RoomJoin is the request of a buyer for a ticket.
+type RoomJoin struct {
+	UserID     string
+	Nonce      string // of a new ticket: 1 to 64 characters of a-z 0-9 _ and -
+	Commitment [CommitmentBytes]byte
+	Replace    int64 // sequence number of the buyer's ticket that a new one replaces; 0 for none
+}
+
+// RoomTicket is the ticket of a buyer in a waiting room.
+type RoomTicket struct {
+	Sequence int64
+	Nonce    string
+}
+
+func roomKeys(ref contract.GateRef) []string {
+	return append(keysOf(ref), keyOf(ref, "room"), keyOf(ref, "tickets"), keyOf(ref, "leaves"), keyOf(ref, "admissions"))
+}
+
+// runRoom runs a script of the waiting room.
+func (g *Gate) runRoom(ctx context.Context, s *script, ref contract.GateRef, args ...any) ([]string, error) {
+	if err := validateRef(ref); err != nil {
+		return nil, err
+	}
+	reply, err := g.runWith(ctx, s, roomKeys(ref), args...)
+	if err != nil {
+		return nil, err
+	}
+	return stringList(s, reply)
+}
+
+// JoinRoom returns the tickets of a group of at most MaxRoomGroup buyers, in their order: the ticket that a buyer has, or
+// else a new one. Sequence numbers begin at 1 and have no gaps. key is the key of the draw for a room that is not open
+// yet. One script call, O(buyers).
+func (g *Gate) JoinRoom(ctx context.Context, ref contract.GateRef, key string, joins []RoomJoin) ([]RoomTicket, error) {
+	if len(joins) == 0 {
+		return nil, nil
+	}
+	if len(joins) > MaxRoomGroup {
+		return nil, fmt.Errorf("stockgate: %d buyers join in one group, at most %d are allowed", len(joins), MaxRoomGroup)
+	}
+	if !validToken(key, maxRoomText) {
+		return nil, fmt.Errorf("stockgate: key of a draw is malformed")
+	}
+	args := append(make([]any, 0, 1+4*len(joins)), key)
+	for _, j := range joins {
+		if !contract.ValidUserID(j.UserID) || !validToken(j.Nonce, maxAdjustmentID) {
+			return nil, fmt.Errorf("stockgate: user id or nonce is malformed")
+		}
+		replace := ""
+		if j.Replace > 0 {
+			replace = strconv.FormatInt(j.Replace, 10)
+		}
+		args = append(args, j.UserID, j.Nonce, j.Commitment[:], replace)
+	}
+	reply, err := g.runRoom(ctx, scriptRoomJoin, ref, args...)
+	if err != nil {
+		return nil, err
+	}
+	if len(reply) != len(joins) {
+		return nil, fmt.Errorf("stockgate: %d tickets for %d buyers", len(reply), len(joins))
+	}
+	tickets := make([]RoomTicket, len(reply))
+	for i, r := range reply {
+		sequence, nonce, _ := strings.Cut(r, "|")
+		tickets[i].Nonce = nonce
+		if tickets[i].Sequence, err = strconv.ParseInt(sequence, 10, 64); err != nil {
+			return nil, fmt.Errorf("%w: ticket %q", ErrBroken, r)
+		}
+	}
+	return tickets, nil
+}
+
+// Room returns the state of a waiting room. It opens the room, with known.Key, and closes early joining, when that is
+// due. known is what the caller has read before, with a new key if it has read none: a room that Redis has lost
+// continues with it. One script call, O(1).
+func (g *Gate) Room(ctx context.Context, ref contract.GateRef, known Room) (Room, error) {
+	if !validToken(known.Key, maxRoomText) {
+		return Room{}, fmt.Errorf("stockgate: key of a draw is malformed")
+	}
+	early := ""
+	if known.Closed {
+		early = strconv.FormatInt(known.Early, 10)
+	}
+	reply, err := g.runRoom(ctx, scriptRoomState, ref, known.Key, early, known.Root, known.Beacon, known.Seed,
+		known.Sequence, known.Admitted)
+	if err != nil {
+		return Room{}, err
+	}
+	return decodeRoom(reply)
+}
+
+// StoreDraw stores the root of the draw over this number of early tickets, then beacon and seed, unless the room has
+// them, and returns its state. seed is "" while the beacon is unknown. One script call, O(1).
+func (g *Gate) StoreDraw(ctx context.Context, ref contract.GateRef, root, beacon, seed string, early int64) (Room, error) {
+	if !validToken(root, maxRoomText) {
+		return Room{}, fmt.Errorf("stockgate: root of a draw is malformed")
+	}
+	for _, text := range []string{seed, beacon} {
+		if text != "" && !validToken(text, maxRoomText) {
+			return Room{}, fmt.Errorf("stockgate: seed or beacon of a draw is malformed")
+		}
+	}
+	reply, err := g.runRoom(ctx, scriptRoomDraw, ref, root, beacon, seed, early)
+	if err != nil {
+		return Room{}, err
+	}
+	return decodeRoom(reply)
+}
+
+// Admit raises the last admitted place from one value to another, but not above the last ticket, and lets places lapse.
+// fence is the fencing number of the controller. If the room has another value than from, nothing is admitted. It returns
+// the state of the room. One script call, O(log n).
+func (g *Gate) Admit(ctx context.Context, ref contract.GateRef, fence, from, to int64) (Room, error) {
+	reply, err := g.runRoom(ctx, scriptRoomAdmit, ref, fence, from, to)
+	if err != nil {
+		return Room{}, err
+	}
+	return decodeRoom(reply)
+}
+
+// leafPage is the number of commitments that one round trip reads.
+const leafPage = 20_000
+
+// Commitments returns the commitments of the first n tickets, in the order of their sequence numbers. It fails with
+// ErrBroken if there are fewer. O(n), a round trip for 20,000 of them.
+func (g *Gate) Commitments(ctx context.Context, ref contract.GateRef, n int64) ([][CommitmentBytes]byte, error) {
+	if err := validateRef(ref); err != nil {
+		return nil, err
+	}
+	all := make([][CommitmentBytes]byte, 0, n)
+	for from := int64(0); from < n; from += leafPage {
+		page, err := call(ctx, g, func(ctx context.Context) ([]string, error) {
+			return g.rdb.LRange(ctx, keyOf(ref, "leaves"), from, min(n, from+leafPage)-1).Result()
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, leaf := range page {
+			if len(leaf) != CommitmentBytes {
+				return nil, fmt.Errorf("%w: commitment of %d bytes", ErrBroken, len(leaf))
+			}
+			all = append(all, [CommitmentBytes]byte([]byte(leaf)))
+		}
+	}
+	if int64(len(all)) != n {
+		return nil, fmt.Errorf("%w: %d commitments of %d tickets", ErrBroken, len(all), n)
+	}
+	return all, nil
+}
+
+// maxRoomText bounds hashes and beacons, which are hexadecimal.
+const maxRoomText = 256
+
+// decodeRoom decodes the list that room_state() in lua/room.lua returns.
+func decodeRoom(f []string) (r Room, err error) {
+	const fields = 13
+	if len(f) != fields {
+		return Room{}, fmt.Errorf("stockgate: state of a waiting room has %d fields", len(f))
+	}
+	r = Room{
+		State: GateState(f[1]), Key: f[6], Closed: f[7] != "", Root: f[8], Beacon: f[9], Seed: f[10],
+	}
+	for _, t := range []struct {
+		dst *time.Time
+		src string
+	}{{&r.Now, f[0]}, {&r.StartsAt, f[2]}, {&r.EndsAt, f[3]}} {
+		if *t.dst, err = decodeTime(t.src); err != nil {
+			return Room{}, err
+		}
+	}
+	for _, n := range []struct {
+		dst *int64
+		src string
+	}{{&r.Rate, f[4]}, {&r.Sequence, f[5]}, {&r.Early, f[7]}, {&r.Admitted, f[11]}, {&r.Lapsed, f[12]}} {
+		if n.src == "" {
+			continue
+		}
+		if *n.dst, err = strconv.ParseInt(n.src, 10, 64); err != nil {
+			return Room{}, fmt.Errorf("%w: number %q of a waiting room", ErrBroken, n.src)
+		}
+	}
+	return r, nil
+}

@@ -1,0 +1,270 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/draw"
+)
+
+// rooms is a fake of RoomGate with one room, which a test changes.
+type rooms struct {
+	mu          sync.Mutex
+	room        Room
+	err         error
+	tickets     map[string]RoomNumber
+	commitments []draw.Hash
+	reads       int
+	known       Room // of the last call of Room
+}
+
+func (r *rooms) Join(_ context.Context, _ string, j Join) (RoomNumber, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err != nil {
+		return RoomNumber{}, r.err
+	}
+	n, ok := r.tickets[j.UserID]
+	if !ok || n.Sequence == j.Replace {
+		r.room.Sequence++
+		n = RoomNumber{r.room.Sequence, j.Nonce}
+		r.tickets[j.UserID] = n
+		if !r.room.Closed {
+			r.commitments = append(r.commitments, j.Commitment)
+		}
+	}
+	return n, nil
+}
+
+func (r *rooms) Room(_ context.Context, _ string, known Room) (Room, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.reads++
+	r.known = known
+	if r.room.Key == (draw.Hash{}) {
+		r.room.Key = known.Key
+	}
+	return r.room, r.err
+}
+
+func (r *rooms) Commitments(_ context.Context, _ string, n int64) ([]draw.Hash, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.commitments[:n], r.err
+}
+
+func (r *rooms) StoreDraw(context.Context, string, draw.Hash, *draw.Hash, draw.Beacon, int64) (Room, error) {
+	return Room{}, errors.New("the controller stores the draw")
+}
+
+func (r *rooms) Admit(context.Context, string, int64, int64, int64) (Room, error) {
+	return Room{}, errors.New("the controller admits")
+}
+
+// change changes the room.
+func (r *rooms) change(f func(room *Room)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f(&r.room)
+}
+
+// close closes early joining and stores the draw.
+func (r *rooms) close(t *testing.T) {
+	t.Helper()
+	tree, err := draw.NewTree(r.commitments)
+	require.NoError(t, err)
+	root, err := tree.Root()
+	require.NoError(t, err)
+	r.change(func(room *Room) {
+		seed := draw.Seed(room.Key, root, nil)
+		room.Closed, room.Early, room.Root, room.Seed = true, tree.Count(), &root, &seed
+	})
+}
+
+// newRoom returns a sale with a waiting room that starts in five minutes.
+func newRoom(t *testing.T) (*world, *Service) {
+	w, s := newWorld(t)
+	w.state.StartsAt, w.state.RoomRate = noon.Add(5*time.Minute), 100
+	w.rooms.room = Room{Now: noon, StartsAt: w.state.StartsAt, EndsAt: w.state.EndsAt, State: StateOpen, Rate: 100}
+	return w, s
+}
+
+func mustJoin(t *testing.T, s *Service, user string) string {
+	t.Helper()
+	ticket, err := s.JoinRoom(t.Context(), user, "7")
+	require.NoError(t, err)
+	return ticket
+}
+
+func mustTicket(t *testing.T, s *Service, user, ticket string) TicketView {
+	t.Helper()
+	v, err := s.RoomTicket(t.Context(), user, "7", ticket)
+	require.NoError(t, err)
+	return v
+}
+
+func TestRoomOpensBeforeTheStart(t *testing.T) {
+	w, s := newRoom(t)
+	w.change(func() { w.state.StartsAt = noon.Add(roomOpens + time.Minute) })
+	for _, call := range []func() error{
+		func() error { _, err := s.JoinRoom(t.Context(), "ann", "7"); return err },
+		func() error { _, err := s.RoomTicket(t.Context(), "ann", "7", "x"); return err },
+		func() error { _, err := s.Draw(t.Context(), "7"); return err },
+	} {
+		err := call()
+		refused(t, err, contract.CodeActivityNotStarted)
+		members := map[string]any{}
+		for _, m := range contract.RefusalOf(err).Members {
+			members[m.Name] = m.Value
+		}
+		require.Equal(t, map[string]any{
+			"starts_at": noon.Add(roomOpens + time.Minute), "opens_at": noon.Add(time.Minute),
+		}, members)
+	}
+	require.Zero(t, w.rooms.reads)
+
+	w.change(func() { w.state.RoomRate = 0 })
+	w.advance(2 * time.Second)
+	_, err := s.JoinRoom(t.Context(), "ann", "7")
+	refused(t, err, contract.CodeNotFound)
+	require.NoError(t, s.CheckRoom(t.Context(), "ann", "7", ""), "without a room no buyer needs a ticket")
+}
+
+func TestTicketsOfARoom(t *testing.T) {
+	w, s := newRoom(t)
+	tickets := map[string]string{}
+	for i := range 20 {
+		user := fmt.Sprint("u", i)
+		tickets[user] = mustJoin(t, s, user)
+	}
+	require.Equal(t, tickets["u3"], mustJoin(t, s, "u3"), "joining again returns the same ticket")
+
+	v := mustTicket(t, s, "u3", tickets["u3"])
+	require.Equal(t, TicketEarly, v.State)
+	require.Nil(t, v.Proof)
+	require.Nil(t, v.Draw.Root)
+	require.Equal(t, draw.KeyHash(w.rooms.room.Key), v.Draw.KeySHA256)
+	refused(t, s.CheckRoom(t.Context(), "u3", "7", tickets["u3"]), contract.CodeRoomWaiting)
+
+	w.rooms.close(t)
+	w.advance(4*time.Minute + 30*time.Second)
+	late := mustJoin(t, s, "late")
+	v = mustTicket(t, s, "late", late)
+	require.Equal(t, TicketWaiting, v.State)
+	require.EqualValues(t, 21, v.Place)
+	require.EqualValues(t, 20, v.Ahead)
+	require.Greater(t, v.Estimate, 30*time.Second, "the time until the start is part of it")
+	require.Nil(t, v.Proof)
+	v = mustTicket(t, s, "u3", tickets["u3"])
+	require.Equal(t, TicketEarly, v.State, "its place is published at the start")
+	require.NotNil(t, v.Proof)
+	require.NoError(t, draw.CheckProof(*v.Draw.Root, *v.Draw.EarlyTickets, v.Proof.Sequence, v.Proof.Commitment, v.Proof.Path))
+	require.Nil(t, v.Draw.Key, "the key is published at the start")
+
+	w.advance(31 * time.Second)
+	w.rooms.change(func(r *Room) { r.Admitted = 5 })
+	published, err := s.Draw(t.Context(), "7")
+	require.NoError(t, err)
+	commitments, err := s.DrawTickets(t.Context(), "7")
+	require.NoError(t, err)
+	places, err := draw.Verify(published, commitments)
+	require.NoError(t, err)
+	admitted := 0
+	for user, ticket := range tickets {
+		v := mustTicket(t, s, user, ticket)
+		require.Equal(t, places[v.Proof.Sequence-1], v.Place)
+		err := s.CheckRoom(t.Context(), user, "7", ticket)
+		if v.Place <= 5 {
+			require.Equal(t, TicketAdmitted, v.State)
+			require.NoError(t, err)
+			admitted++
+			continue
+		}
+		require.Equal(t, TicketWaiting, v.State)
+		require.Equal(t, v.Place-6, v.Ahead)
+		refused(t, err, contract.CodeRoomWaiting)
+	}
+	require.Equal(t, 5, admitted)
+
+	// Places that were admitted a minute ago lapse. Joining again gives a place at the end.
+	w.rooms.change(func(r *Room) { r.Admitted, r.Lapsed = 20, 5 })
+	w.advance(2 * time.Second)
+	for user, ticket := range tickets {
+		v := mustTicket(t, s, user, ticket)
+		err := s.CheckRoom(t.Context(), user, "7", ticket)
+		if v.Place > 5 {
+			require.NoError(t, err)
+			require.Equal(t, ticket, mustJoin(t, s, user))
+			continue
+		}
+		require.Equal(t, TicketLapsed, v.State)
+		refused(t, err, contract.CodeRoomRequired)
+		again := mustJoin(t, s, user)
+		require.NotEqual(t, ticket, again)
+		require.Equal(t, again, mustJoin(t, s, user))
+		require.Equal(t, TicketWaiting, mustTicket(t, s, user, again).State)
+	}
+}
+
+func TestForeignTicketsAreRefused(t *testing.T) {
+	_, s := newRoom(t)
+	ticket := mustJoin(t, s, "ann")
+	for _, try := range map[string][2]string{
+		"none": {"ann", ""}, "of another user": {"bob", ticket}, "cut": {"ann", ticket[:len(ticket)-1]},
+		"longer": {"ann", ticket + "A"}, "another number": {"ann", "2" + strings.TrimPrefix(ticket, "1")},
+		"leading zero": {"ann", "0" + ticket}, "line feed": {"ann", ticket + "\n"}, "rubbish": {"ann", "a.b.c"},
+	} {
+		refused(t, s.CheckRoom(t.Context(), try[0], "7", try[1]), contract.CodeRoomRequired)
+		if try[1] != "" {
+			_, err := s.RoomTicket(t.Context(), try[0], "7", try[1])
+			refused(t, err, contract.CodeRoomRequired)
+		}
+	}
+	elsewhere := s.Seal.roomTicket("8", "ann", RoomNumber{Sequence: 1})
+	refused(t, s.CheckRoom(t.Context(), "ann", "7", elsewhere), contract.CodeRoomRequired)
+}
+
+// While Redis is unreachable, the counter does not move and tickets stay valid.
+func TestRoomWithoutRedis(t *testing.T) {
+	w, s := newRoom(t)
+	w.change(func() { w.state.StartsAt = noon.Add(-time.Minute) })
+	w.rooms.change(func(r *Room) { r.StartsAt, r.Closed, r.Admitted = noon.Add(-time.Minute), true, 1 })
+	ann, bob := mustJoin(t, s, "ann"), mustJoin(t, s, "bob")
+	require.NoError(t, s.CheckRoom(t.Context(), "ann", "7", ann))
+	w.rooms.mu.Lock()
+	w.rooms.err = ErrUnavailable
+	reads := w.rooms.reads
+	w.rooms.mu.Unlock()
+	w.advance(2 * time.Second)
+	for range 5 {
+		require.NoError(t, s.CheckRoom(t.Context(), "ann", "7", ann))
+		refused(t, s.CheckRoom(t.Context(), "bob", "7", bob), contract.CodeRoomWaiting)
+	}
+	require.Equal(t, reads+1, w.rooms.reads, "an unreachable Redis is not called for every request")
+	_, err := s.JoinRoom(t.Context(), "cid", "7")
+	refused(t, err, contract.CodeGateUnavailable)
+
+	// A later read brings what this process has read before, so that a lost counter continues above it.
+	require.EqualValues(t, 1, w.rooms.known.Admitted)
+}
+
+func FuzzOpenRoomTicket(f *testing.F) {
+	seal, err := NewSeal("secret")
+	require.NoError(f, err)
+	f.Add(seal.roomTicket("7", "ann", RoomNumber{Sequence: 12}))
+	f.Add("1..")
+	f.Fuzz(func(t *testing.T, token string) {
+		n, err := seal.openRoomTicket(token, "7", "ann")
+		if err == nil {
+			require.Equal(t, token, seal.roomTicket("7", "ann", n))
+		}
+	})
+}

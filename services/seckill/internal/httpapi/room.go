@@ -1,0 +1,127 @@
+package httpapi
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"flashsale.internal/pkg/auth"
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/draw"
+	"flashsale.internal/pkg/httpserver"
+	"flashsale.internal/services/seckill/api"
+)
+
+// ticketsTimeout bounds the time to write the tickets of a draw.
+const ticketsTimeout = 5 * time.Minute
+
+// JoinRoom implements api.ServerInterface.
+func (h *handlers) JoinRoom(w http.ResponseWriter, r *http.Request, activityID string) {
+	if !contract.ValidID(activityID) {
+		h.refuse(w, r, notFound())
+		return
+	}
+	var none struct{}
+	if err := httpserver.DecodeOptionalJSON(w, r, &none); err != nil {
+		h.refuse(w, r, err)
+		return
+	}
+	ticket, err := h.Core.JoinRoom(r.Context(), auth.From(r.Context()).UserID, activityID)
+	if err != nil {
+		h.metrics.refuse("room", err)
+		h.refuse(w, r, err)
+		return
+	}
+	h.metrics.joined.Add(noExemplar, 1)
+	httpserver.WriteJSON(w, http.StatusCreated, api.RoomTicket{Ticket: ticket})
+}
+
+// GetRoomTicket implements api.ServerInterface.
+func (h *handlers) GetRoomTicket(
+	w http.ResponseWriter, r *http.Request, activityID string, params api.GetRoomTicketParams,
+) {
+	if !contract.ValidID(activityID) {
+		h.refuse(w, r, notFound())
+		return
+	}
+	v, err := h.Core.RoomTicket(r.Context(), auth.From(r.Context()).UserID, activityID, params.Ticket)
+	if err != nil {
+		h.refuse(w, r, err)
+		return
+	}
+	out := api.RoomState{State: api.RoomStateState(v.State), Draw: toDraw(v.Draw)}
+	if v.Place > 0 {
+		out.Place = &v.Place
+	}
+	if v.RetryAfter > 0 {
+		ahead, estimate := v.Ahead, roundUp(v.Estimate)
+		out.EstimateS = &estimate
+		if v.Place > 0 {
+			out.Ahead = &ahead
+		}
+		w.Header().Set("Retry-After", strconv.FormatInt(roundUp(v.RetryAfter), 10))
+	}
+	if v.Proof != nil {
+		out.Proof = &api.RoomProof{Sequence: v.Proof.Sequence, Commitment: v.Proof.Commitment.String(), Path: []string{}}
+		for _, hash := range v.Proof.Path {
+			out.Proof.Path = append(out.Proof.Path, hash.String())
+		}
+	}
+	httpserver.WriteJSON(w, http.StatusOK, out)
+}
+
+func roundUp(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
+
+// GetDraw implements api.ServerInterface.
+func (h *handlers) GetDraw(w http.ResponseWriter, r *http.Request, activityID string) {
+	if !contract.ValidID(activityID) {
+		h.refuse(w, r, notFound())
+		return
+	}
+	p, err := h.Core.Draw(r.Context(), activityID)
+	if err != nil {
+		h.refuse(w, r, err)
+		return
+	}
+	httpserver.WriteJSON(w, http.StatusOK, toDraw(p))
+}
+
+// GetDrawTickets implements api.ServerInterface. The response never changes.
+func (h *handlers) GetDrawTickets(w http.ResponseWriter, r *http.Request, activityID string) {
+	if !contract.ValidID(activityID) {
+		h.refuse(w, r, notFound())
+		return
+	}
+	tickets, err := h.Core.DrawTickets(r.Context(), activityID)
+	if err != nil {
+		h.refuse(w, r, err)
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "public, max-age=3600")
+	w.Header().Set("Content-Length", strconv.Itoa(len(tickets)*(2*draw.HashBytes+1)))
+	// A million tickets are 65 MB, which take longer than other responses.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(ticketsTimeout))
+	_ = draw.WriteTickets(w, tickets) // an error means that the caller has disconnected
+}
+
+func toDraw(p draw.Published) api.Draw {
+	out := api.Draw{ActivityId: p.ActivityID, KeySha256: p.KeySHA256.String(), EarlyTickets: p.EarlyTickets}
+	text := func(h *draw.Hash) *string {
+		if h == nil {
+			return nil
+		}
+		s := h.String()
+		return &s
+	}
+	out.Root, out.Key, out.Seed = text(p.Root), text(p.Key), text(p.Seed)
+	if len(p.Beacon) > 0 {
+		b, _ := p.Beacon.MarshalText() // never fails
+		s := string(b)
+		out.Beacon = &s
+	}
+	if p.TicketsURL != "" {
+		out.TicketsUrl = &p.TicketsURL
+	}
+	return out
+}
