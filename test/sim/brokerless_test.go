@@ -64,7 +64,7 @@ func (w *world) runBrokerless() {
 func (w *world) separated(p *process, service string) bool {
 	var apart []separation
 	switch {
-	case p == nil:
+	case p == nil, !w.begun.Load():
 		return false
 	case w.noBroker.Load():
 		apart = w.sale.brokerless.apart

@@ -160,6 +160,7 @@ func (w *world) run() *findings {
 	}
 	w.plan.extend(w.sale.length())
 	w.selling = time.Now()
+	w.begun.Store(true)
 	var callers sync.WaitGroup
 	for n := range w.sale.buyers {
 		callers.Go(func() { w.runBuyer(n) })

@@ -49,7 +49,8 @@ type world struct {
 	running   sync.WaitGroup
 
 	began   time.Time
-	selling time.Time // start of the sale
+	selling time.Time   // start of the sale
+	begun   atomic.Bool // selling is set; processes run before it
 
 	activities []*activity
 	opened     int                   // activities that were created, also those whose publication failed

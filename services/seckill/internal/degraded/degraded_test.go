@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -88,6 +89,20 @@ func (s *stock) set(change func()) {
 	s.mu.Unlock()
 }
 
+// taken returns the purchases that Reserve has had.
+func (s *stock) taken() []contract.DirectPurchase {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.reserved)
+}
+
+// reported returns the lost gates of the last reading of the modes.
+func (s *stock) reported() map[string]time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lost
+}
+
 // redisGate is the gate in Redis: it accepts everything and holds nothing.
 type redisGate struct{ core.Gate }
 
@@ -161,13 +176,13 @@ func TestPurchasesFollowTheMode(t *testing.T) {
 		outcome, err := reserve(t, g)
 		require.NoError(t, err)
 		require.Equal(t, core.Accepted, outcome)
-		require.Empty(t, s.reserved)
+		require.Empty(t, s.taken())
 		s.set(func() { s.mode = direct(1, 10) })
 		time.Sleep(1500 * time.Millisecond)
 		outcome, err = reserve(t, g)
 		require.NoError(t, err)
 		require.Equal(t, core.Accepted, outcome)
-		require.Len(t, s.reserved, 1)
+		require.Len(t, s.taken(), 1)
 		for direct, want := range map[contract.DirectOutcome]core.Outcome{
 			contract.DirectSoldOut: core.SoldOut, contract.DirectLimitReached: core.LimitReached, contract.DirectConflict: core.Conflict,
 			contract.DirectNotStarted: core.NotStarted, contract.DirectEnded: core.Ended, contract.DirectPaused: core.Paused,
@@ -189,8 +204,8 @@ func TestPurchasesFollowTheMode(t *testing.T) {
 		time.Sleep(1500 * time.Millisecond)
 		dropped := 0
 		for range 200 {
-			before := len(s.reserved)
-			if _, err := reserve(t, g); errors.Is(err, core.ErrLater) && len(s.reserved) == before {
+			before := len(s.taken())
+			if _, err := reserve(t, g); errors.Is(err, core.ErrLater) && len(s.taken()) == before {
 				dropped++
 			}
 		}
@@ -213,8 +228,8 @@ func TestAcceptedPurchasesAreHandedOverFirst(t *testing.T) {
 		s.set(func() { s.mode = direct(1, 10) })
 		s.set(func() { s.noRedis = true })
 		time.Sleep(1200 * time.Millisecond)
-		require.Len(t, s.reserved, 600)
-		require.True(t, s.reserved[0].Accepted)
+		require.Len(t, s.taken(), 600)
+		require.True(t, s.taken()[0].Accepted)
 		kept, dropped := w.Kept()
 		require.Zero(t, kept)
 		require.Zero(t, dropped)
@@ -259,20 +274,20 @@ func TestPublishedPurchasesAreNotKept(t *testing.T) {
 func TestALostGateIsReported(t *testing.T) {
 	s := &stock{mode: contract.ActivityMode{ActivityID: "1", Mode: contract.ModeGate, PerSecond: 10}}
 	run(t, s, func(t *testing.T, _ *Watch, _ *Gate) {
-		require.Empty(t, s.lost)
+		require.Empty(t, s.reported())
 		s.set(func() { s.noRedis = true })
 		time.Sleep(2500 * time.Millisecond)
-		require.Empty(t, s.lost)
+		require.Empty(t, s.reported())
 		time.Sleep(3 * time.Second)
-		require.GreaterOrEqual(t, s.lost["1"], 3*time.Second)
+		require.GreaterOrEqual(t, s.reported()["1"], 3*time.Second)
 		s.set(func() { s.noRedis = false })
 		time.Sleep(3 * time.Second)
-		require.Empty(t, s.lost)
+		require.Empty(t, s.reported())
 	})
 	never := &stock{mode: s.mode, noRedis: true}
 	run(t, never, func(t *testing.T, _ *Watch, _ *Gate) {
 		time.Sleep(10 * time.Second)
-		require.Empty(t, never.lost, "this process has never reached it")
+		require.Empty(t, never.reported(), "this process has never reached it")
 	})
 }
 
@@ -293,7 +308,7 @@ func TestAGateThatReturnsIsUsedAfterTheModesAreRead(t *testing.T) {
 		outcome, err := reserve(t, g)
 		require.NoError(t, err)
 		require.Equal(t, core.Accepted, outcome)
-		require.Empty(t, s.reserved)
+		require.Empty(t, s.taken())
 	})
 }
 
