@@ -81,8 +81,8 @@ func (l *TermLease) Worker(ms int64) (int, bool) {
 	return l.window.worker, true
 }
 
-// Now returns the time of the registry, as that of Redis: the last known one plus the time since, by this machine's monotonic clock. It may be
-// behind by the latency of a call to Redis. Before the first successful call it is this machine's time.
+// Now returns the time of the registry: the last known one plus the time since, by this machine's monotonic clock. It may
+// be behind by the latency of a call to the registry. Before the first successful call it is this machine's time.
 func (l *TermLease) Now() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()

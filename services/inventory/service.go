@@ -219,8 +219,8 @@ func (s *Service) observeModes() error {
 // Handler returns the handler of the merchants' API.
 func (s *Service) Handler() http.Handler { return s.handler }
 
-// InternalHandler returns the handler of messages that arrive directly, and of sales without Redis. Serve it on a separate listener, never on a
-// public one.
+// InternalHandler returns the handler of messages that arrive directly, and of sales without Redis. Serve it on a
+// separate listener, never on a public one.
 func (s *Service) InternalHandler() http.Handler { return s.internal }
 
 // Ready returns nil: the service takes calls from its start. It does not check the database, Redis or the broker.

@@ -33,8 +33,8 @@ type GateSync struct {
 func newGateSync(d Deps, alarms *Alarms, watch *GateWatch) *GateSync {
 	return &GateSync{
 		store: d.Store, gate: d.Gate, recorder: d.Recorder, alarms: alarms, clocks: d.CheckClocks,
-		window: d.Timing.ResettleWindow, pause: d.Timing.Pause, locks: d.Locks, limits: d.Build, watch: watch, builds: newBuilds(),
-		resettled: map[contract.GateRef]time.Time{},
+		window: d.Timing.ResettleWindow, pause: d.Timing.Pause, locks: d.Locks, limits: d.Build, watch: watch,
+		builds: newBuilds(), resettled: map[contract.GateRef]time.Time{},
 	}
 }
 

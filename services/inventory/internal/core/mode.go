@@ -113,7 +113,8 @@ func (s *Service) sellDirectly(ctx context.Context, activityID string, lost time
 		if a.direct() || a.Degraded == nil || ended || a.State == ActivityDraft || a.State == ActivityEnded {
 			return false, nil
 		}
-		if d.SeenAt.IsZero() || !d.SeenAt.Equal(read) || d.SeenAt.After(now.Add(-lostAfter)) || d.SeenAt.Before(now.Add(-lost-figuresSlack)) {
+		if d.SeenAt.IsZero() || !d.SeenAt.Equal(read) || d.SeenAt.After(now.Add(-lostAfter)) ||
+			d.SeenAt.Before(now.Add(-lost-figuresSlack)) {
 			return false, nil
 		}
 		if a.UsesGate() {
@@ -222,19 +223,19 @@ func (c *GateController) returnOver(ctx context.Context, due []Activity, now tim
 	if err != nil {
 		return err
 	}
+	var errs []error
 	for i := range all {
 		a := &all[i]
 		if a.UsesGate() || slices.ContainsFunc(due, func(d Activity) bool { return d.ID == a.ID }) {
 			continue
 		}
-		if ready, err := c.mayReturn(ctx, a); err != nil || !ready {
-			return err
+		ready, err := c.mayReturn(ctx, a)
+		if err == nil && ready {
+			err = c.svc.finishReturn(ctx, a.ID, a.ModeEpoch)
 		}
-		if err := c.svc.finishReturn(ctx, a.ID, a.ModeEpoch); err != nil {
-			return err
-		}
+		errs = append(errs, err)
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // withoutDirect returns the rows whose effects the gate gets now. Those of activities in the mode direct are left out:

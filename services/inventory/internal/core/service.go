@@ -75,7 +75,8 @@ func New(d Deps) *Service {
 	now := TableTime(d.Now)
 	alarms, watch := NewAlarms(d.Recorder, now), newGateWatch(d)
 	return &Service{
-		Alarms: alarms, Gates: newGateSync(d, alarms, watch), Watch: watch, deductions: newLaterDeductions(), store: d.Store, gate: d.Gate, pub: d.Pub, orders: d.Orders,
+		Alarms: alarms, Gates: newGateSync(d, alarms, watch), Watch: watch, deductions: newLaterDeductions(),
+		store: d.Store, gate: d.Gate, pub: d.Pub, orders: d.Orders,
 		refunds: d.Refunds, recorder: d.Recorder, clock: now, timing: d.Timing, quotas: d.Quotas,
 	}
 }

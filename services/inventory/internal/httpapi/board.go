@@ -33,7 +33,8 @@ func (m *Merchant) GetBoard(w http.ResponseWriter, r *http.Request, id string) {
 func (m *Merchant) boardView(s *board.Sample) api.Board {
 	a := s.Activity
 	return api.Board{
-		ActivityId: a.ID, Title: a.Title, State: api.ActivityState(a.Phase(s.AsOf)), Mode: api.SaleMode(a.Mode), StartsAt: a.StartsAt, EndsAt: a.EndsAt,
+		ActivityId: a.ID, Title: a.Title, State: api.ActivityState(a.Phase(s.AsOf)), Mode: api.SaleMode(a.Mode),
+		StartsAt: a.StartsAt, EndsAt: a.EndsAt,
 		AsOf: s.AsOf, Currency: a.Currency, Units: unitsView(s.Units), Orders: boardOrders(s), Totals: requestsView(s.Totals),
 		Stock: stockView(s.Stock), Points: views(s.Points, pointView),
 	}

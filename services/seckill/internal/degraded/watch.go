@@ -47,6 +47,7 @@ type Watch struct {
 	log       *slog.Logger
 
 	modes    atomic.Pointer[snapshot] // nil until the first reading
+	failing  bool                     // the last reading failed; only read uses it
 	accepted accepted
 	holders  atomic.Int64 // processes with a worker id of inventory, 0 while unknown
 
@@ -111,9 +112,14 @@ func (w *Watch) read(ctx context.Context) {
 	defer cancel()
 	at := time.Now()
 	modes, err := w.inventory.Modes(call, w.lost(at))
-	if err != nil {
-		return // this process goes on by the last ones
+	if err != nil { // this process goes on by the last ones
+		if !w.failing && ctx.Err() == nil {
+			w.log.WarnContext(ctx, "modes of sales not read, will retry", "error", err)
+		}
+		w.failing = true
+		return
 	}
+	w.failing = false
 	s := &snapshot{Modes: modes, at: at, byID: make(map[string]*contract.ActivityMode, len(modes.Activities))}
 	for i := range modes.Activities {
 		s.byID[modes.Activities[i].ActivityID] = &modes.Activities[i]

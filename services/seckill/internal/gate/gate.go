@@ -104,7 +104,8 @@ func New(redis Redis, tel *telemetry.Telemetry, o Options) (*Gate, error) {
 		return nil, err
 	}
 	g := &Gate{
-		redis: redis, tel: tel, accepted: o.Accepted, waited: o.Waited, keeps: o.Keeps, kept: o.Kept, size: size, wait: wait, unconfirmed: unconfirmed,
+		redis: redis, tel: tel, accepted: o.Accepted, waited: o.Waited, keeps: o.Keeps, kept: o.Kept, size: size,
+		wait: wait, unconfirmed: unconfirmed,
 	}
 	if g.accepted == nil {
 		g.accepted = func(contract.GateRef, int) {}
