@@ -363,6 +363,12 @@ func TestDegradedSaleOfAnActivity(t *testing.T) {
 	require.Equal(t, int64(1), a.Degraded.Reserve)
 	at := "/v1/merchant/activities/" + a.ID
 	require.Equal(t, 200, s.do("POST", at+"/publish", "").status)
+	published := func() bool {
+		sale, err := s.gate.Sale(t.Context(), a.ID)
+		require.NoError(t, err)
+		return sale.DegradedSale
+	}
+	require.True(t, published())
 	changed := s.do("PATCH", at, `{"degraded_sale":{"per_second":9,"drop":50,"reserve":0}}`)
 	require.Equal(t, 200, changed.status, "%s", changed.body)
 	read(changed.body)
@@ -373,6 +379,7 @@ func TestDegradedSaleOfAnActivity(t *testing.T) {
 	require.NotNil(t, a.Degraded, "an absent field changes nothing")
 	read(s.do("PATCH", at, `{"degraded_sale":null}`).body)
 	require.Nil(t, a.Degraded)
+	require.False(t, published())
 	require.Contains(t, string(s.do("GET", at+"/board", "").body), `"mode":"gate"`)
 }
 

@@ -52,7 +52,8 @@ func New(base string, secrets []string, transport http.RoundTripper) *Client {
 // Close closes the idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Modes returns the modes of the sales. lost has, by activity, for how long its gate did not respond.
+// Modes returns the modes of the sales. lost has, by activity, for how long its gate did not respond. It fails with
+// core.ErrNoModes if inventory has no such route.
 func (c *Client) Modes(ctx context.Context, lost map[string]time.Duration) (contract.Modes, error) {
 	query := url.Values{}
 	for id, d := range lost {
@@ -116,7 +117,8 @@ func (w Workers) lease(ctx context.Context, r contract.WorkerLease) (l contract.
 	return l, err
 }
 
-// call makes one call and decodes its response. All errors are core.ErrUnavailable.
+// call makes one call and decodes its response. All errors are core.ErrUnavailable, and also core.ErrNoModes if inventory
+// has no such route.
 func (c *Client) call(ctx context.Context, method, path string, request, response any) error {
 	var body []byte
 	if request != nil {
@@ -145,7 +147,11 @@ func (c *Client) call(ctx context.Context, method, path string, request, respons
 		raw, err = io.ReadAll(io.LimitReader(res.Body, maxResponse))
 		return status, err
 	})
-	if err == nil && status != http.StatusOK {
+	switch {
+	case err != nil || status == http.StatusOK:
+	case status == http.StatusNotFound:
+		err = core.ErrNoModes
+	default:
 		err = fmt.Errorf("status %d", status)
 	}
 	if err == nil {

@@ -47,6 +47,13 @@ func TestLostGatesAreParameters(t *testing.T) {
 	require.Equal(t, contract.ModeDirect, modes.Activities[0].Mode)
 }
 
+func TestAnInventoryWithoutModes(t *testing.T) {
+	c := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) })
+	_, err := c.Modes(t.Context(), nil)
+	require.ErrorIs(t, err, core.ErrNoModes)
+	require.ErrorIs(t, err, core.ErrUnavailable)
+}
+
 func TestUnusableResponsesAreUnavailability(t *testing.T) {
 	for name, handle := range map[string]http.HandlerFunc{
 		"status":            func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) },
