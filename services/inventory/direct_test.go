@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -381,6 +382,28 @@ func TestDegradedSaleOfAnActivity(t *testing.T) {
 	require.Nil(t, a.Degraded)
 	require.False(t, published())
 	require.Contains(t, string(s.do("GET", at+"/board", "").body), `"mode":"gate"`)
+}
+
+// A process that stops publishes the deductions of its direct purchases. Without the broker it leaves them to the sweep.
+func TestDeductionsOfDirectPurchasesArePublishedAtTheEnd(t *testing.T) {
+	eachDB(t, func(w *world) {
+		s := newDirectSale(w, 20, core.DegradedSale{PerSecond: 1000}, 0)
+		stopped, stop := context.WithCancel(t.Context())
+		stop()
+		for n := range 10 {
+			require.Equal(t, []string{"fresh reserved"}, s.reserve(s.purchase(strconv.Itoa(n), 1)))
+		}
+		require.NoError(t, w.core.PublishLater(stopped))
+		require.Len(t, w.broker.take(contract.TopicDeductions), 10)
+
+		w.broker.setDown(true)
+		for n := range 10 {
+			require.Equal(t, []string{"fresh reserved"}, s.reserve(s.purchase("b"+strconv.Itoa(n), 1)))
+		}
+		require.NoError(t, w.core.PublishLater(stopped))
+		w.broker.setDown(false)
+		require.Empty(t, w.broker.take(contract.TopicDeductions))
+	})
 }
 
 func TestInternalCallsOfDirectSales(t *testing.T) {
