@@ -3,6 +3,7 @@ package inventory
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -403,6 +404,33 @@ func TestDeductionsOfDirectPurchasesArePublishedAtTheEnd(t *testing.T) {
 		require.NoError(t, w.core.PublishLater(stopped))
 		w.broker.setDown(false)
 		require.Empty(t, w.broker.take(contract.TopicDeductions))
+	})
+}
+
+// lostHoldings is a store that cannot read the purchases of a buyer.
+type lostHoldings struct{ Store }
+
+func (lostHoldings) ReservationsOfActivity(
+	context.Context, core.Scope, string, core.ReservationFilter, core.Page,
+) ([]core.Reservation, error) {
+	return nil, errors.New("connection lost")
+}
+
+// A purchase whose transaction has committed gets its deduction, also if its call fails afterwards.
+func TestDeductionsOfDirectPurchasesSurviveAFailedCall(t *testing.T) {
+	eachDB(t, func(w *world) {
+		s := newDirectSale(w, 20, core.DegradedSale{PerSecond: 1000}, 0)
+		require.Equal(t, []string{"fresh reserved"}, s.reserve(s.purchase("a", 2)))
+		parts := w.parts
+		parts.Store = lostHoldings{parts.Store}
+		svc := parts.start().core
+		sold := s.purchase("b", 1)
+		_, err := svc.ReserveDirectly(w.ctx, s.id, 1, []core.DirectPurchase{s.purchase("a", 1), sold})
+		require.Error(t, err)
+		stopped, stop := context.WithCancel(t.Context())
+		stop()
+		require.NoError(t, svc.PublishLater(stopped))
+		require.Contains(t, w.deductions(), sold.OrderSN)
 	})
 }
 

@@ -53,12 +53,12 @@ func (s *Service) ReserveDirectly(
 	for n, i := range fresh {
 		results[i] = sale.results[n]
 	}
+	s.recorder.SoldDirectly(ctx, sale.results)
+	s.recorder.Landed(ctx, len(sale.landed), nil)
+	s.deductions.add(sale.landed) // whatever fails from here on: a repeated call finds no new row
 	if err := s.nameHoldings(ctx, activityID, purchases, results); err != nil {
 		return nil, err
 	}
-	s.recorder.SoldDirectly(ctx, sale.results)
-	s.recorder.Landed(ctx, len(sale.landed), nil)
-	s.deductions.add(sale.landed)
 	return results, nil
 }
 

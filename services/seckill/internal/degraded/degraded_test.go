@@ -281,6 +281,19 @@ func TestAcceptedPurchasesAreHandedOverFirst(t *testing.T) {
 	})
 }
 
+// A process that stops hands over what it has accepted, also if the sale has just become direct.
+func TestAcceptedPurchasesAreHandedOverAtTheEnd(t *testing.T) {
+	s := &stock{
+		mode: contract.ActivityMode{ActivityID: "1", Mode: contract.ModeGate, PerSecond: 10}, outcome: contract.DirectReserved,
+		journal: 5, oldest: time.Hour,
+	}
+	run(t, s, func(_ *testing.T, w *Watch, _ *Gate) {
+		w.Accepted("1", purchases(300))
+		s.set(func() { s.mode = direct(1, 10) })
+	})
+	require.Len(t, s.taken(), 300)
+}
+
 func TestPublishedPurchasesAreNotKept(t *testing.T) {
 	s := &stock{mode: contract.ActivityMode{ActivityID: "1", Mode: contract.ModeGate}, journal: 2, oldest: time.Hour}
 	run(t, s, func(t *testing.T, w *Watch, _ *Gate) {

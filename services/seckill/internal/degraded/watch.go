@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/lifecycle"
 	"flashsale.internal/services/seckill/internal/core"
 )
 
@@ -95,13 +96,20 @@ func NewWatch(inventory Inventory, redis Redis, log *slog.Logger) *Watch {
 	}
 }
 
-// Run reads the modes and the journals, and hands over accepted purchases, until ctx ends.
+// Run reads the modes and the journals, and hands over accepted purchases, until ctx ends. Then it hands over what this
+// process still keeps of sales that are direct, within the time of the shutdown.
 func (w *Watch) Run(ctx context.Context) error {
 	var loops sync.WaitGroup
 	loops.Go(func() { w.every(ctx, readEvery, w.read) })
 	loops.Go(func() { w.every(ctx, probeEvery, w.probe) })
 	loops.Go(func() { w.every(ctx, readEvery/10, w.handOver) })
 	loops.Wait()
+	if kept, _ := w.accepted.count(); kept > 0 {
+		drain, cancel := lifecycle.DrainContext(ctx)
+		defer cancel()
+		w.read(drain) // a sale may have become direct since
+		w.handOver(drain)
+	}
 	return nil
 }
 
