@@ -120,7 +120,9 @@ func (w Workers) lease(ctx context.Context, r contract.WorkerLease) (l contract.
 
 // call makes one call and decodes its response of at most so many bytes. All errors are core.ErrUnavailable, and also core.ErrNoModes if inventory
 // has no such route.
-func (c *Client) call(ctx context.Context, method, path string, most int64, request, response any) error {
+func (c *Client) call(
+	ctx context.Context, method, path string, most int64, request, response any,
+) error {
 	var body []byte
 	if request != nil {
 		var err error
