@@ -118,8 +118,8 @@ func (w Workers) lease(ctx context.Context, r contract.WorkerLease) (l contract.
 	return l, err
 }
 
-// call makes one call and decodes its response of at most so many bytes. All errors are core.ErrUnavailable, and also core.ErrNoModes if inventory
-// has no such route.
+// call makes one call and decodes its response of at most so many bytes. All errors are core.ErrUnavailable, and also
+// core.ErrNoModes if inventory has no such route.
 func (c *Client) call(
 	ctx context.Context, method, path string, most int64, request, response any,
 ) error {
