@@ -75,7 +75,6 @@ function SaleBody({model, sale}: {model: SaleModel; sale: Sale}) {
         {sale.items.length > 1 && choosing && <Choice model={model} sale={sale} />}
         {!created && state !== 'ended' && item && <Stock sale={sale} item={item} />}
 
-        {model.room.value?.part()}
         <Status model={model} sale={sale} />
 
         <div class={button === 'sign_in' && config.value.sign_in === 'dev' ? 'action tall' : 'action'}>
@@ -110,6 +109,7 @@ function SaleBody({model, sale}: {model: SaleModel; sale: Sale}) {
           )}
           {button === 'none' && (own || view === 'refused') && <SeeOrder model={model} />}
         </div>
+        {model.room.value?.part()}
         <Notes sale={sale} view={view} />
         {sale.description && <p class="description">{sale.description}</p>}
       </div>
