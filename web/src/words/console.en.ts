@@ -104,7 +104,7 @@ export const console = {
   degraded_off: 'over all processes; empty: the sale stops',
   degraded_drop: 'Refused at random, %',
   degraded_drop_hint: 'of the purchase requests',
-  degraded_reserve: 'Kept back, % of the units',
+  degraded_reserve: 'Kept back, %',
   degraded_reserve_hint: 'for purchases accepted before',
   mode_gate: 'Mode: gate',
   mode_direct: 'Mode: direct',
