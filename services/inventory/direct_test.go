@@ -394,14 +394,14 @@ func TestDeductionsOfDirectPurchasesArePublishedAtTheEnd(t *testing.T) {
 		for n := range 10 {
 			require.Equal(t, []string{"fresh reserved"}, s.reserve(s.purchase(strconv.Itoa(n), 1)))
 		}
-		require.NoError(t, w.core.PublishLater(stopped))
+		require.NoError(t, w.core.PublishLater(stopped, t.Context()))
 		require.Len(t, w.broker.take(contract.TopicDeductions), 10)
 
 		w.broker.setDown(true)
 		for n := range 10 {
 			require.Equal(t, []string{"fresh reserved"}, s.reserve(s.purchase("b"+strconv.Itoa(n), 1)))
 		}
-		require.NoError(t, w.core.PublishLater(stopped))
+		require.NoError(t, w.core.PublishLater(stopped, t.Context()))
 		w.broker.setDown(false)
 		require.Empty(t, w.broker.take(contract.TopicDeductions))
 	})
@@ -429,7 +429,7 @@ func TestDeductionsOfDirectPurchasesSurviveAFailedCall(t *testing.T) {
 		require.Error(t, err)
 		stopped, stop := context.WithCancel(t.Context())
 		stop()
-		require.NoError(t, svc.PublishLater(stopped))
+		require.NoError(t, svc.PublishLater(stopped, t.Context()))
 		require.Contains(t, w.deductions(), sold.OrderSN)
 	})
 }

@@ -257,7 +257,7 @@ func (s *Service) Components() []lifecycle.Component {
 		s.presence.Component(),
 		{Name: "inventory builds of gates", Run: s.core.Gates.Run}, // before the loops that begin them: it ends after them
 		s.clocks.Component("inventory"),
-		{Name: "inventory deductions of direct sales", Run: s.core.PublishLater},
+		{Name: "inventory deductions of direct sales", Run: s.publishLater},
 		{Name: "inventory gate watch", Run: s.watchGates},
 		alone("gate controller", s.cfg.KeepEvery, s.clocks.Gate(gates.EnsureGates)),
 		alone("import", s.cfg.KeepEvery, s.clocks.Gate(importer.Run)),
@@ -274,6 +274,13 @@ func (s *Service) Components() []lifecycle.Component {
 		{Name: "inventory consumers", Run: s.consume},
 		{Name: "inventory boards", Run: s.board.Run},
 	}
+}
+
+// publishLater publishes the deductions of direct purchases. At the end it has the time of the shutdown for what is queued.
+func (s *Service) publishLater(ctx context.Context) error {
+	drain, cancel := lifecycle.DrainContext(ctx)
+	defer cancel()
+	return s.core.PublishLater(ctx, drain)
 }
 
 // watchGates reads the gates of the activities with a degraded sale until ctx ends. It logs the first of several

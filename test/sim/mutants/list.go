@@ -127,7 +127,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "accepted purchases are not kept", file: keptDir + "watch.go",
-		old: "return s != nil && s.byID[activityID] != nil", now: "return false && s != nil",
+		old: "return s != nil && s.byID[activityID] != nil\n", now: "return false && s != nil\n",
 		hidden: "most are published in time", test: unit{"services/seckill/internal/degraded", "TestAcceptedPurchasesAreHandedOverFirst"},
 	},
 	{

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"flashsale.internal/pkg/contract"
-	"flashsale.internal/pkg/lifecycle"
 )
 
 // DirectPurchase is a purchase that is decided by the ledger alone. MayBeKnown is set for an order_sn that the gate may
@@ -315,21 +314,19 @@ func (d laterDeductions) add(rows []Reservation) {
 	}
 }
 
-// PublishLater publishes the deductions of direct purchases until ctx ends, and then those that are still queued, within
-// the time of the shutdown. A publication that fails then ends it: the order sweep of another process publishes the rest.
-func (s *Service) PublishLater(ctx context.Context) error {
+// PublishLater publishes the deductions of direct purchases until ctx ends, and then those that are still queued, until
+// drain ends. A publication that fails then ends it: the order sweep of another process publishes the rest.
+func (s *Service) PublishLater(ctx, drain context.Context) error {
 	var workers sync.WaitGroup
 	for range deductionWorkers {
 		workers.Go(func() {
 			for {
 				select {
 				case <-ctx.Done():
-					s.publishQueued(ctx)
+					s.publishQueued(drain)
 					return
 				case rows := <-s.deductions.queue:
-					call, cancel := lifecycle.DrainContext(ctx) // a shutdown does not cut the call
-					_ = s.publishLater(call, rows)
-					cancel()
+					_ = s.publishLater(drain, rows) // a shutdown does not cut the call
 				}
 			}
 		})
@@ -340,12 +337,10 @@ func (s *Service) PublishLater(ctx context.Context) error {
 
 // publishQueued publishes what is queued at the end of PublishLater.
 func (s *Service) publishQueued(ctx context.Context) {
-	drain, cancel := lifecycle.DrainContext(ctx)
-	defer cancel()
 	for {
 		select {
 		case rows := <-s.deductions.queue:
-			if s.publishLater(drain, rows) != nil {
+			if s.publishLater(ctx, rows) != nil {
 				return
 			}
 		default:

@@ -63,7 +63,7 @@ type warnings struct {
 func (w *warnings) Warn(context.Context, string, error) { w.n++ }
 
 func TestASaleThatCannotBecomeDirectHoldsUpNoOther(t *testing.T) {
-	now := time.Now() //nolint:forbidigo // the watch measures intervals
+	now := time.Now()
 	lost := contact{lostSince: now.Add(-2 * lostAfter)}
 	recorder := &warnings{}
 	s := &Service{

@@ -226,7 +226,7 @@ func (w *Watch) certainMode(
 }
 
 // withoutModes fails before the first reading of the modes, if neither gate nor ledger may be used for a sale. A sale that
-// Redis has as a degraded one may have gone on without its gate. Then the gate may be behind the ledger, and a purchase
+// Redis has as a degraded one may have sold without its gate. Then the gate may be behind the ledger, and a purchase
 // may be a later attempt of one that the ledger has. Other sales use their gates, however long inventory is down.
 //
 // No time bounds the refusal. Inventory may have sold directly until just before it was lost, and the gate stays behind
