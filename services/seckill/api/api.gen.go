@@ -365,9 +365,6 @@ type CaptchaWidget struct {
 	Action   string                `json:"action"`
 	Provider CaptchaWidgetProvider `json:"provider"`
 	SiteKey  string                `json:"site_key"`
-
-	// Url the page that shows the widget
-	Url string `json:"url"`
 }
 
 // CaptchaWidgetProvider defines model for CaptchaWidget.Provider.

@@ -68,7 +68,6 @@ func (h *handlers) CreateCaptcha(w http.ResponseWriter, r *http.Request, activit
 	if v := c.Widget; v != nil {
 		out.Widget = &api.CaptchaWidget{
 			Provider: api.CaptchaWidgetProvider(v.Provider), SiteKey: v.SiteKey, Action: v.Action,
-			Url: "/sales/" + activityID + "/challenge",
 		}
 	}
 	httpserver.WriteJSON(w, http.StatusCreated, out)
