@@ -45,18 +45,19 @@ type Path struct {
 
 // NewPath requests a path.
 func (c *Caller) NewPath(ctx context.Context, activityID string) (Path, error) {
-	return c.NewPathWith(ctx, activityID, "")
+	return c.NewPathWith(ctx, activityID, "", "")
 }
 
-// NewPathWith requests a path with a ticket of the waiting room, "" for none.
-func (c *Caller) NewPathWith(ctx context.Context, activityID, ticket string) (Path, error) {
+// NewPathWith requests a path with a ticket of the waiting room and the pass of a solved challenge, "" for none.
+func (c *Caller) NewPathWith(ctx context.Context, activityID, ticket, pass string) (Path, error) {
 	var out Path
 	err := c.do(ctx, call{
 		method: http.MethodPost,
 		url:    c.origins.Seckill + "/v1/activities/" + url.PathEscape(activityID) + "/paths",
 		body: struct {
-			RoomTicket string `json:"room_ticket,omitempty"`
-		}{ticket},
+			RoomTicket  string `json:"room_ticket,omitempty"`
+			CaptchaPass string `json:"captcha_pass,omitempty"`
+		}{ticket, pass},
 	}, &out)
 	return out, err
 }

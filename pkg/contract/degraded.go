@@ -50,6 +50,7 @@ type DirectSale struct {
 	EndsAt       time.Time    `json:"ends_at"`
 	PerUserLimit int64        `json:"per_user_limit"`
 	PayWithinS   int64        `json:"pay_within_s"`
+	Captcha      string       `json:"captcha,omitempty"` // as Captcha.String returns it
 	Items        []DirectItem `json:"items"`
 }
 

@@ -16,6 +16,7 @@ const (
 	CodeForbidden            Code = "forbidden"
 	CodePathInvalid          Code = "path_invalid"
 	CodePathExpired          Code = "path_expired"
+	CodeCaptchaRequired      Code = "captcha_required"
 	CodeCaptchaWrong         Code = "captcha_wrong"
 	CodeRoomRequired         Code = "room_required"
 	CodeNotFound             Code = "not_found"

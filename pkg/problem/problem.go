@@ -44,6 +44,7 @@ var kinds = func() map[contract.Code]kind {
 		contract.CodeForbidden:            {http.StatusForbidden, "Not allowed", nil},
 		contract.CodePathInvalid:          {http.StatusForbidden, "The purchase path is not valid", nil},
 		contract.CodePathExpired:          {http.StatusForbidden, "The purchase path has expired", nil},
+		contract.CodeCaptchaRequired:      {http.StatusForbidden, "A challenge has to be solved first", nil},
 		contract.CodeCaptchaWrong:         {http.StatusForbidden, "The captcha was not solved", nil},
 		contract.CodeRoomRequired:         {http.StatusForbidden, "The waiting room comes first", nil},
 		contract.CodeNotFound:             {http.StatusNotFound, "Not found", nil},

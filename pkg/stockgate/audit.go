@@ -153,7 +153,8 @@ type StockLevel struct {
 	Found            bool  // false: the gate does not exist, and no field but Ref is set
 	State            GateState
 	StartsAt, EndsAt time.Time
-	RoomRate         int64            // as in Config
+	RoomRate         int64 // as in Config
+	Captcha          contract.Captcha
 	Left             map[string]int64 // units left by SKU, may be below 0
 	// Unpaid has an entry for each SKU with held units: the latest known pay deadline among them, or zero if none is
 	// known.
@@ -212,7 +213,10 @@ func decodeStockLevel(h map[string]string) (StockLevel, error) {
 	if err != nil {
 		return StockLevel{}, err
 	}
-	l := StockLevel{Found: true, State: c.State, StartsAt: c.StartsAt, EndsAt: c.EndsAt, RoomRate: c.RoomRate, Left: map[string]int64{}}
+	l := StockLevel{
+		Found: true, State: c.State, StartsAt: c.StartsAt, EndsAt: c.EndsAt, RoomRate: c.RoomRate, Captcha: c.Captcha,
+		Left: map[string]int64{},
+	}
 	for field, value := range h {
 		kind, sku, ok := strings.Cut(field, ":")
 		if !ok || kind != "s" && kind != "h" {
@@ -280,6 +284,9 @@ func decodeConfig(h map[string]string) (c Config, err error) {
 		if c.RoomRate, err = strconv.ParseInt(rate, 10, 64); err != nil {
 			return Config{}, fmt.Errorf("stockgate: gate field room: %w", err)
 		}
+	}
+	if c.Captcha, err = contract.ParseCaptcha(h["captcha"]); err != nil {
+		return Config{}, fmt.Errorf("stockgate: gate field captcha: %w", err)
 	}
 	return c, nil
 }

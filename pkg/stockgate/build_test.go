@@ -81,7 +81,7 @@ func TestBuildsDoNotMix(t *testing.T) {
 			return text
 		}
 		commit := func(token string, number, held, sold int) any {
-			return step("commit", token, number, "open", "1", "2", "1", "1", "0", "0", 0, "", "", "1", 1, held, sold, 1+held+sold)
+			return step("commit", token, number, "open", "1", "2", "1", "1", "0", "0", "", 0, "", "", "1", 1, held, sold, 1+held+sold)
 		}
 		require.Equal(t, "ok", step("begin", "dead"))
 		require.Equal(t, "ok", step("put", "dead", 1, "1", stored(StatusCreated)))

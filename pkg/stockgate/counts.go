@@ -18,13 +18,15 @@ import (
 
 // RequestCounts are numbers of buyers' requests to one activity: in one second, or since its publication.
 //
-// Paths and Refused count responses, and in one second Accepted does as well. Counts that a process has not added when
+// All but Accepted count responses, and in one second Accepted does as well. Counts that a process has not added when
 // it is killed are lost. The total of Accepted is exact: it is the number of entries that the gate has and had, those
 // included that it adopted from the ledger.
 type RequestCounts struct {
 	At       time.Time        // the second, by Redis time; zero for totals
 	Accepted int64            // purchases accepted, without repeated requests
 	Paths    int64            // paths issued
+	Solved   int64            // challenges solved
+	Failed   int64            // wrong answers to challenges
 	Refused  map[string]int64 // path and purchase requests refused, by error code
 }
 
@@ -38,6 +40,8 @@ const maxCodes = 64
 const (
 	counterAccepted = "accepted"
 	counterPaths    = "paths"
+	counterSolved   = "solved"
+	counterFailed   = "failed"
 	counterRefused  = "refused:" // and the code
 )
 
@@ -91,6 +95,8 @@ func (c RequestCounts) counters() (list []any, err error) {
 	}
 	add(counterAccepted, c.Accepted)
 	add(counterPaths, c.Paths)
+	add(counterSolved, c.Solved)
+	add(counterFailed, c.Failed)
 	for _, code := range slices.Sorted(maps.Keys(c.Refused)) {
 		if !validToken(code, maxAdjustmentID) {
 			return nil, fmt.Errorf("stockgate: code %q is malformed", code)
@@ -111,6 +117,10 @@ func (c *RequestCounts) set(name, value string) error {
 		c.Accepted = n
 	case name == counterPaths:
 		c.Paths = n
+	case name == counterSolved:
+		c.Solved = n
+	case name == counterFailed:
+		c.Failed = n
 	case refused:
 		if c.Refused == nil {
 			c.Refused = map[string]int64{}

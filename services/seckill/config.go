@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"flashsale.internal/pkg/settings"
+	"flashsale.internal/services/seckill/internal/challenge"
 	"flashsale.internal/services/seckill/internal/signin"
 )
 
@@ -24,7 +25,8 @@ type Config struct {
 	settings.Direct
 	Paths
 	Pages
-	OIDC signin.Settings
+	OIDC     signin.Settings
+	Captchas challenge.Settings
 
 	// InventoryURL is inventory's internal listener, for reservations while RocketMQ is unavailable.
 	InventoryURL string `env:"INVENTORY_INTERNAL_URL" envDefault:"http://127.0.0.1:7083"`

@@ -81,6 +81,7 @@ type Service struct {
 	presence    *presence.Announcer
 	clocks      *clocks.Monitor
 	signIn      *signin.SignIn
+	captchas    *captchas
 	handler     http.Handler
 }
 
@@ -125,10 +126,16 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		v.AddBreaker("broker", s.bus.Breaker())
 		v.AddBreaker("gate", gates.Breaker())
 		v.AddBreaker("limits", deps.Limits.Breaker())
+		if p := s.captchas.provider; p != nil {
+			v.AddBreaker("challenge provider", p.Breaker())
+		}
 		v.AddRedis(deps.Redis)
 		v.AddClocks(ctx, s.clocks)
 		return v
 	})
+	if s.captchas, err = s.newCaptchas(cfg, gates); err != nil {
+		return nil, err
+	}
 	if s.handler, err = s.newHandler(cfg); err != nil {
 		return nil, err
 	}
@@ -264,16 +271,19 @@ func (s *Service) newHandler(cfg Config) (http.Handler, error) {
 	routes := httpapi.Deps{
 		Core: core.NewService(core.Deps{
 			Gate: s.degraded, Sales: s.sales, RoomGate: s.rooms, Rooms: s.roomCache, Feed: s.feed, SNs: s.orderSNs(),
-			Seal: seal, AdmitPath: s.watch.AdmitPath, CallerWait: cfg.GateWait,
+			Seal: seal, Captchas: s.captchas.Captchas, AdmitPath: s.watch.AdmitPath, CallerWait: cfg.GateWait,
 		}),
 		Verifier:    s.verifier,
 		Limits:      s.deps.Limits,
 		Tel:         s.deps.Telemetry,
 		OpenStreams: s.feed.Open,
 		Counts:      s.counts,
-		Shed:        s.roomControl.Shed,
-		Config:      cfg.pagesConfig(s.signIn.Method()),
-		Mounts:      []func(chi.Router){shown.Mount, s.signIn.Mount},
+		Shed: func() {
+			s.roomControl.Shed()
+			s.captchas.shed()
+		},
+		Config: cfg.pagesConfig(s.signIn.Method()),
+		Mounts: []func(chi.Router){shown.Mount, s.signIn.Mount},
 	}
 	if cfg.DevTokens {
 		routes.DevToken = func(id auth.Identity, ttl time.Duration) (string, error) {
@@ -356,6 +366,11 @@ func (s *Service) Components() []lifecycle.Component {
 		lifecycle.Component{Name: "sale cache", Run: s.sales.Run},
 		lifecycle.Component{Name: "room cache", Run: s.roomCache.Run},
 		lifecycle.Component{Name: "waiting rooms", Run: s.roomControl.Run},
+		lifecycle.Component{Name: "challenge images", Run: s.captchas.slides.Run},
+		lifecycle.AtEnd("challenge provider", func(context.Context) error {
+			s.captchas.close()
+			return nil
+		}),
 		lifecycle.AtEnd("gate calls", func(ctx context.Context) error {
 			s.gate.Close(ctx)
 			s.degraded.Close(ctx)

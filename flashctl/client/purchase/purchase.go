@@ -63,11 +63,11 @@ func Buy(ctx context.Context, c *client.Caller, userID, activityID string, lines
 }
 
 // newPath requests a path. It waits for the start of the sale if necessary, and joins a waiting room, in which the client
-// waits by repeating the request.
+// waits by repeating the request. It solves a proof of work where the sale has a challenge.
 func newPath(ctx context.Context, c *client.Caller, activityID string) (client.Path, error) {
-	ticket := ""
+	ticket, pass := "", ""
 	for {
-		path, err := c.NewPathWith(ctx, activityID, ticket)
+		path, err := c.NewPathWith(ctx, activityID, ticket, pass)
 		switch client.CodeOf(err) {
 		case contract.CodeActivityNotStarted:
 			// The services' clock decides, so this may wake a little early and request the path again.
@@ -76,6 +76,11 @@ func newPath(ctx context.Context, c *client.Caller, activityID string) (client.P
 			err = nil
 		case contract.CodeRoomRequired: // no ticket yet, or it has lapsed
 			ticket, err = c.JoinRoom(ctx, activityID)
+		case contract.CodeCaptchaRequired: // no pass yet, or it has expired
+			if pass, err = c.PassByWork(ctx, activityID, ticket); client.CodeOf(err) == contract.CodeCaptchaWrong ||
+				client.CodeOf(err) == contract.CodeRoomRequired {
+				pass, err = "", nil // too late; the next path request returns what is missing
+			}
 		default:
 			return path, err
 		}

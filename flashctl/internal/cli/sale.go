@@ -7,6 +7,7 @@ import (
 
 	"flashsale.internal/flashctl/client"
 	"flashsale.internal/pkg/auth"
+	"flashsale.internal/pkg/contract"
 )
 
 type saleCmd struct {
@@ -15,6 +16,7 @@ type saleCmd struct {
 	Pause   salePauseCmd   `cmd:"" help:"Pause a sale."`
 	Resume  saleResumeCmd  `cmd:"" help:"Resume a paused sale."`
 	End     saleEndCmd     `cmd:"" help:"End a sale; it cannot be resumed."`
+	Captcha saleCaptchaCmd `cmd:"" help:"Change the challenge of a sale, also while it is open."`
 	Watch   saleWatchCmd   `cmd:"" help:"Print a sale's stock, in the database and in the gate, until Ctrl-C."`
 }
 
@@ -30,6 +32,8 @@ type saleCreateCmd struct {
 	Lasts     time.Duration `default:"1h" help:"Time from start to end."`
 	PayWithin time.Duration `default:"15m" help:"Pay window in whole seconds, 1s to 24h."`
 	RoomRate  int64         `help:"Places that the waiting room admits a second; 0 means no waiting room."`
+	Captcha   string        `help:"Challenge of buyers: none, pow, slide or provider." enum:"none,pow,slide,provider" default:"none"`
+	Hardness  int64         `name:"captcha-difficulty" help:"Hashes, in thousands, that a proof of work takes at most; 50 by default."`
 	Reorders  *int64        `help:"Orders that a user may cancel or let expire; 2 by default, 0 means any number."`
 	Publish   bool          `help:"Publish it as well."`
 }
@@ -50,6 +54,9 @@ func (c *saleCreateCmd) Run(e env) error {
 		PerUserLimit: c.Limit, PayWithinS: int64(c.PayWithin / time.Second),
 		ReorderLimit: c.Reorders,
 		Items:        []client.Item{{SKUID: sku, Price: c.Price, Stock: c.Stock}},
+	}
+	if c.Captcha != string(contract.CaptchaNone) {
+		draft.Captcha, draft.CaptchaDifficulty = contract.CaptchaKind(c.Captcha), c.Hardness
 	}
 	if c.RoomRate > 0 {
 		draft.WaitingRoom = &client.WaitingRoom{AdmitPerSecond: c.RoomRate}
@@ -98,6 +105,21 @@ func (c *salePublishCmd) Run(e env) error { return c.change(e, "publish") }
 func (c *salePauseCmd) Run(e env) error   { return c.change(e, "pause") }
 func (c *saleResumeCmd) Run(e env) error  { return c.change(e, "resume") }
 func (c *saleEndCmd) Run(e env) error     { return c.change(e, "end") }
+
+type saleCaptchaCmd struct {
+	ownActivityArg
+	Kind       string `arg:"" help:"none, pow, slide or provider." enum:"none,pow,slide,provider"`
+	Difficulty int64  `help:"Hashes, in thousands, that a proof of work takes at most; unchanged by default."`
+}
+
+func (c *saleCaptchaCmd) Run(e env) error {
+	m, err := e.as(c.caller(auth.Merchant))
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	return m.SetCaptcha(e.ctx, c.Activity, contract.CaptchaKind(c.Kind), c.Difficulty)
+}
 
 type saleWatchCmd struct {
 	ownActivityArg

@@ -4,7 +4,7 @@
 --         begin     no further arguments: removes leftovers of an earlier gate, except its journal, sale and counts
 --         put       number of the step, alternating order_sns and entries: a later entry replaces an earlier one
 --         adjusted  number of the step, ids of adjustments
---         commit    number of the step, state, starts, ends, limit, version, reorders, room, number of purchases that
+--         commit    number of the step, state, starts, ends, limit, version, reorders, room, captcha, number of purchases that
 --                   ended before those that were put, epoch, '1' if an import is to follow, else '', and for each SKU: SKU, left,
 --                   held, sold, total
 -- returns 'ok'; 'live' when the gate exists already; 'superseded' when another build began after this one, or Redis
@@ -68,7 +68,7 @@ if step ~= 'commit' then
 end
 
 if number ~= last + 1 then return 'superseded' end
-local counted, known, first = {}, {}, 14
+local counted, known, first = {}, {}, 15
 local all = redis.call('HGETALL', BUILDING)
 for i = 1, #all, 2 do counted[all[i]] = all[i + 1] end
 local function counter(name, sku) return tonumber(counted[name .. sku] or 0) end
@@ -88,9 +88,10 @@ for field in pairs(counted) do
 end
 
 redis.call('HSET', BUILDING, 'life', token, 'state', ARGV[4], 'starts', ARGV[5], 'ends', ARGV[6], 'limit', ARGV[7],
-  'version', ARGV[8], 'reorders', ARGV[9], 'room', ARGV[10], 'trimmed', ARGV[11], 'held', counted.held or '0')
-if ARGV[12] ~= '' then redis.call('HSET', BUILDING, 'epoch', ARGV[12]) end
-if ARGV[13] ~= '' then redis.call('HSET', BUILDING, 'importing', ARGV[13]) end
+  'version', ARGV[8], 'reorders', ARGV[9], 'room', ARGV[10], 'captcha', ARGV[11], 'trimmed', ARGV[12], 'held',
+  counted.held or '0')
+if ARGV[13] ~= '' then redis.call('HSET', BUILDING, 'epoch', ARGV[13]) end
+if ARGV[14] ~= '' then redis.call('HSET', BUILDING, 'importing', ARGV[14]) end
 for i = first, #ARGV, 5 do
   local sku = ARGV[i]
   redis.call('HSET', BUILDING, 's:' .. sku, ARGV[i + 1], 'h:' .. sku, ARGV[i + 2], 'p:' .. sku, ARGV[i + 3],

@@ -62,6 +62,30 @@ func (e AdjustmentState) Valid() bool {
 	}
 }
 
+// Defines values for CaptchaKind.
+const (
+	CaptchaKindNone     CaptchaKind = "none"
+	CaptchaKindPow      CaptchaKind = "pow"
+	CaptchaKindProvider CaptchaKind = "provider"
+	CaptchaKindSlide    CaptchaKind = "slide"
+)
+
+// Valid indicates whether the value is a known member of the CaptchaKind enum.
+func (e CaptchaKind) Valid() bool {
+	switch e {
+	case CaptchaKindNone:
+		return true
+	case CaptchaKindPow:
+		return true
+	case CaptchaKindProvider:
+		return true
+	case CaptchaKindSlide:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ChangeRole.
 const (
 	Merchant ChangeRole = "merchant"
@@ -425,13 +449,18 @@ func (e ListDeadLettersParamsState) Valid() bool {
 	}
 }
 
-// Activity Example: {"activity_id":"1","created_at":"2026-11-21T09:00:00Z","currency":"EUR","degraded_sale":{"drop":0,"per_second":100,"reserve":1},"description":"","ends_at":"2026-11-21T12:00:00Z","image_url":"","items":[{"name":"black","price":49900,"sku_id":"1","stock":100}],"merchant_id":"default","mode":"gate","pay_within_s":900,"per_user_limit":1,"reorder_limit":2,"starts_at":"2026-11-21T10:00:00Z","state":"draft","title":"Autumn sale","updated_at":"2026-11-21T09:00:00Z","version":1}
+// Activity Example: {"activity_id":"1","captcha":"none","captcha_difficulty":50,"created_at":"2026-11-21T09:00:00Z","currency":"EUR","degraded_sale":{"drop":0,"per_second":100,"reserve":1},"description":"","ends_at":"2026-11-21T12:00:00Z","image_url":"","items":[{"name":"black","price":49900,"sku_id":"1","stock":100}],"merchant_id":"default","mode":"gate","pay_within_s":900,"per_user_limit":1,"reorder_limit":2,"starts_at":"2026-11-21T10:00:00Z","state":"draft","title":"Autumn sale","updated_at":"2026-11-21T09:00:00Z","version":1}
 type Activity struct {
-	ActivityId   string        `json:"activity_id"`
-	CreatedAt    time.Time     `json:"created_at"`
-	Currency     string        `json:"currency"`
-	DegradedSale *DegradedSale `json:"degraded_sale,omitempty"`
-	Description  string        `json:"description"`
+	ActivityId string `json:"activity_id"`
+
+	// Captcha the challenge that buyers solve before they may take a path: a proof of work, a puzzle, or the widget of the
+	// provider that seckill has; kind and difficulty may change while the sale is open
+	Captcha           CaptchaKind   `json:"captcha"`
+	CaptchaDifficulty int64         `json:"captcha_difficulty"`
+	CreatedAt         time.Time     `json:"created_at"`
+	Currency          string        `json:"currency"`
+	DegradedSale      *DegradedSale `json:"degraded_sale,omitempty"`
+	Description       string        `json:"description"`
 
 	// EndedAt the time at which it was ended before ends_at
 	EndedAt    *time.Time     `json:"ended_at,omitempty"`
@@ -476,6 +505,11 @@ type ActivityList struct {
 
 // ActivityPatch defines model for ActivityPatch.
 type ActivityPatch struct {
+	// Captcha the challenge that buyers solve before they may take a path: a proof of work, a puzzle, or the widget of the
+	// provider that seckill has; kind and difficulty may change while the sale is open
+	Captcha           *CaptchaKind `json:"captcha,omitempty"`
+	CaptchaDifficulty *int64       `json:"captcha_difficulty,omitempty"`
+
 	// DegradedSale null switches the degraded sale off
 	DegradedSale httpserver.Nullable[NewDegradedSale] `json:"degraded_sale,omitempty"`
 
@@ -523,7 +557,7 @@ type AdjustmentList struct {
 	NextCursor *string      `json:"next_cursor,omitempty"`
 }
 
-// Board Example: {"activity_id":"1","as_of":"2026-11-21T10:05:00Z","currency":"EUR","ends_at":"2026-11-21T12:00:00Z","mode":"gate","orders":{"closed":4,"paid":10,"pending":50,"rejected":0},"points":[{"accepted":2,"at":"2026-11-21T10:04:57Z","held":52,"left":38,"paths":3,"refused":{"sold_out":1},"sold":10}],"starts_at":"2026-11-21T10:00:00Z","state":"open","stock":{"as_of":"2026-11-21T10:05:00Z","skus":[]},"title":"Autumn sale","totals":{"accepted":67,"paths":90,"refused":{"sold_out":12}},"units":{"held":53,"left":37,"sold":10,"total":100}}
+// Board Example: {"activity_id":"1","as_of":"2026-11-21T10:05:00Z","currency":"EUR","ends_at":"2026-11-21T12:00:00Z","mode":"gate","orders":{"closed":4,"paid":10,"pending":50,"rejected":0},"points":[{"accepted":2,"at":"2026-11-21T10:04:57Z","held":52,"left":38,"paths":3,"refused":{"sold_out":1},"sold":10}],"starts_at":"2026-11-21T10:00:00Z","state":"open","stock":{"as_of":"2026-11-21T10:05:00Z","skus":[]},"title":"Autumn sale","totals":{"accepted":67,"failed":0,"paths":90,"refused":{"sold_out":12},"solved":0},"units":{"held":53,"left":37,"sold":10,"total":100}}
 type Board struct {
 	ActivityId string    `json:"activity_id"`
 	AsOf       time.Time `json:"as_of"`
@@ -550,7 +584,7 @@ type Board struct {
 	Title string    `json:"title"`
 
 	// Totals Purchases and requests of buyers since the publication, over all processes. `accepted` is exact: once all purchases
-	// have landed, it equals the reservations of the ledger in all states. `paths` and `refused` count responses at best
+	// have landed, it equals the reservations of the ledger in all states. The others count responses at best
 	// effort: a killed process loses those of its last second, and they begin at 0 when Redis loses its data.
 	Totals BoardRequests `json:"totals"`
 
@@ -587,17 +621,23 @@ type BoardPoint struct {
 }
 
 // BoardRequests Purchases and requests of buyers since the publication, over all processes. `accepted` is exact: once all purchases
-// have landed, it equals the reservations of the ledger in all states. `paths` and `refused` count responses at best
+// have landed, it equals the reservations of the ledger in all states. The others count responses at best
 // effort: a killed process loses those of its last second, and they begin at 0 when Redis loses its data.
 type BoardRequests struct {
 	// Accepted purchases accepted
 	Accepted int64 `json:"accepted"`
+
+	// Failed wrong answers to challenges
+	Failed int64 `json:"failed"`
 
 	// Paths paths issued
 	Paths int64 `json:"paths"`
 
 	// Refused path and purchase requests refused, by code
 	Refused map[string]int64 `json:"refused"`
+
+	// Solved challenges solved
+	Solved int64 `json:"solved"`
 }
 
 // BoardUnits Units over all SKUs, as the gate counts them; as the database does, if the sale has no gate (a draft, or long ended).
@@ -624,13 +664,17 @@ type BoardUpdate struct {
 	State ActivityState `json:"state"`
 
 	// Totals Purchases and requests of buyers since the publication, over all processes. `accepted` is exact: once all purchases
-	// have landed, it equals the reservations of the ledger in all states. `paths` and `refused` count responses at best
+	// have landed, it equals the reservations of the ledger in all states. The others count responses at best
 	// effort: a killed process loses those of its last second, and they begin at 0 when Redis loses its data.
 	Totals BoardRequests `json:"totals"`
 
 	// Units Units over all SKUs, as the gate counts them; as the database does, if the sale has no gate (a draft, or long ended).
 	Units BoardUnits `json:"units"`
 }
+
+// CaptchaKind the challenge that buyers solve before they may take a path: a proof of work, a puzzle, or the widget of the
+// provider that seckill has; kind and difficulty may change while the sale is open
+type CaptchaKind string
 
 // Change Example: {"actor":"7","at":"2026-11-21T10:05:00Z","change_id":"7","details":{"title":"Autumn sale"},"role":"merchant","what":"activity.patch"}
 type Change struct {
@@ -914,6 +958,13 @@ type Line struct {
 
 // NewActivity Example: {"ends_at":"2026-11-21T12:00:00Z","items":[{"price":49900,"sku_id":"1","stock":100}],"pay_within_s":900,"per_user_limit":1,"starts_at":"2026-11-21T10:00:00Z","title":"Autumn sale"}
 type NewActivity struct {
+	// Captcha the challenge that buyers solve before they may take a path: a proof of work, a puzzle, or the widget of the
+	// provider that seckill has; kind and difficulty may change while the sale is open
+	Captcha *CaptchaKind `json:"captcha,omitempty"`
+
+	// CaptchaDifficulty thousands of hashes that a proof of work takes at most
+	CaptchaDifficulty *int64 `json:"captcha_difficulty,omitempty"`
+
 	// DegradedSale what is sold while Redis is unavailable; without it the sale stops then
 	DegradedSale *NewDegradedSale `json:"degraded_sale,omitempty"`
 

@@ -38,6 +38,66 @@ func (e ActivityState) Valid() bool {
 	}
 }
 
+// Defines values for CaptchaKind.
+const (
+	CaptchaKindPow      CaptchaKind = "pow"
+	CaptchaKindProvider CaptchaKind = "provider"
+	CaptchaKindSlide    CaptchaKind = "slide"
+)
+
+// Valid indicates whether the value is a known member of the CaptchaKind enum.
+func (e CaptchaKind) Valid() bool {
+	switch e {
+	case CaptchaKindPow:
+		return true
+	case CaptchaKindProvider:
+		return true
+	case CaptchaKindSlide:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for CaptchaRequestKind.
+const (
+	CaptchaRequestKindPow      CaptchaRequestKind = "pow"
+	CaptchaRequestKindProvider CaptchaRequestKind = "provider"
+	CaptchaRequestKindSlide    CaptchaRequestKind = "slide"
+)
+
+// Valid indicates whether the value is a known member of the CaptchaRequestKind enum.
+func (e CaptchaRequestKind) Valid() bool {
+	switch e {
+	case CaptchaRequestKindPow:
+		return true
+	case CaptchaRequestKindProvider:
+		return true
+	case CaptchaRequestKindSlide:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for CaptchaWidgetProvider.
+const (
+	Hcaptcha  CaptchaWidgetProvider = "hcaptcha"
+	Turnstile CaptchaWidgetProvider = "turnstile"
+)
+
+// Valid indicates whether the value is a known member of the CaptchaWidgetProvider enum.
+func (e CaptchaWidgetProvider) Valid() bool {
+	switch e {
+	case Hcaptcha:
+		return true
+	case Turnstile:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for DevTokenRequestRoles.
 const (
 	DevTokenRequestRolesMerchant DevTokenRequestRoles = "merchant"
@@ -148,10 +208,15 @@ func (e Status) Valid() bool {
 
 // Activity defines model for Activity.
 type Activity struct {
-	ActivityId  string    `json:"activity_id"`
-	Captcha     bool      `json:"captcha"`
-	Description string    `json:"description"`
-	EndsAt      time.Time `json:"ends_at"`
+	ActivityId string `json:"activity_id"`
+
+	// Captcha buyers need the pass of a solved challenge for a path
+	Captcha bool `json:"captcha"`
+
+	// CaptchaOpensAt present if there is a challenge and no waiting room; with one, challenges open at admission
+	CaptchaOpensAt *time.Time `json:"captcha_opens_at,omitempty"`
+	Description    string     `json:"description"`
+	EndsAt         time.Time  `json:"ends_at"`
 
 	// ImageUrl http or https, or a path of this site; empty without a picture
 	ImageUrl string         `json:"image_url"`
@@ -221,6 +286,90 @@ type Brand struct {
 	Name          string `json:"name"`
 }
 
+// Captcha pow instead of the kind of the activity is returned while there are no puzzles or the provider does not respond
+type Captcha struct {
+	CaptchaId string      `json:"captcha_id"`
+	ExpiresAt time.Time   `json:"expires_at"`
+	Kind      CaptchaKind `json:"kind"`
+
+	// Pow find the number from 0 to max_number for which SHA-256 of salt and its decimal digits is challenge
+	Pow *CaptchaPow `json:"pow,omitempty"`
+
+	// Slide move the piece to the right, to its place in the image
+	Slide  *CaptchaSlide  `json:"slide,omitempty"`
+	Widget *CaptchaWidget `json:"widget,omitempty"`
+}
+
+// CaptchaAnswer defines model for CaptchaAnswer.
+type CaptchaAnswer struct {
+	// Payload of pow: base64 of the JSON {algorithm, challenge, number, salt, signature}
+	Payload *string `json:"payload,omitempty"`
+
+	// Token of provider: the token of the widget
+	Token *string `json:"token,omitempty"`
+
+	// X of slide: the left edge of the piece in its place, in pixels
+	X *int64 `json:"x,omitempty"`
+}
+
+// CaptchaKind defines model for CaptchaKind.
+type CaptchaKind string
+
+// CaptchaPass defines model for CaptchaPass.
+type CaptchaPass struct {
+	CaptchaPass string    `json:"captcha_pass"`
+	ExpiresAt   time.Time `json:"expires_at"`
+}
+
+// CaptchaPow find the number from 0 to max_number for which SHA-256 of salt and its decimal digits is challenge
+type CaptchaPow struct {
+	Algorithm string `json:"algorithm"`
+	Challenge string `json:"challenge"`
+	MaxNumber int64  `json:"max_number"`
+	Salt      string `json:"salt"`
+	Signature string `json:"signature"`
+}
+
+// CaptchaRequest defines model for CaptchaRequest.
+type CaptchaRequest struct {
+	// Kind pow, which needs no pointer and no sight, or the kind of the activity, the default
+	Kind *CaptchaRequestKind `json:"kind,omitempty"`
+
+	// RoomTicket required if the activity has a waiting room
+	RoomTicket *string `json:"room_ticket,omitempty"`
+}
+
+// CaptchaRequestKind pow, which needs no pointer and no sight, or the kind of the activity, the default
+type CaptchaRequestKind string
+
+// CaptchaSlide move the piece to the right, to its place in the image
+type CaptchaSlide struct {
+	Height int64 `json:"height"`
+
+	// Image data URL
+	Image string `json:"image"`
+
+	// Piece data URL
+	Piece       string `json:"piece"`
+	PieceHeight int64  `json:"piece_height"`
+	PieceWidth  int64  `json:"piece_width"`
+
+	// PieceX where the piece is before it is moved
+	PieceX int64 `json:"piece_x"`
+	PieceY int64 `json:"piece_y"`
+	Width  int64 `json:"width"`
+}
+
+// CaptchaWidget defines model for CaptchaWidget.
+type CaptchaWidget struct {
+	Action   string                `json:"action"`
+	Provider CaptchaWidgetProvider `json:"provider"`
+	SiteKey  string                `json:"site_key"`
+}
+
+// CaptchaWidgetProvider defines model for CaptchaWidget.Provider.
+type CaptchaWidgetProvider string
+
 // DevToken defines model for DevToken.
 type DevToken struct {
 	Token string `json:"token"`
@@ -280,6 +429,9 @@ type Path struct {
 
 // PathRequest defines model for PathRequest.
 type PathRequest struct {
+	// CaptchaPass required if the activity has a challenge
+	CaptchaPass *string `json:"captcha_pass,omitempty"`
+
 	// RoomTicket required if the activity has a waiting room
 	RoomTicket *string `json:"room_ticket,omitempty"`
 }
@@ -474,6 +626,12 @@ type GetRoomTicketParams struct {
 	Ticket string `form:"ticket" json:"ticket"`
 }
 
+// CreateCaptchaJSONRequestBody defines body for CreateCaptcha for application/json ContentType.
+type CreateCaptchaJSONRequestBody = CaptchaRequest
+
+// AnswerCaptchaJSONRequestBody defines body for AnswerCaptcha for application/json ContentType.
+type AnswerCaptchaJSONRequestBody = CaptchaAnswer
+
 // CreatePathJSONRequestBody defines body for CreatePath for application/json ContentType.
 type CreatePathJSONRequestBody = PathRequest
 
@@ -641,6 +799,12 @@ type ServerInterface interface {
 	// GetActivity Get one sale; left may be a second old
 	// (GET /v1/activities/{activity_id})
 	GetActivity(w http.ResponseWriter, r *http.Request, activityId ActivityID)
+	// CreateCaptcha Request a challenge, from 5 min before the start on; in a sale with a waiting room at admission
+	// (POST /v1/activities/{activity_id}/captchas)
+	CreateCaptcha(w http.ResponseWriter, r *http.Request, activityId ActivityID)
+	// AnswerCaptcha Answer a challenge; a wrong answer costs a new one
+	// (POST /v1/activities/{activity_id}/captchas/{captcha_id}/answers)
+	AnswerCaptcha(w http.ResponseWriter, r *http.Request, activityId ActivityID, captchaId string)
 	// CreatePath Issue a path for one purchase, while the sale is open and not sold out
 	// (POST /v1/activities/{activity_id}/paths)
 	CreatePath(w http.ResponseWriter, r *http.Request, activityId ActivityID)
@@ -692,6 +856,18 @@ func (_ Unimplemented) ListActivities(w http.ResponseWriter, r *http.Request, pa
 // GetActivity Get one sale; left may be a second old
 // (GET /v1/activities/{activity_id})
 func (_ Unimplemented) GetActivity(w http.ResponseWriter, r *http.Request, activityId ActivityID) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// CreateCaptcha Request a challenge, from 5 min before the start on; in a sale with a waiting room at admission
+// (POST /v1/activities/{activity_id}/captchas)
+func (_ Unimplemented) CreateCaptcha(w http.ResponseWriter, r *http.Request, activityId ActivityID) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// AnswerCaptcha Answer a challenge; a wrong answer costs a new one
+// (POST /v1/activities/{activity_id}/captchas/{captcha_id}/answers)
+func (_ Unimplemented) AnswerCaptcha(w http.ResponseWriter, r *http.Request, activityId ActivityID, captchaId string) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -839,6 +1015,67 @@ func (siw *ServerInterfaceWrapper) GetActivity(w http.ResponseWriter, r *http.Re
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.GetActivity(w, r, activityId)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateCaptcha operation middleware
+func (siw *ServerInterfaceWrapper) CreateCaptcha(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "activity_id" -------------
+	var activityId ActivityID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "activity_id", chi.URLParam(r, "activity_id"), &activityId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "activity_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateCaptcha(w, r, activityId)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// AnswerCaptcha operation middleware
+func (siw *ServerInterfaceWrapper) AnswerCaptcha(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "activity_id" -------------
+	var activityId ActivityID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "activity_id", chi.URLParam(r, "activity_id"), &activityId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "activity_id", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "captcha_id" -------------
+	var captchaId string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "captcha_id", chi.URLParam(r, "captcha_id"), &captchaId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "captcha_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.AnswerCaptcha(w, r, activityId, captchaId)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1348,6 +1585,12 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/v1/activities/{activity_id}/room/tickets", wrapper.GetDrawTickets)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/v1/activities/{activity_id}/captchas", wrapper.CreateCaptcha)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/v1/activities/{activity_id}/captchas/{captcha_id}/answers", wrapper.AnswerCaptcha)
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/v1/activities/{activity_id}/paths", wrapper.CreatePath)

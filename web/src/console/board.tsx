@@ -142,6 +142,18 @@ export function BoardView({id, activity, board, onBoard}: Props) {
                 <th scope="row">{w('paths')}</th>
                 <td class="number">{count(totals.paths)}</td>
               </tr>
+              {totals.solved + totals.failed > 0 && (
+                <>
+                  <tr>
+                    <th scope="row">{w('captchas_solved')}</th>
+                    <td class="number">{count(totals.solved)}</td>
+                  </tr>
+                  <tr>
+                    <th scope="row">{w('captchas_failed')}</th>
+                    <td class="number">{count(totals.failed)}</td>
+                  </tr>
+                </>
+              )}
             </tbody>
           </table>
         </section>

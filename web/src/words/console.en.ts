@@ -177,6 +177,8 @@ export const console = {
   refused: 'Refused',
   requests: 'Requests since publication',
   paths: 'Paths',
+  captchas_solved: 'Challenges solved',
+  captchas_failed: 'Challenges failed',
   since_publish: 'since publication',
   chart_accepted: 'Accepted per second, last 15 minutes',
   chart_refused: 'Refused per second by reason, last 15 minutes',

@@ -179,6 +179,8 @@ export const console: Record<keyof typeof en, string> = {
   refused: '拒绝',
   requests: '发布以来的请求',
   paths: '路径',
+  captchas_solved: '验证通过',
+  captchas_failed: '验证失败',
   since_publish: '发布以来',
   chart_accepted: '每秒受理，最近 15 分钟',
   chart_refused: '每秒拒绝（按原因），最近 15 分钟',

@@ -21,11 +21,14 @@ const MaxPoints = 900
 type Requests struct {
 	Accepted int64            // purchases accepted; exact in totals, a count of responses in a second
 	Paths    int64            // paths issued
+	Solved   int64            // challenges solved
+	Failed   int64            // wrong answers to challenges
 	Refused  map[string]int64 // by code
 }
 
 func (q Requests) equal(o Requests) bool {
-	return q.Accepted == o.Accepted && q.Paths == o.Paths && maps.Equal(q.Refused, o.Refused)
+	return q.Accepted == o.Accepted && q.Paths == o.Paths && q.Solved == o.Solved && q.Failed == o.Failed &&
+		maps.Equal(q.Refused, o.Refused)
 }
 
 // Second holds the requests of one second.

@@ -39,6 +39,7 @@ type ActivityDraftRequest struct {
 	PayWithinS       *int64
 	ReorderLimit     *int64
 	RoomRate         *int64
+	Captcha          CaptchaChange
 	Items            []ActivityDraftItem
 	Degraded         *DegradedSale
 	Key              *IdempotencyKey // nil for a call without one
@@ -56,9 +57,21 @@ type ActivityPatch struct {
 	PayWithinS       *int64
 	ReorderLimit     *int64
 	RoomRate         *int64
+	Captcha          CaptchaChange
 	Items            *[]ActivityDraftItem
 	SetDegraded      bool // to Degraded; nil switches the degraded sale off
 	Degraded         *DegradedSale
+}
+
+// CaptchaChange changes what is not nil of an activity's challenge.
+type CaptchaChange struct {
+	Kind       *contract.CaptchaKind
+	Difficulty *int64
+}
+
+func (c CaptchaChange) apply(to *contract.Captcha) {
+	set(&to.Kind, c.Kind)
+	set(&to.Difficulty, c.Difficulty)
 }
 
 // CreateActivity creates a draft. It belongs to the caller's merchant. If an earlier call of the caller had the same
@@ -76,12 +89,14 @@ func (s *Service) CreateActivity(ctx context.Context, by Caller, r ActivityDraft
 		MerchantID: owner, State: ActivityDraft, Title: r.Title, Description: r.Description, ImageURL: r.ImageURL,
 		StartsAt: ms(r.StartsAt), EndsAt: ms(r.EndsAt), PerUserLimit: 1, PayWithinS: defaultWindow,
 		ReorderLimit: defaultReorders, Version: 1, CreatedAt: now, UpdatedAt: now, Degraded: r.Degraded,
-		Mode: contract.ModeGate,
+		Mode:    contract.ModeGate,
+		Captcha: contract.Captcha{Kind: contract.CaptchaNone, Difficulty: contract.DefaultCaptchaDifficulty},
 	}
 	set(&a.PerUserLimit, r.PerUserLimit)
 	set(&a.PayWithinS, r.PayWithinS)
 	set(&a.ReorderLimit, r.ReorderLimit)
 	set(&a.RoomRate, r.RoomRate)
+	r.Captcha.apply(&a.Captcha)
 	if err := a.validate(); err != nil {
 		return nil, err
 	}
@@ -152,8 +167,8 @@ func (s *Service) PatchActivity(ctx context.Context, by Caller, id string, p Act
 			if p.StartsAt != nil || p.PerUserLimit != nil || p.PayWithinS != nil ||
 				p.ReorderLimit != nil || p.Items != nil {
 				return false, contract.Refuse(contract.CodeStateConflict,
-					"only title, description, image_url, degraded_sale, a later ends_at and the rate of a waiting room may change once "+
-						"the activity is published")
+					"only title, description, image_url, degraded_sale, captcha, captcha_difficulty, a later ends_at and the rate of a "+
+						"waiting room may change once the activity is published")
 			}
 			if p.RoomRate != nil && (a.RoomRate == 0) != (*p.RoomRate == 0) {
 				return false, contract.Refuse(contract.CodeStateConflict,
@@ -175,6 +190,7 @@ func (s *Service) PatchActivity(ctx context.Context, by Caller, id string, p Act
 		set(&a.PayWithinS, p.PayWithinS)
 		set(&a.ReorderLimit, p.ReorderLimit)
 		set(&a.RoomRate, p.RoomRate)
+		p.Captcha.apply(&a.Captcha)
 		if p.StartsAt != nil {
 			a.StartsAt = ms(*p.StartsAt)
 		}
@@ -209,6 +225,8 @@ func (p ActivityPatch) detail() map[string]any {
 	add(d, "pay_within_s", p.PayWithinS)
 	add(d, "reorder_limit", p.ReorderLimit)
 	add(d, "waiting_room.admit_per_second", p.RoomRate)
+	add(d, "captcha", p.Captcha.Kind)
+	add(d, "captcha_difficulty", p.Captcha.Difficulty)
 	if p.SetDegraded {
 		d["degraded_sale"] = nil
 		if s := p.Degraded; s != nil {
@@ -344,6 +362,10 @@ func (a *Activity) validate() error {
 		return contract.InvalidField("reorder_limit", "must be 0 to 15")
 	case a.RoomRate < 0 || a.RoomRate > maxRoomRate:
 		return contract.InvalidField("waiting_room.admit_per_second", "must be 0 to 1000000")
+	case !slices.Contains(contract.CaptchaKinds, a.Captcha.Kind):
+		return contract.InvalidField("captcha", "must be none, pow, slide or provider")
+	case a.Captcha.Difficulty < 1 || a.Captcha.Difficulty > contract.MaxCaptchaDifficulty:
+		return contract.InvalidField("captcha_difficulty", "must be 1 to 1000")
 	}
 	if err := a.Degraded.validate(); err != nil {
 		return err

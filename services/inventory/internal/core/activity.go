@@ -36,6 +36,7 @@ type Activity struct {
 	PayWithinS   int64
 	ReorderLimit int64 // orders that a buyer may cancel or let expire before the allowance ends for 10 min; 0: any number
 	RoomRate     int64 // places that the waiting room admits a second; 0: no waiting room
+	Captcha      contract.Captcha
 	Currency     string
 	Version      int64
 	CreatedAt    time.Time
@@ -117,11 +118,20 @@ func (a *Activity) Phase(now time.Time) string {
 	return "open"
 }
 
+// challenge returns the challenge as gates have it.
+func (a *Activity) challenge() contract.Captcha {
+	if !a.Captcha.On() {
+		return contract.Captcha{}
+	}
+	return a.Captcha
+}
+
 // GateConfig returns what the gate enforces of the activity.
 func (a *Activity) GateConfig() GateConfig {
 	return GateConfig{
 		State: a.State, StartsAt: a.StartsAt, EndsAt: a.EndsAt, PerUserLimit: a.PerUserLimit,
-		ReorderLimit: a.ReorderLimit, RoomRate: a.RoomRate, Version: a.Version,
+		ReorderLimit: a.ReorderLimit, RoomRate: a.RoomRate, Captcha: a.challenge(),
+		Version: a.Version,
 	}
 }
 

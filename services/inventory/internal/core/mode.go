@@ -90,6 +90,7 @@ func modeView(a *Activity, figures DirectSale) contract.ActivityMode {
 	m.Sale = &contract.DirectSale{
 		Title: a.Title, Description: a.Description, ImageURL: a.ImageURL, State: state, StartsAt: a.StartsAt,
 		EndsAt: a.EndsAt, PerUserLimit: a.PerUserLimit, PayWithinS: a.PayWithinS,
+		Captcha: a.challenge().String(),
 	}
 	for _, it := range a.Items {
 		m.Sale.Items = append(m.Sale.Items, contract.DirectItem{

@@ -280,6 +280,7 @@ type GateConfig struct {
 	StartsAt, EndsAt time.Time
 	PerUserLimit     int64
 	RoomRate         int64
+	Captcha          contract.Captcha
 	ReorderLimit     int64 // ReorderUnknown if the gate of an earlier release has none
 	Version          int64
 }

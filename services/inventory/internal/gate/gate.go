@@ -69,7 +69,7 @@ var states = map[stockgate.GateState]core.ActivityState{
 func config(c core.GateConfig) stockgate.Config {
 	return stockgate.Config{
 		State: state(c.State), StartsAt: c.StartsAt, EndsAt: c.EndsAt, PerUserLimit: c.PerUserLimit,
-		ReorderLimit: c.ReorderLimit, RoomRate: c.RoomRate, Version: c.Version,
+		ReorderLimit: c.ReorderLimit, RoomRate: c.RoomRate, Captcha: c.Captcha, Version: c.Version,
 	}
 }
 
@@ -131,7 +131,7 @@ func audit(a stockgate.Audit) core.GateAudit {
 	out := core.GateAudit{
 		Config: core.GateConfig{
 			State: states[a.State], StartsAt: a.StartsAt, EndsAt: a.EndsAt, PerUserLimit: a.PerUserLimit,
-			ReorderLimit: a.ReorderLimit, RoomRate: a.RoomRate, Version: a.Version,
+			ReorderLimit: a.ReorderLimit, RoomRate: a.RoomRate, Captcha: a.Captcha, Version: a.Version,
 		},
 		SKUs: make(map[string]core.GateStock, len(a.SKUs)), Revision: revision(a.Revision), Held: a.Held,
 		Incomplete: a.Incomplete, Epoch: a.Epoch, Importing: a.Importing, Trimmed: a.Trimmed,

@@ -27,5 +27,5 @@ func (g *Gate) RequestsSince(ctx context.Context, activityID string, since time.
 }
 
 func requests(c stockgate.RequestCounts) board.Requests {
-	return board.Requests{Accepted: c.Accepted, Paths: c.Paths, Refused: c.Refused}
+	return board.Requests{Accepted: c.Accepted, Paths: c.Paths, Solved: c.Solved, Failed: c.Failed, Refused: c.Refused}
 }

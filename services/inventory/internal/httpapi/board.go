@@ -51,7 +51,9 @@ func boardOrders(s *board.Sample) api.BoardOrders {
 }
 
 func requestsView(q board.Requests) api.BoardRequests {
-	return api.BoardRequests{Accepted: q.Accepted, Paths: q.Paths, Refused: refusedView(q)}
+	return api.BoardRequests{
+		Accepted: q.Accepted, Paths: q.Paths, Solved: q.Solved, Failed: q.Failed, Refused: refusedView(q),
+	}
 }
 
 func refusedView(q board.Requests) map[string]int64 {

@@ -412,7 +412,7 @@ func (p *pass) compareConfig(ctx context.Context, c *comparison) error {
 // is no damage: it gets one when it is next configured.
 func sameConfig(has, want core.GateConfig) bool {
 	return has.State == want.State && has.StartsAt.Equal(want.StartsAt) && has.EndsAt.Equal(want.EndsAt) &&
-		has.PerUserLimit == want.PerUserLimit && has.RoomRate == want.RoomRate &&
+		has.PerUserLimit == want.PerUserLimit && has.RoomRate == want.RoomRate && has.Captcha == want.Captcha &&
 		(has.ReorderLimit == want.ReorderLimit || has.ReorderLimit == core.ReorderUnknown)
 }
 

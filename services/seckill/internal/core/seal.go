@@ -1,6 +1,7 @@
 package core
 
 import (
+	"crypto/cipher"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -37,7 +38,10 @@ var encoding = base64.RawURLEncoding.Strict()
 type Seal struct{ keys []*sealKey }
 
 // sealKey is one secret with a pool of HMAC states, because creating a state costs as much as computing a MAC.
-type sealKey struct{ states sync.Pool }
+type sealKey struct {
+	states sync.Pool
+	aead   cipher.AEAD // of the ids of challenges
+}
 
 // macState holds the state and the buffers for one MAC.
 type macState struct {
@@ -46,11 +50,12 @@ type macState struct {
 	sum  [sha256.Size]byte
 }
 
-func newSealKey(secret string) *sealKey {
+func newSealKey(secret string) (*sealKey, error) {
 	key := []byte(secret)
-	return &sealKey{states: sync.Pool{New: func() any {
+	aead, err := newAEAD(secret)
+	return &sealKey{aead: aead, states: sync.Pool{New: func() any {
 		return &macState{Hash: hmac.New(sha256.New, key), text: make([]byte, 0, 256)}
-	}}}
+	}}}, err
 }
 
 // NewSeal returns a Seal with these secrets, the signing one first.
@@ -60,7 +65,11 @@ func NewSeal(secrets ...string) (*Seal, error) {
 		if secret == "" {
 			return nil, errors.New("a path secret is empty")
 		}
-		s.keys = append(s.keys, newSealKey(secret))
+		key, err := newSealKey(secret)
+		if err != nil {
+			return nil, err
+		}
+		s.keys = append(s.keys, key)
 	}
 	if len(s.keys) == 0 {
 		return nil, errors.New("no path secret")

@@ -26,6 +26,7 @@ type Deps struct {
 	Feed     *Feed
 	SNs      OrderSNs
 	Seal     *Seal
+	Captchas Captchas
 	// AdmitPath reports whether a path of an activity may be issued now; nil: each may.
 	AdmitPath func(activityID string) bool
 	// CallerWait bounds the time that a caller waits for a list. Gate itself bounds the wait for a single purchase.
@@ -47,8 +48,10 @@ type ActivityView struct {
 	// MayReturnUntil is the time until which unpaid units may be released, if no unit is left. It is zero if there are
 	// none, or units are left.
 	MayReturnUntil time.Time
+	Captcha        bool  // buyers solve a challenge
 	RoomRate       int64 // of the waiting room; 0 without one
 	RoomOpensAt    time.Time
+	CaptchaOpensAt time.Time // zero with a waiting room: then challenges open at admission
 }
 
 func (v *view) at(now time.Time) ActivityView {
@@ -56,7 +59,11 @@ func (v *view) at(now time.Time) ActivityView {
 	// The gate decides by its own window, so that is the one to show.
 	sale.StartsAt, sale.EndsAt = v.GateState.StartsAt, v.GateState.EndsAt
 	a := ActivityView{Sale: sale, State: v.StateAt(now), ServerTime: now, Left: v.Left, RoomRate: v.GateState.RoomRate}
+	a.Captcha = v.GateState.Captcha.On()
 	a.RoomOpensAt = sale.StartsAt.Add(-roomOpens)
+	if v.GateState.Captcha.On() && a.RoomRate == 0 {
+		a.CaptchaOpensAt = v.GateState.captchaOpensAt()
+	}
 	if a.State != StateEnded && v.allSoldOut() {
 		a.MayReturnUntil = v.mayReturnUntil(now, nil)
 	}

@@ -51,8 +51,8 @@ type Recorder struct {
 
 // activity holds the counts of one activity since the last flush.
 type activity struct {
-	accepted, paths atomic.Int64
-	refused         sync.Map // contract.Code -> *atomic.Int64
+	accepted, paths, solved, failed atomic.Int64
+	refused                         sync.Map // contract.Code -> *atomic.Int64
 
 	// The fields below belong to Run.
 	pending *stockgate.RequestCounts // taken, and not known to be in Redis: sent again unchanged, because it counts once
@@ -68,6 +68,16 @@ func NewRecorder(gate Gate, o Options) *Recorder {
 // Path counts an issued path.
 func (r *Recorder) Path(activityID string) {
 	r.count(activityID, true, func(a *activity) { a.paths.Add(1) })
+}
+
+// Solved counts a solved challenge.
+func (r *Recorder) Solved(activityID string) {
+	r.count(activityID, true, func(a *activity) { a.solved.Add(1) })
+}
+
+// Failed counts a wrong answer to a challenge.
+func (r *Recorder) Failed(activityID string) {
+	r.count(activityID, true, func(a *activity) { a.failed.Add(1) })
 }
 
 // Accepted counts an accepted purchase.
@@ -176,8 +186,9 @@ func (r *Recorder) flushOne(ctx context.Context, id string, now time.Time) error
 func (a *activity) take(now time.Time) bool {
 	c := stockgate.RequestCounts{
 		At: now.UTC().Truncate(time.Second), Accepted: a.accepted.Swap(0), Paths: a.paths.Swap(0),
+		Solved: a.solved.Swap(0), Failed: a.failed.Swap(0),
 	}
-	some := c.Accepted > 0 || c.Paths > 0
+	some := c.Accepted > 0 || c.Paths > 0 || c.Solved > 0 || c.Failed > 0
 	a.refused.Range(func(code, n any) bool {
 		if n := n.(*atomic.Int64).Swap(0); n > 0 {
 			if c.Refused == nil {
@@ -212,7 +223,7 @@ func (r *Recorder) removeIdle(id string, a *activity) {
 }
 
 func (a *activity) empty() bool {
-	empty := a.accepted.Load() == 0 && a.paths.Load() == 0
+	empty := a.accepted.Load() == 0 && a.paths.Load() == 0 && a.solved.Load() == 0 && a.failed.Load() == 0
 	a.refused.Range(func(_, n any) bool {
 		empty = empty && n.(*atomic.Int64).Load() == 0
 		return empty

@@ -361,8 +361,10 @@ func (c Catalogue) GateStates(ctx context.Context, activityIDs []string) (map[st
 
 // state returns the state of a sale whose mode is not gate. A SKU that is sold out may return: units are held back.
 func (w *Watch) state(m contract.ActivityMode) core.GateState {
+	captcha, _ := contract.ParseCaptcha(m.Sale.Captcha) // malformed: of a later release, none
 	st := core.GateState{
-		State: core.State(m.Sale.State), StartsAt: m.Sale.StartsAt, EndsAt: m.Sale.EndsAt,
+		Captcha: captcha,
+		State:   core.State(m.Sale.State), StartsAt: m.Sale.StartsAt, EndsAt: m.Sale.EndsAt,
 		Left: make(map[string]int64, len(m.Sale.Items)), Unpaid: make(map[string]time.Time, len(m.Sale.Items)),
 	}
 	w.mu.Lock()

@@ -68,7 +68,8 @@ func (c Catalogue) GateStates(ctx context.Context, activityIDs []string) (map[st
 		if l.Found {
 			out[activityIDs[i]] = core.GateState{
 				State: core.State(l.State), StartsAt: l.StartsAt, EndsAt: l.EndsAt, RoomRate: l.RoomRate,
-				Left: l.Left, Unpaid: l.Unpaid,
+				Captcha: l.Captcha,
+				Left:    l.Left, Unpaid: l.Unpaid,
 			}
 		}
 	}
@@ -122,4 +123,19 @@ func toSale(s stockgate.Sale) core.Sale {
 		out.Items[i] = core.Item(item)
 	}
 	return out
+}
+
+// Slides reports whether an activity that has not ended at that time has puzzles as its challenge.
+func (c Catalogue) Slides(ctx context.Context, now time.Time) (bool, error) {
+	refs, err := c.Redis.Refs(ctx)
+	if err != nil {
+		return false, mapError(err)
+	}
+	levels, err := c.Redis.StockLevels(ctx, refs...)
+	if err != nil {
+		return false, mapError(err)
+	}
+	return slices.ContainsFunc(levels, func(l stockgate.StockLevel) bool {
+		return l.Err == nil && l.Captcha.Kind == contract.CaptchaSlide && l.State != stockgate.GateEnded && now.Before(l.EndsAt)
+	}), nil
 }

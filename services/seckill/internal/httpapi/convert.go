@@ -27,6 +27,11 @@ func toActivity(v core.ActivityView) api.Activity {
 		opens := v.RoomOpensAt.UTC()
 		a.WaitingRoom, a.RoomOpensAt = true, &opens
 	}
+	a.Captcha = v.Captcha
+	if v.Captcha && !v.CaptchaOpensAt.IsZero() {
+		opens := v.CaptchaOpensAt.UTC()
+		a.CaptchaOpensAt = &opens
+	}
 	if v.MayReturnUntil.After(v.ServerTime) {
 		until := v.MayReturnUntil.UTC()
 		a.MayReturnUntil = &until

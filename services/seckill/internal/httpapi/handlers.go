@@ -103,13 +103,13 @@ func (h *handlers) checkStarted(next http.Handler) http.Handler {
 }
 
 // checkAdmission refuses path requests of a sale that is not open or is sold out, and those of buyers who are not admitted
-// by its waiting room or have no allowance,
-// before they wait for their turn and before a limit in Redis is charged.
+// by its waiting room, have solved no challenge or have no allowance, before they wait for their turn and before a limit
+// in Redis is charged.
 func (h *handlers) checkAdmission(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// The fields of the captcha are refused until it is implemented.
 		var body struct {
-			RoomTicket string `json:"room_ticket"`
+			RoomTicket  string `json:"room_ticket"`
+			CaptchaPass string `json:"captcha_pass"`
 		}
 		err := httpserver.DecodeOptionalJSON(w, r, &body)
 		activityID := httpserver.PathParam(r, "activity_id")
@@ -119,6 +119,9 @@ func (h *handlers) checkAdmission(next http.Handler) http.Handler {
 		userID := auth.From(r.Context()).UserID
 		if err == nil {
 			err = h.Core.CheckRoom(r.Context(), userID, activityID, body.RoomTicket)
+		}
+		if err == nil {
+			err = h.Core.CheckCaptcha(r.Context(), userID, activityID, body.CaptchaPass)
 		}
 		if err == nil {
 			err = h.Core.CheckAllowance(r.Context(), userID, activityID)

@@ -43,6 +43,8 @@ type Deps struct {
 // Counts counts the outcomes of path and purchase requests. Its methods are called in each of them and must not block.
 type Counts interface {
 	Path(activityID string)
+	Solved(activityID string)
+	Failed(activityID string)
 	Accepted(activityID string)
 	Refused(activityID string, code contract.Code)
 }
@@ -51,6 +53,8 @@ type Counts interface {
 type uncounted struct{}
 
 func (uncounted) Path(string)                   {}
+func (uncounted) Solved(string)                 {}
+func (uncounted) Failed(string)                 {}
 func (uncounted) Accepted(string)               {}
 func (uncounted) Refused(string, contract.Code) {}
 
@@ -85,7 +89,7 @@ func New(d Deps) (http.Handler, error) {
 	// Each request passes these checks in order: the load shedder; on the path route the sold-out check; limits by
 	// address, which need no token; the token; on the path route whether the sale has started; limits by user; on the
 	// path route whether the sale is open, whether the waiting room has admitted the buyer, whether the buyer has
-	// allowance left, the click limit, and last the limits that queue. A refused request is charged only by the
+	// solved a challenge and has allowance left, the click limit, and last the limits that queue. A refused request is charged only by the
 	// limits before the check that refuses it. path-activity is charged before path-total: a request that path-total
 	// refuses has used a permit of its activity. It gets no refund, which could cost a call to Redis. The loss slows no
 	// other activity.
@@ -104,6 +108,10 @@ func New(d Deps) (http.Handler, error) {
 	room := r.With(shed.others, on("room-per-ip"), buyer, on("room-per-user"))
 	room.Post(activity+"/room", wrapped.JoinRoom)
 	room.Get(activity+"/room", wrapped.GetRoomTicket)
+	// Before challenges open, a call charges no rule by user.
+	captchas := r.With(shed.others, on("captcha-per-ip"), buyer, h.checkCaptchaOpen, on("captcha-per-user"))
+	captchas.Post(activity+"/captchas", wrapped.CreateCaptcha)
+	captchas.Post(activity+"/captchas/{captcha_id}/answers", wrapped.AnswerCaptcha)
 	// The draw is public, so that every reader can verify it.
 	r.With(shed.others, on("browse-per-ip")).Get(activity+"/room/draw", wrapped.GetDraw)
 	r.With(shed.others, on("browse-per-ip")).Get(activity+"/room/tickets", wrapped.GetDrawTickets)

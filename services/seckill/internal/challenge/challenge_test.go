@@ -1,0 +1,150 @@
+package challenge
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	altcha "github.com/altcha-org/altcha-lib-go"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"flashsale.internal/services/seckill/internal/core"
+)
+
+func payload(t *testing.T, p core.Pow, number int64) string {
+	t.Helper()
+	raw, err := json.Marshal(altcha.Payload{
+		Algorithm: p.Algorithm, Challenge: p.Challenge, Number: number, Salt: p.Salt, Signature: p.Signature,
+	})
+	require.NoError(t, err)
+	return base64.StdEncoding.EncodeToString(raw)
+}
+
+func TestPowOfOneChallenge(t *testing.T) {
+	old, err := NewPow("old")
+	require.NoError(t, err)
+	p, err := NewPow("new", "old")
+	require.NoError(t, err)
+	pow, err := old.New("id-1", 300, time.Now().Add(time.Minute))
+	require.NoError(t, err)
+	found, err := altcha.SolveChallenge(pow.Challenge, pow.Salt, altcha.SHA256, 300, 0, nil)
+	require.NoError(t, err)
+	n := int64(found.Number)
+	require.True(t, p.Solved("id-1", payload(t, pow, n)), "also after a rotation of the secret")
+	require.False(t, p.Solved("id-2", payload(t, pow, n)))
+	require.False(t, p.Solved("id-1", payload(t, pow, n+1)))
+	stranger, err := NewPow("stranger")
+	require.NoError(t, err)
+	require.False(t, stranger.Solved("id-1", payload(t, pow, n)))
+	weak := pow
+	weak.Algorithm = "SHA-1"
+	require.False(t, p.Solved("id-1", payload(t, weak, n)))
+}
+
+func FuzzPowPayload(f *testing.F) {
+	p, err := NewPow("secret")
+	require.NoError(f, err)
+	f.Add("")
+	f.Add("e30=")
+	f.Add(base64.StdEncoding.EncodeToString([]byte(`{"algorithm":"SHA-256","salt":"a?id=1&","number":-1}`)))
+	f.Fuzz(func(t *testing.T, text string) { require.False(t, p.Solved("1", text)) })
+}
+
+func FuzzParseVerdict(f *testing.F) {
+	f.Add([]byte(`{"success":true,"hostname":"a","error-codes":[]}`))
+	f.Add([]byte(`{"success":false,"error-codes":["invalid-input-secret"]}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if v, err := parseVerdict(raw); err != nil {
+			require.Zero(t, v)
+		}
+	})
+}
+
+// One process after another spends a challenge once. While Redis is unavailable, each process does.
+func TestSpent(t *testing.T) {
+	mini := miniredis.RunT(t)
+	rdb := redis.NewClient(&redis.Options{Addr: mini.Addr(), MaxRetries: -1, DialTimeout: 50 * time.Millisecond})
+	t.Cleanup(func() { _ = rdb.Close() })
+	one, two, until := NewSpent(rdb), NewSpent(rdb), time.Now().Add(time.Minute)
+	require.True(t, one.Spend(t.Context(), "a", until))
+	require.False(t, one.Spend(t.Context(), "a", until))
+	require.False(t, two.Spend(t.Context(), "a", until))
+	require.Positive(t, mini.TTL(spentPrefix+"a"))
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.True(t, one.Spend(cancelled, "b", until))
+	require.False(t, two.Spend(t.Context(), "b", until), "the caller had disconnected")
+
+	mini.Close()
+	for _, id := range []string{"c", "d", "e"} {
+		require.True(t, one.Spend(t.Context(), id, until))
+		require.False(t, one.Spend(t.Context(), id, until))
+	}
+	require.False(t, one.Shared())
+	require.True(t, NewSpent(nil).Shared(), "the only process")
+}
+
+func TestSpentIsBounded(t *testing.T) {
+	s := NewSpent(nil)
+	now := time.Now()
+	for i := range maxLocalSpent + 10 {
+		require.True(t, s.Spend(t.Context(), time.Duration(i).String(), now.Add(time.Minute)))
+	}
+	require.LessOrEqual(t, len(s.local), maxLocalSpent)
+}
+
+// Puzzles are drawn only while they are wanted, up to the bound; a used one is replaced.
+func TestSlides(t *testing.T) {
+	wanted := make(chan bool, 1)
+	wanted <- false
+	want := false
+	s := NewSlides(2, func(context.Context) bool {
+		select {
+		case want = <-wanted:
+		default:
+		}
+		return want
+	}, slog.New(slog.DiscardHandler))
+	_, _, ok := s.Take()
+	require.False(t, ok)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	wanted <- true
+	require.Eventually(t, func() bool { return s.Len() == 2 }, time.Minute, 10*time.Millisecond)
+	first, x, ok := s.Take()
+	require.True(t, ok)
+	require.Greater(t, x, first.PieceX)
+	require.LessOrEqual(t, x+first.PieceWidth, first.Width)
+	require.Eventually(t, func() bool {
+		s.Take()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.drawn[0].Image != first.Image && s.drawn[1].Image != first.Image
+	}, time.Minute, time.Millisecond)
+	require.Equal(t, 2, s.Len())
+	cancel()
+	require.NoError(t, <-ended)
+}
+
+func TestSettings(t *testing.T) {
+	good := Settings{Provider: Turnstile, SiteKey: "k", Secret: "s", Hostnames: []string{"shop.example"}, Images: 1}
+	require.NoError(t, good.Validate(true))
+	for name, change := range map[string]func(*Settings){
+		"CAPTCHA_PROVIDER":   func(s *Settings) { s.Provider = "other" },
+		"CAPTCHA_SITE_KEY":   func(s *Settings) { s.SiteKey = "" },
+		"CAPTCHA_SECRET":     func(s *Settings) { s.Secret = "" },
+		"CAPTCHA_HOSTNAMES":  func(s *Settings) { s.Hostnames = nil },
+		"CAPTCHA_VERIFY_URL": func(s *Settings) { s.VerifyURL = "x" },
+		"CAPTCHA_IMAGES":     func(s *Settings) { s.Images = 0 },
+	} {
+		s := good
+		change(&s)
+		require.ErrorContains(t, s.Validate(true), name)
+	}
+}

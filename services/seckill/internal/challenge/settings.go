@@ -1,0 +1,53 @@
+package challenge
+
+import (
+	"slices"
+
+	"flashsale.internal/pkg/settings"
+)
+
+// Settings holds the settings of challenges.
+type Settings struct {
+	// Provider is the third party of activities with the challenge provider: turnstile, hcaptcha, or empty for none.
+	Provider string `env:"CAPTCHA_PROVIDER"`
+	SiteKey  string `env:"CAPTCHA_SITE_KEY"`
+	Secret   string `env:"CAPTCHA_SECRET" secret:"true"`
+	// Hostnames are those of the pages: a token of another site is refused.
+	Hostnames []string `env:"CAPTCHA_HOSTNAMES"`
+	// VerifyURL replaces the URL at which the provider verifies tokens.
+	VerifyURL string `env:"CAPTCHA_VERIFY_URL"`
+	// Images is the number of puzzles that this process keeps, about 60 KB each.
+	Images int `env:"CAPTCHA_IMAGES" envDefault:"256"`
+}
+
+// Names of providers.
+const (
+	Turnstile = "turnstile"
+	HCaptcha  = "hcaptcha"
+)
+
+// Validate returns an error for the first wrong setting.
+func (s *Settings) Validate(production bool) error {
+	if s.Images < 1 || s.Images > 10_000 {
+		return settings.Wrong("CAPTCHA_IMAGES", "is %d and must be 1 to 10000", s.Images)
+	}
+	if s.Provider == "" {
+		return nil
+	}
+	if s.VerifyURL != "" {
+		if err := settings.CheckURL("CAPTCHA_VERIFY_URL", s.VerifyURL); err != nil {
+			return err
+		}
+	}
+	switch {
+	case !slices.Contains([]string{Turnstile, HCaptcha}, s.Provider):
+		return settings.Wrong("CAPTCHA_PROVIDER", "is %q and must be turnstile or hcaptcha", s.Provider)
+	case s.SiteKey == "":
+		return settings.Wrong("CAPTCHA_SITE_KEY", "is required with CAPTCHA_PROVIDER and not set")
+	case s.Secret == "":
+		return settings.Wrong("CAPTCHA_SECRET", "is required with CAPTCHA_PROVIDER and not set")
+	case len(s.Hostnames) == 0:
+		return settings.Wrong("CAPTCHA_HOSTNAMES", "is required with CAPTCHA_PROVIDER and not set")
+	}
+	return nil
+}

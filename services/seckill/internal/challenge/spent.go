@@ -1,0 +1,96 @@
+package challenge
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/sony/gobreaker/v2"
+
+	"flashsale.internal/services/seckill/internal/core"
+)
+
+// Bounds of Spent.
+const (
+	spendTimeout  = 250 * time.Millisecond
+	maxLocalSpent = 100_000
+	spentPrefix   = "fs:captcha:" // in the Redis of the limits
+)
+
+// Spent holds the answered challenges in the Redis of the limits, for all processes. While that is unavailable, each
+// process holds those that it has seen.
+type Spent struct {
+	rdb     redis.UniversalClient // nil: this process only
+	alone   bool                  // whether rdb is nil because there is only one process
+	breaker *gobreaker.CircuitBreaker[bool]
+
+	mu    sync.Mutex
+	local map[string]time.Time
+}
+
+var _ core.Spent = (*Spent)(nil)
+
+// NewSpent returns a Spent with the Redis of the limits; nil means that this process is the only one.
+func NewSpent(rdb redis.UniversalClient) *Spent {
+	return &Spent{
+		rdb: rdb, alone: rdb == nil, local: map[string]time.Time{},
+		breaker: gobreaker.NewCircuitBreaker[bool](gobreaker.Settings{
+			Timeout: time.Second, MaxRequests: 1,
+			ReadyToTrip: func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= 3 },
+			IsExcluded:  func(err error) bool { return errors.Is(err, context.Canceled) },
+		}),
+	}
+}
+
+// Shared implements core.Spent.
+func (s *Spent) Shared() bool { return s.alone || s.breaker.State() != gobreaker.StateOpen }
+
+// Spend implements core.Spent. If the caller disconnects, the challenge is spent all the same.
+func (s *Spent) Spend(ctx context.Context, captchaID string, until time.Time) bool {
+	if !s.spendHere(captchaID, until) {
+		return false
+	}
+	if s.alone {
+		return true
+	}
+	first, err := s.breaker.Execute(func() (bool, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), spendTimeout)
+		defer cancel()
+		err := s.rdb.SetArgs(ctx, spentPrefix+captchaID, 1, redis.SetArgs{Mode: "NX", TTL: core.CaptchaTTL}).Err()
+		if errors.Is(err, redis.Nil) {
+			return false, nil
+		}
+		return err == nil, err
+	})
+	return err != nil || first
+}
+
+// spendHere is Spend for this process alone. If it holds too many, it forgets those that have expired, and then any.
+func (s *Spent) spendHere(captchaID string, until time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, spent := s.local[captchaID]; spent {
+		return false
+	}
+	if len(s.local) >= maxLocalSpent {
+		s.forget(until.Add(-core.CaptchaTTL))
+	}
+	s.local[captchaID] = until
+	return true
+}
+
+func (s *Spent) forget(now time.Time) {
+	for id, until := range s.local {
+		if !until.After(now) {
+			delete(s.local, id)
+		}
+	}
+	for id := range s.local {
+		if len(s.local) < maxLocalSpent*9/10 {
+			return
+		}
+		delete(s.local, id)
+	}
+}

@@ -1,0 +1,53 @@
+package core
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"flashsale.internal/pkg/contract"
+)
+
+func TestSealOfCaptchas(t *testing.T) {
+	old, err := NewSeal("old")
+	require.NoError(t, err)
+	both, err := NewSeal("new", "old")
+	require.NoError(t, err)
+	c := captcha{contract.CaptchaSlide, time.Unix(1_800_000_000, 0).UTC(), 217}
+	id, pass := old.captcha("7", "ann", c), old.pass("7", "ann", c.expires)
+	require.NotEqual(t, id, old.captcha("7", "ann", c), "ids do not repeat")
+	got, err := both.openCaptcha(id, "7", "ann")
+	require.NoError(t, err)
+	require.Equal(t, c, got)
+	expires, err := both.openPass(pass, "7", "ann")
+	require.NoError(t, err)
+	require.Equal(t, c.expires, expires)
+	for _, other := range [][2]string{{"8", "ann"}, {"7", "bob"}, {"7a", "nn"}} {
+		_, err = both.openCaptcha(id, other[0], other[1])
+		require.ErrorIs(t, err, errSeal)
+		_, err = both.openPass(pass, other[0], other[1])
+		require.ErrorIs(t, err, errSeal)
+	}
+	_, err = both.openPass(id, "7", "ann")
+	require.ErrorIs(t, err, errSeal)
+}
+
+// Nothing but what was sealed opens, and each sealed text has one form.
+func FuzzOpenCaptchaAndPass(f *testing.F) {
+	s, err := NewSeal("secret")
+	require.NoError(f, err)
+	at := time.Unix(1_800_000_000, 0).UTC()
+	id, pass := s.captcha("7", "ann", captcha{contract.CaptchaPow, at, 0}), s.pass("7", "ann", at)
+	for _, text := range []string{"", id, pass, id[1:], pass + "\n", id[:len(id)-1] + "\n"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if _, err := s.openCaptcha(text, "7", "ann"); err == nil {
+			require.Equal(t, id, text)
+		}
+		if _, err := s.openPass(text, "7", "ann"); err == nil {
+			require.Equal(t, pass, text)
+		}
+	})
+}
