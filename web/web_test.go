@@ -11,6 +11,7 @@ import (
 
 const (
 	buyerBound   = 30 << 10  // bytes of the buyers' document after gzip -9
+	chunkBound   = 8 << 10   // bytes of each chunk of the buyers' document after gzip -9
 	consoleBound = 120 << 10 // bytes of the console's first view after gzip -9, the board's chart included
 )
 
@@ -64,7 +65,37 @@ var (
 	inline  = regexp.MustCompile(`(?s)<(script|style)\b[^>]*>.*?</(?:script|style)>`)
 )
 
-// The buyers' document loads nothing but its icon, so that one cached response is the whole page.
+var chunkName = regexp.MustCompile(`/assets/(buyer-[\w-]+\.js)`)
+
+// The chunks of the buyers' document hold what few visits need. Each is one file that imports nothing else.
+func TestBuyersChunks(t *testing.T) {
+	text := read(t, "index.html")
+	named := map[string]bool{}
+	for _, match := range chunkName.FindAllStringSubmatch(text, -1) {
+		named["assets/"+match[1]] = true
+	}
+	files, err := fs.Glob(FS(), "assets/buyer-*.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) == 0 || len(files) != len(named) {
+		t.Errorf("%d chunks, and the document loads %d", len(files), len(named))
+	}
+	for _, name := range files {
+		if !named[name] {
+			t.Errorf("the document does not load %s", name)
+		}
+		code := read(t, name)
+		if n := zipped(t, code); n > chunkBound {
+			t.Errorf("%s has %d bytes after gzip, more than %d", name, n, chunkBound)
+		}
+		if strings.Contains(code, "import(") || regexp.MustCompile(`\bimport\s*[{*"`+"`"+`]`).MatchString(code) {
+			t.Errorf("%s imports another file", name)
+		}
+	}
+}
+
+// The buyers' document loads nothing but its icon when it opens, so that one cached response is the whole page.
 func TestBuyersDocumentIsWhole(t *testing.T) {
 	text := read(t, "index.html")
 	for _, element := range tag.FindAllString(text, -1) {

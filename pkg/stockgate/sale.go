@@ -28,6 +28,9 @@ type Sale struct {
 	PayWithinS   int64      `json:"pay_within_s,omitempty"` // seconds; 0 if the document was written without it
 	Items        []SaleItem `json:"items"`
 	Version      int64      `json:"version"` // a lower version never replaces a higher one
+	// DegradedSale is set if the sale may go on without Redis. Then this gate may lack purchases that inventory has made
+	// since.
+	DegradedSale bool `json:"degraded_sale,omitempty"`
 }
 
 // SaleItem is one SKU of a sale.

@@ -1,7 +1,9 @@
 package inventory
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -363,6 +365,12 @@ func TestDegradedSaleOfAnActivity(t *testing.T) {
 	require.Equal(t, int64(1), a.Degraded.Reserve)
 	at := "/v1/merchant/activities/" + a.ID
 	require.Equal(t, 200, s.do("POST", at+"/publish", "").status)
+	published := func() bool {
+		sale, err := s.gate.Sale(t.Context(), a.ID)
+		require.NoError(t, err)
+		return sale.DegradedSale
+	}
+	require.True(t, published())
 	changed := s.do("PATCH", at, `{"degraded_sale":{"per_second":9,"drop":50,"reserve":0}}`)
 	require.Equal(t, 200, changed.status, "%s", changed.body)
 	read(changed.body)
@@ -373,7 +381,57 @@ func TestDegradedSaleOfAnActivity(t *testing.T) {
 	require.NotNil(t, a.Degraded, "an absent field changes nothing")
 	read(s.do("PATCH", at, `{"degraded_sale":null}`).body)
 	require.Nil(t, a.Degraded)
+	require.False(t, published())
 	require.Contains(t, string(s.do("GET", at+"/board", "").body), `"mode":"gate"`)
+}
+
+// A process that stops publishes the deductions of its direct purchases. Without the broker it leaves them to the sweep.
+func TestDeductionsOfDirectPurchasesArePublishedAtTheEnd(t *testing.T) {
+	eachDB(t, func(w *world) {
+		s := newDirectSale(w, 20, core.DegradedSale{PerSecond: 1000}, 0)
+		stopped, stop := context.WithCancel(t.Context())
+		stop()
+		for n := range 10 {
+			require.Equal(t, []string{"fresh reserved"}, s.reserve(s.purchase(strconv.Itoa(n), 1)))
+		}
+		require.NoError(t, w.core.PublishLater(stopped))
+		require.Len(t, w.broker.take(contract.TopicDeductions), 10)
+
+		w.broker.setDown(true)
+		for n := range 10 {
+			require.Equal(t, []string{"fresh reserved"}, s.reserve(s.purchase("b"+strconv.Itoa(n), 1)))
+		}
+		require.NoError(t, w.core.PublishLater(stopped))
+		w.broker.setDown(false)
+		require.Empty(t, w.broker.take(contract.TopicDeductions))
+	})
+}
+
+// lostHoldings is a store that cannot read the purchases of a buyer.
+type lostHoldings struct{ Store }
+
+func (lostHoldings) ReservationsOfActivity(
+	context.Context, core.Scope, string, core.ReservationFilter, core.Page,
+) ([]core.Reservation, error) {
+	return nil, errors.New("connection lost")
+}
+
+// A purchase whose transaction has committed gets its deduction, also if its call fails afterwards.
+func TestDeductionsOfDirectPurchasesSurviveAFailedCall(t *testing.T) {
+	eachDB(t, func(w *world) {
+		s := newDirectSale(w, 20, core.DegradedSale{PerSecond: 1000}, 0)
+		require.Equal(t, []string{"fresh reserved"}, s.reserve(s.purchase("a", 2)))
+		parts := w.parts
+		parts.Store = lostHoldings{parts.Store}
+		svc := parts.start().core
+		sold := s.purchase("b", 1)
+		_, err := svc.ReserveDirectly(w.ctx, s.id, 1, []core.DirectPurchase{s.purchase("a", 1), sold})
+		require.Error(t, err)
+		stopped, stop := context.WithCancel(t.Context())
+		stop()
+		require.NoError(t, svc.PublishLater(stopped))
+		require.Contains(t, w.deductions(), sold.OrderSN)
+	})
 }
 
 func TestInternalCallsOfDirectSales(t *testing.T) {

@@ -54,7 +54,14 @@ type run struct {
 	sale shop.Sale
 	once *client.Client // makes one attempt of each call
 
-	mu sync.Mutex
+	mu      sync.Mutex
+	refused []refusal // of the buyers who came during the outage
+}
+
+// refusal is a call that was refused during the outage.
+type refusal struct {
+	at   time.Time
+	code contract.Code
 }
 
 // Run runs the plan.
@@ -72,7 +79,8 @@ func Run(t *testing.T, plan Plan) {
 	t.Cleanup(s.once.Close)
 	arrivals := int(plan.Down/time.Second) * plan.Arrivals
 	s.sale = shop.Open(t, r, shop.Sale{
-		Stock: int64(plan.Burst + arrivals + 100), PayWithinS: 3600, PerSecond: plan.PerSecond,
+		// Units are held back for purchases that the gate had not settled when it was last read, also if they had landed.
+		Stock: int64(2*plan.Burst + arrivals + 100), PayWithinS: 3600, PerSecond: plan.PerSecond,
 	})
 	early := s.withPaths(ctx, plan.Burst)
 	if plan.PerSecond > 0 {
@@ -224,13 +232,16 @@ func (s *run) arrive(ctx context.Context, killed time.Time) []*buyer {
 						b.path = path
 						all = append(all, b)
 						s.mu.Unlock()
-					} else if s.PerSecond == 0 && client.CodeOf(err) != contract.CodeGateUnavailable &&
+					} else if s.refuse(client.CodeOf(err)); s.PerSecond == 0 && client.CodeOf(err) != contract.CodeGateUnavailable &&
 						client.CodeOf(err) != contract.CodeUnavailable {
 						return fmt.Errorf("a path without Redis: %w", err)
 					}
 				}
-				if b.path.Path != "" && s.post(ctx, b) {
-					return nil
+				if b.path.Path != "" {
+					if s.post(ctx, b) {
+						return nil
+					}
+					s.refuse(b.code)
 				}
 				if err := shop.Until(ctx, time.Now().Add(time.Second+time.Duration(n%10)*100*time.Millisecond)); err != nil {
 					return err
@@ -241,6 +252,12 @@ func (s *run) arrive(ctx context.Context, killed time.Time) []*buyer {
 	}
 	require.NoError(s.t, buying.Wait())
 	return all
+}
+
+func (s *run) refuse(code contract.Code) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refused = append(s.refused, refusal{time.Now(), code})
 }
 
 // afterwards checks the outage, and the sale after it.
@@ -259,6 +276,19 @@ func (s *run) afterwards(ctx context.Context, early, late []*buyer, killed, rest
 		}
 	}
 	t.Logf("sold without Redis: %d, from %s after the kill on; by second: %v", sold, first.Sub(killed).Round(100*time.Millisecond), bySecond)
+	refused := map[contract.Code]map[int]int{}
+	for _, r := range s.refused {
+		if refused[r.code] == nil {
+			refused[r.code] = map[int]int{}
+		}
+		refused[r.code][int(r.at.Sub(killed).Seconds())]++
+	}
+	t.Logf("refused without Redis, by code and second: %v", refused)
+	shop.Query(t, s.r.Dependencies.InventoryDSN, "SELECT held_back FROM direct_sales WHERE activity_id = ?", func(rows *sql.Rows) {
+		var held string
+		require.NoError(t, rows.Scan(&held))
+		t.Logf("units that are still held back: %s", held)
+	}, s.sale.ActivityID)
 	if s.PerSecond == 0 {
 		require.Zero(t, sold, "without the setting, every purchase gets 503")
 	} else {

@@ -145,11 +145,6 @@ func (w *world) mayFall(orderSN, status string) bool {
 	if w.sale.redisless.twoViews(time.Since(w.selling)) {
 		return true
 	}
-	// A process of seckill that starts while inventory is down has no modes. It reads results in Redis, which is back and
-	// behind the ledger.
-	if w.sale.redisless.behind(time.Since(w.selling)) && w.died("seckill") && w.died("inventory") {
-		return true
-	}
 	l, lost := w.lost[orderSN]
 	return lost && time.Now().Before(w.healsBy(l, l.at)) && rank[status] >= l.left
 }
@@ -159,9 +154,6 @@ func (w *world) mayFall(orderSN, status string) bool {
 func (w *world) mayBeMissing(orderSN string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.sale.redisless.restarted(time.Since(w.selling)) && w.died("seckill") {
-		return true
-	}
 	l, lost := w.lost[orderSN]
 	if !lost || w.waited(orderSN, l) {
 		return false

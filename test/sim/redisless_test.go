@@ -81,17 +81,6 @@ func (r redisless) twoViews(now time.Duration) bool {
 	return len(r.reaches) > 0 && len(r.apart) > 0 && now > r.from && now < r.from+r.lasts+15*time.Second
 }
 
-// restarted reports whether a process of seckill that has started since may have no modes: it cannot reach inventory. It
-// reads results in Redis then.
-func (r redisless) restarted(now time.Duration) bool {
-	return len(r.apart) > 0 && now > r.from && now < r.from+r.lasts+15*time.Second
-}
-
-// behind reports whether Redis may be back and lack what the ledger has, because the mode is not gate again.
-func (r redisless) behind(now time.Duration) bool {
-	return r.happens() && now > r.from+r.lasts && now < r.from+r.lasts+15*time.Second
-}
-
 // withoutRedis reports whether the process cannot reach Redis now.
 func (w *world) withoutRedis(p *process) bool {
 	return w.noRedis.Load() && !slices.Contains(w.sale.redisless.reaches, p.name())

@@ -1,5 +1,5 @@
-// Builds dist/ and THIRD_PARTY.md. The buyer's document becomes one file; the console's assets are hashed files. The
-// result depends on the sources and package-lock.json only.
+// Builds dist/ and THIRD_PARTY.md. The buyer's document becomes one file, with chunks in hashed files that it loads on
+// demand; the console's assets are hashed files. The result depends on the sources and package-lock.json only.
 //
 //   node scripts/build.mjs
 import {readFileSync} from 'node:fs'
@@ -46,34 +46,56 @@ export const ${file[1]} = /* @__PURE__ */ Object.fromEntries(Object.keys(en).map
   },
 }
 
+// The object through which a chunk of the buyer's document uses the bindings of the inline script, which has no address.
+const shared = 'globalThis.$shared'
+
+const names = (list, form) => list.split(',').map((one) => form(...one.trim().split(/ as /)))
+
 // inline puts the script and the style of a document into it. The element stays a module, so that it runs after the
-// document is parsed.
+// document is parsed. Chunks of the script stay files: their imports from it become reads of the shared object.
 const inline = {
   name: 'inline',
   enforce: 'post',
   generateBundle(_, bundle) {
     const html = bundle['index.html']
+    const entry = Object.values(bundle).find((file) => file.isEntry)
     let text = html.source
+    let style = ''
+    let code = entry.code.trim()
     for (const [name, file] of Object.entries(bundle)) {
+      if (file === entry || file === html || !/\.(js|css)$/.test(name)) continue
       if (file.type === 'chunk') {
-        const code = file.code.trim()
-        if (/<\/script|<!--/i.test(code)) this.error(`${name} holds a sequence that ends a script element`)
-        text = replaceOnce(text, new RegExp(`<script type="module"[^>]*src="/${name}"></script>`), '')
-        text = replaceOnce(text, /<\/body>/, `  <script type="module">${code}</script>\n  </body>`)
-      } else if (name.endsWith('.css')) {
-        const css = String(file.source).trim()
-        if (/<\/style/i.test(css)) this.error(`${name} holds a sequence that ends a style element`)
-        text = replaceOnce(text, new RegExp(`<link rel="stylesheet"[^>]*href="/${name}">`), `<style>${css}</style>`)
-      } else continue
-      delete bundle[name]
+        code = replaceOnce(code, new RegExp(`[\\w$]+\\(\\(\\)=>import\\(\`\\./${path.basename(name)}\`\\),__VITE_PRELOAD__\\)`), () => `import(\`/${name}\`)`)
+        file.code = replaceOnce(file.code, new RegExp(`import\\{([^}]*)\\}from[\`"']\\./${path.basename(entry.fileName)}[\`"'];?`), (_, list) =>
+          `const{${names(list, (from, to) => (to ? `${from}:${to}` : from))}}=${shared};`)
+        if (/\bimport[{*]/.test(file.code)) this.error(`${name} imports from more than the document`)
+      } else {
+        style += String(file.source).trim()
+        if (/<\/style/i.test(style)) this.error(`${name} holds a sequence that ends a style element`)
+        text = replaceOnce(text, new RegExp(`<link rel="stylesheet"[^>]*href="/${name}">`), () => `<style>${style}</style>`)
+        delete bundle[name]
+      }
     }
+    code = replaceOnce(code, /export\{([^}]*)\};?$/, (_, list) => `${shared}={${names(list, (from, to = from) => `${to}:${from}`)}};`)
+    if (/<\/script|<!--/i.test(code)) this.error(`${entry.fileName} holds a sequence that ends a script element`)
+    text = replaceOnce(text, new RegExp(`<script type="module"[^>]*src="/${entry.fileName}"></script>`), () => '')
+    text = replaceOnce(text, '</body>', () => `  <script type="module">${code}</script>\n  </body>`)
+    delete bundle[entry.fileName]
     html.source = text.replace(/^\s*\n/gm, '')
   },
 }
 
+// unloaded replaces Vite's loader of chunks, which preloads what they import: the chunks of the document import nothing.
+const unloaded = {
+  name: 'unloaded',
+  enforce: 'pre',
+  load: (id) => (id === '\0vite/preload-helper.js' ? 'export const __vitePreload = (load) => load()' : null),
+}
+
 function replaceOnce(text, pattern, by) {
-  if (!pattern.test(text)) throw new Error(`the document has no ${pattern}`)
-  return text.replace(pattern, () => by)
+  const next = text.replace(pattern, by)
+  if (next === text) throw new Error(`there is no ${pattern}`)
+  return next
 }
 
 await rm(dist, {recursive: true, force: true})
@@ -81,8 +103,13 @@ process.env.NODE_ENV = 'production'
 const common = {root: web, configFile: path.join(web, 'vite.config.ts'), logLevel: 'warn', mode: 'production'}
 await build({
   ...common,
-  plugins: [tables, collect, inline],
-  build: {outDir: dist, emptyOutDir: false, cssCodeSplit: false, rollupOptions: {input: path.join(web, 'index.html')}},
+  plugins: [tables, unloaded, collect, inline],
+  build: {
+    outDir: dist,
+    emptyOutDir: false,
+    cssCodeSplit: false,
+    rollupOptions: {input: path.join(web, 'index.html'), output: {chunkFileNames: 'assets/buyer-[name]-[hash].js'}},
+  },
 })
 await build({
   ...common,

@@ -2,7 +2,7 @@
 import {mkdir} from 'node:fs/promises'
 import {chromium} from '@playwright/test'
 import {serve, Shop} from './fixtures/server.mjs'
-import {populate} from './fixtures/shop.mjs'
+import {populate, populateRooms} from './fixtures/shop.mjs'
 import {moment, still} from './fixtures/still.mjs'
 import {views} from './fixtures/views.mjs'
 
@@ -12,6 +12,7 @@ await mkdir(folder, {recursive: true})
 const shop = new Shop()
 shop.now = () => moment
 populate(shop)
+populateRooms(shop)
 const server = await serve(shop)
 const browser = await chromium.launch({
   executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',

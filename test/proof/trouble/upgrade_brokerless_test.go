@@ -19,42 +19,62 @@ const withoutDirect = "4fc9d3a3b450fef0e3122ea6143e99d27f1b76bf"
 // directly and the other one cannot, and continues the upgrade. As soon as all pods are new, purchases land, and orders
 // are paid and closed, without the broker. It returns, and nothing was lost or done twice.
 func TestUpgradeWithoutTheBroker(t *testing.T) {
+	u := beginOutageUpgrade(t, 5500)
+	u.step(u.buying, t, "one new pod of each service", func() { u.replace(t, 0) })
+	u.dependencies.Do(t, "kill", "broker")
+	require.NoError(t, shop.Until(u.buying, time.Now().Add(20*time.Second))) // the new pods send directly after 10 s
+	u.step(u.buying, t, "all pods are new, no broker", func() { u.replace(t, 1) })
+	u.step(u.buying, t, "broker", func() { u.dependencies.Do(t, "up", "broker") })
+	u.stop()
+
+	u.served(t)
+	u.buyers.Check(t, u.rig)
+	shop.NoDeadLetters(t, u.rig)
+}
+
+// outageUpgrade is an upgrade of two pods of each service while a dependency fails.
+type outageUpgrade struct {
+	*upgrade
+	dependencies *rig.DependencySet
+	buying       context.Context // ends when a buyer meets a defect
+	stop         func()          // ends the arrivals and waits until each purchase has ended
+}
+
+// beginOutageUpgrade starts pods of the last release without direct messages, and a sale. The new release has migrated
+// the tables, and each pod becomes a new one at its next start. The dependencies have ports of their own.
+func beginOutageUpgrade(t *testing.T, offset int) *outageUpgrade {
+	t.Helper()
 	const rate = 20
 	programsBefore, programs := rig.BuildCommit(t, withoutDirect), rig.Build(t)
-	dependencies := rig.OwnDependencies(t, 5500)
-	r := rig.New(t, dependencies.Option(), rig.Programs(programsBefore), rig.Twice(), rig.Env("PATH_RATE", "100000"))
-	dependencies.Do(t, "up")
-	dependencies.Prepare(t, r)
+	o := &outageUpgrade{dependencies: rig.OwnDependencies(t, offset)}
+	r := rig.New(t, o.dependencies.Option(), rig.Programs(programsBefore), rig.Twice(), rig.Env("PATH_RATE", "100000"))
+	o.dependencies.Do(t, "up")
+	o.dependencies.Prepare(t, r)
 	r.WithoutFsync(t)
 	r.Up(t)
 	ctx, cancel := context.WithTimeout(t.Context(), upgradeLasts)
-	defer cancel()
+	t.Cleanup(cancel)
 	calls := shop.NewRecorder(t)
 	r.Client = calls.Client(t, r, rig.TokenSecret, 100)
-	u := &upgrade{rig: r, calls: calls, buyers: &shop.Buyers{
+	o.upgrade = &upgrade{rig: r, calls: calls, buyers: &shop.Buyers{
 		Client: r.Client, Count: rate * int(upgradeLasts/time.Second), PerSecond: rate,
 		Rand: rand.New(rand.NewPCG(1, 1)),
 	}}
-	u.buyers.Sale = shop.Open(t, r,
-		shop.Sale{Stock: int64(u.buyers.Count), PayWithinS: int64(upgradePayWithin / time.Second)})
-	buying, stop := u.sell(ctx, t)
-	replace := func(pod int) {
-		for _, pods := range r.Services() {
-			pods[pod].Restart(t)
-		}
-	}
-	u.step(buying, t, "without direct messages", func() {})
+	o.buyers.Sale = shop.Open(t, r,
+		shop.Sale{Stock: int64(o.buyers.Count), PayWithinS: int64(upgradePayWithin / time.Second)})
+	o.buying, o.stop = o.sell(ctx, t)
+	o.step(o.buying, t, "release before", func() {})
 	for _, p := range r.Processes() {
 		p.Replace(programs)
 	}
-	u.step(buying, t, "one new pod of each service", func() { replace(0) })
-	dependencies.Do(t, "kill", "broker")
-	require.NoError(t, shop.Until(buying, time.Now().Add(20*time.Second))) // the new pods send directly after 10 s
-	u.step(buying, t, "all pods are new, no broker", func() { replace(1) })
-	u.step(buying, t, "broker", func() { dependencies.Do(t, "up", "broker") })
-	stop()
+	o.step(o.buying, t, "migrate up", func() { r.Migrate(t) })
+	return o
+}
 
-	u.served(t)
-	u.buyers.Check(t, r)
-	shop.NoDeadLetters(t, r)
+// replace restarts one pod of each service.
+func (o *outageUpgrade) replace(t *testing.T, pod int) {
+	t.Helper()
+	for _, pods := range o.rig.Services() {
+		pods[pod].Restart(t)
+	}
 }

@@ -149,8 +149,14 @@ func (u *upgrade) step(buying context.Context, t *testing.T, name string, do fun
 // served requires that every request was served. A short halt of the machine may cause a few 503, which are retried.
 func (u *upgrade) served(t *testing.T) {
 	t.Helper()
+	assert.LessOrEqual(t, 100*u.refused(t), u.calls.Count(), "responses 503: at most one in a hundred")
+}
+
+// refused requires that no request failed but by a response 503, and returns the number of these.
+func (u *upgrade) refused(t *testing.T) (refused int) {
+	t.Helper()
 	t.Log(u.calls)
-	refused, others := 0, []string{}
+	others := []string{}
 	for _, failure := range u.calls.Failures() {
 		if strings.HasSuffix(failure, ": 503 Service Unavailable") {
 			refused++
@@ -159,7 +165,7 @@ func (u *upgrade) served(t *testing.T) {
 		}
 	}
 	assert.Empty(t, others, "failed requests")
-	assert.LessOrEqual(t, 100*refused, u.calls.Count(), "responses 503: at most one in a hundred")
+	return refused
 }
 
 // noRepairs requires that the reconciler has repaired nothing, and finds nothing to repair now.

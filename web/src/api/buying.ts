@@ -7,8 +7,10 @@ export const listSales = (cursor?: string) =>
 export const getSale = (activity_id: string) =>
   result<Sale>(client.GET('/v1/activities/{activity_id}', {params: {path: {activity_id}}, signal: within()}))
 
-export const createPath = (activity_id: string) =>
-  result<Path>(client.POST('/v1/activities/{activity_id}/paths', {params: {path: {activity_id}}, body: {}, signal: within(8000)}))
+export const createPath = (activity_id: string, room_ticket?: string) =>
+  result<Path>(
+    client.POST('/v1/activities/{activity_id}/paths', {params: {path: {activity_id}}, body: {room_ticket}, signal: within(8000)}),
+  )
 
 export const reserve = (activity_id: string, path: string, lines: Line[]) =>
   result<Accepted>(

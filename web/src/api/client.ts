@@ -59,6 +59,7 @@ export interface Done<T> {
   ok: true
   data: T
   etag: string
+  retryAfterS?: number // 0 if the response has no Retry-After
 }
 
 // Failure is a refusal by the server, or a call without a response (status 0, code `unavailable`).
@@ -81,22 +82,23 @@ export async function result<T>(
 ): Promise<Result<T>> {
   try {
     const {data, error, response} = await call
-    if (response.ok) return {ok: true, data: data as T, etag: response.headers.get('ETag') ?? ''}
-    return failure(response, error)
+    const after = Number(response.headers.get('Retry-After'))
+    const retryAfterS = after > 0 ? after : 0
+    if (response.ok) return {ok: true, data: data as T, etag: response.headers.get('ETag') ?? '', retryAfterS}
+    return failure(response, error, retryAfterS)
   } catch {
     return {ok: false, status: 0, code: 'unavailable', problem: {}, retryAfterS: 0}
   }
 }
 
-function failure(response: Response, error: unknown): Failure {
+function failure(response: Response, error: unknown, retryAfterS: number): Failure {
   const problem = (typeof error === 'object' && error !== null ? error : {}) as Failure['problem']
-  const after = Number(response.headers.get('Retry-After'))
   return {
     ok: false,
     status: response.status,
     code: typeof problem.code === 'string' ? problem.code : codeOf(response.status),
     problem,
-    retryAfterS: Number.isFinite(after) && after > 0 ? after : 0,
+    retryAfterS,
   }
 }
 

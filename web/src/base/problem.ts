@@ -39,7 +39,7 @@ export function say(f: Failure, waitS = 0, now = Date.now()): string {
   return code(wordingKey(f, waitS > 0), {
     ...(p as Values),
     n: waitS,
-    t: moment ? time(moment, now) : '',
+    t: moment ? time(moment, now) : `${p.estimate_s} s`,
     trace_id: p.trace_id ?? f.status,
   })
 }

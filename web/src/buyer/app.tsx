@@ -1,17 +1,18 @@
 import {useEffect} from 'preact/hooks'
 import {config, hasRole, online, session, signOut, signOutFailure} from '../base/app.ts'
 import {useEffectOf} from '../base/mount.ts'
-import {Link, Wordmark} from '../base/parts.tsx'
+import {Link, Skeleton, Wordmark} from '../base/parts.tsx'
 import {say} from '../base/problem.ts'
 import {here, onMove} from '../base/route.ts'
+import {signal} from '../base/signal.ts'
 import {signInURL} from '../base/sign-in.tsx'
 import {lang, setLang} from '../base/words.ts'
+import {chunk} from '../base/chunk.ts'
 import {OrderPage} from './order.tsx'
 import {OrdersPage} from './orders.tsx'
 import {Lost} from './parts.tsx'
 import {SalePage} from './sale.tsx'
 import {SalesPage} from './sales.tsx'
-import {SandboxPage} from './sandbox.tsx'
 import {w} from './words.ts'
 
 export function App() {
@@ -84,10 +85,19 @@ function Page() {
   if (first === 'orders' && id && !more) {
     const payment = here.value.searchParams.get('payment')
     const order_sn = decode(id)
-    if (payment) return <SandboxPage key={payment} order_sn={order_sn} payment_id={payment} />
+    if (payment) return <Sandbox key={payment} order_sn={order_sn} payment_id={payment} />
     return <OrderPage key={id} order_sn={order_sn} />
   }
   return <Lost />
+}
+
+const sandbox = signal<typeof import('./sandbox.tsx') | undefined>(undefined)
+
+// Sandbox is the page of a test payment, for development: a chunk.
+function Sandbox(props: {order_sn: string; payment_id: string}) {
+  useEffect(() => void chunk(() => import('./sandbox.tsx')).then((part) => (sandbox.value = part)), [])
+  const part = sandbox.value
+  return part ? <part.SandboxPage {...props} /> : <Skeleton label={w('loading')} />
 }
 
 function decode(part: string): string {

@@ -10,7 +10,9 @@ import {retryDelay} from '../base/retry.ts'
 import {flightKey, flightStore, locked} from '../base/storage.ts'
 import {follow} from '../base/stream.ts'
 import {at, sleep} from '../base/timer.ts'
+import {chunk} from '../base/chunk.ts'
 import {buy} from './purchase.ts'
+import type {Room} from './room/room.tsx'
 import {heldUnits, latest, leftOf, shown, stateOf, type Phase} from './saleview.ts'
 
 // REFRESH_MS is the time between two reads of the sale, by its state. Caches in front serve them.
@@ -28,6 +30,7 @@ export class SaleModel {
   readonly early = signal(false) // the button was pressed before the start
   readonly sku = signal('')
   readonly quantity = signal(1)
+  readonly room = signal<Room | undefined>(undefined) // loaded where the sale has a waiting room
   readonly checked = signal(0) // server time at which the purchase was last polled, ms; 0 while a stream is open
   private readonly ownSeen = signal<{key: string; since: number}>({key: '', since: 0})
   private readonly wasSoldOut = signal(false)
@@ -47,8 +50,8 @@ export class SaleModel {
   }
 
   readonly own = computed(() => latest(this.reservations.value))
-  readonly view = computed(() =>
-    shown({
+  readonly view = computed(() => {
+    const view = shown({
       sale: this.sale.value,
       now: tick.value,
       signedIn: session.value?.signed_in,
@@ -59,8 +62,10 @@ export class SaleModel {
       refusal: this.refusal.value,
       sku: this.sku.value,
       wasSoldOut: this.wasSoldOut.value,
-    }),
-  )
+    })
+    if (!this.sale.value?.waiting_room || !view.button.startsWith('buy')) return view
+    return this.room.value ? this.room.value.view(view) : {...view, enabled: false}
+  })
 
   constructor(readonly id: string) {}
 
@@ -88,6 +93,7 @@ export class SaleModel {
     for (const end of this.ends) end()
     this.cancelLight()
     this.reading?.stop()
+    this.room.value?.close()
   }
 
   // refresh reads the sale now.
@@ -100,6 +106,11 @@ export class SaleModel {
     const before = this.sale.value
     this.problem.value = undefined
     this.show(sale)
+    if (!before && sale.waiting_room) {
+      void chunk(() => import('./room/room.tsx')).then(({Room}) => {
+        if (!this.stop.signal.aborted) this.room.value = new Room(this)
+      })
+    }
     // The fresh sale has the state that was the reason.
     if (this.refusal.value?.code.startsWith('activity_')) this.refusal.value = undefined
     // The choice stays on a SKU of this sale; at first it is one that is left.
@@ -138,6 +149,7 @@ export class SaleModel {
     const {view, enabled, button} = this.view.value
     if (view === 'scheduled') this.early.value = true
     if (!enabled || !button.startsWith('buy')) return
+    if (button === 'buy_join') return void this.room.value?.join()
     this.early.value = false
     void this.run([{sku_id: this.sku.value, qty: Math.min(this.quantity.value, this.most())}])
   }
@@ -159,7 +171,7 @@ export class SaleModel {
     try {
       outcome = await buy(
         {
-          shop: {createPath: () => createPath(this.id), reserve: (path, wanted) => reserve(this.id, path, wanted)},
+          shop: {createPath: () => createPath(this.id, this.room.value?.ticket), reserve: (path, wanted) => reserve(this.id, path, wanted)},
           store: flightStore(user, this.id),
           lock: (fn) => locked(`flashsale:${user}:${this.id}`, fn, this.stop.signal),
           sleep: (ms) => sleep(ms, this.stop.signal),

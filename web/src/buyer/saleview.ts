@@ -28,6 +28,7 @@ export type View =
   | 'loading'
   | 'signed_out'
   | 'scheduled'
+  | 'room'
   | 'lit'
   | 'back'
   | 'asking'
@@ -46,7 +47,7 @@ export type View =
 
 export interface Shown {
   view: View
-  button: 'buy' | 'buy_again' | 'sending' | 'sign_in' | 'pay' | 'none'
+  button: 'buy' | 'buy_again' | 'buy_join' | 'sending' | 'sign_in' | 'pay' | 'none'
   enabled: boolean
 }
 

@@ -9,9 +9,14 @@ import {money} from '../base/format.ts'
 import {Link} from '../base/parts.tsx'
 import {say} from '../base/problem.ts'
 import {go} from '../base/route.ts'
+import {words} from '../base/words.ts'
+import {sandbox as en} from '../words/sandbox.en.ts'
+import {sandbox as zh} from '../words/sandbox.zh.ts'
 import {Account, orderURL, Unread, useTitle} from './parts.tsx'
 import {expecting} from './paying.tsx'
 import {w} from './words.ts'
+
+const own = words({en, zh})
 
 interface Props {
   order_sn: string
@@ -19,7 +24,7 @@ interface Props {
 }
 
 export function SandboxPage(props: Props) {
-  useTitle(() => w('sandbox_title'))
+  useTitle(() => own('title'))
   return <Account text={w('sign_in_why')}>{(user) => <Sandbox key={user} {...props} />}</Account>
 }
 
@@ -54,23 +59,23 @@ function Sandbox({order_sn, payment_id}: Props) {
   }
   return (
     <section class="card sandbox">
-      <h1>{w('sandbox_title')}</h1>
+      <h1>{own('title')}</h1>
       <p class="price big">{money(payment.amount, payment.currency)}</p>
       <p class="muted">{w('order_of', {sn: order_sn})}</p>
-      <p class="note">{w('sandbox_hint')}</p>
+      <p class="note">{own('hint')}</p>
       <div class="stack">
         <button class="primary huge" aria-disabled={busy} onClick={() => void choose('succeeded')}>
-          {w('sandbox_ok')}
+          {own('ok')}
         </button>
         <button class="huge" aria-disabled={busy} onClick={() => void choose('failed')}>
-          {w('sandbox_fail')}
+          {own('fail')}
         </button>
       </div>
       <p role="status">
-        {busy ? w('sandbox_sending') : ''}
+        {busy ? own('sending') : ''}
         {failure ? say(failure) : ''}
       </p>
-      <Link href={order}>{w('to_order')}</Link>
+      <Link href={order}>{own('to_order')}</Link>
     </section>
   )
 }

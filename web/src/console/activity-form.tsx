@@ -23,7 +23,7 @@ const HOUR_MS = 3_600_000
 
 function valuesOf(
   a?: Activity,
-): Record<'title' | 'description' | 'image_url' | 'starts' | 'ends' | 'limit' | 'pay', string> {
+): Record<'title' | 'description' | 'image_url' | 'starts' | 'ends' | 'limit' | 'pay' | Setting, string> {
   const hour = Math.ceil(clock.now() / HOUR_MS) * HOUR_MS
   return {
     title: a?.title ?? '',
@@ -33,6 +33,25 @@ function valuesOf(
     ends: toLocal(a?.ends_at ?? new Date(hour + HOUR_MS).toISOString()),
     limit: String(a?.per_user_limit ?? 1),
     pay: String((a?.pay_within_s ?? 900) / 60),
+    admit: String(a?.waiting_room?.admit_per_second || ''),
+    reorders: String(a?.reorder_limit ?? 2),
+    direct: String(a?.degraded_sale?.per_second ?? ''),
+    drop: String(a?.degraded_sale?.drop ?? 0),
+    reserve: String(a?.degraded_sale?.reserve ?? 1),
+  }
+}
+
+type Setting = 'admit' | 'reorders' | 'direct' | 'drop' | 'reserve'
+type Settings = Pick<ActivityPatch, 'waiting_room' | 'reorder_limit' | 'degraded_sale'>
+
+// settingsOf reads the settings of a form, or of a sale as the form shows it. An empty rate switches a setting off. A
+// text that is no whole number becomes one that the server refuses, with its field.
+function settingsOf(v: Record<Setting, string>): Required<Settings> {
+  const whole = (text: string) => (/^\d{1,9}$/.test(text.trim()) ? Number(text) : -1)
+  return {
+    waiting_room: {admit_per_second: v.admit.trim() ? whole(v.admit) : 0},
+    reorder_limit: whole(v.reorders),
+    degraded_sale: v.direct.trim() ? {per_second: whole(v.direct), drop: whole(v.drop), reserve: whole(v.reserve)} : null,
   }
 }
 
@@ -94,6 +113,11 @@ function Form({
     ends: w('ends'),
     limit: w('per_user_limit'),
     pay: w('pay_within'),
+    admit: w('admit_per_second'),
+    reorders: w('reorder_limit'),
+    direct: w('degraded_per_second'),
+    drop: w('degraded_drop'),
+    reserve: w('degraded_reserve'),
   }
   // The rows as fields of a conflict, one for each SKU.
   const rowLabels = (list: Row[]) => Object.fromEntries(list.map((r) => [`sku ${r.sku_id}`, nameOf(r.sku_id)]))
@@ -131,8 +155,13 @@ function Form({
       pay_within_s: Math.round(Number(values.pay) * 60),
       items,
     }
+    const settings = settingsOf(values)
     const changed: ActivityPatch = {}
     if (locked && activity) {
+      const known = settingsOf(valuesOf(activity))
+      const differs = (name: keyof Settings) => JSON.stringify(settings[name]) !== JSON.stringify(known[name])
+      if (differs('waiting_room')) changed.waiting_room = settings.waiting_room
+      if (differs('degraded_sale')) changed.degraded_sale = settings.degraded_sale
       if (text.title !== activity.title) changed.title = text.title
       if (text.description !== (activity.description ?? '')) changed.description = text.description
       if (text.image_url !== (activity.image_url ?? '')) changed.image_url = text.image_url
@@ -143,8 +172,8 @@ function Form({
       Object.entries(text).filter(([name, value]) => activity || value || name === 'title'),
     ) as typeof text
     const r = activity
-      ? await patchActivity(activity.activity_id, locked ? changed : {...text, ...rest}, activity.version)
-      : await createActivity({...given, ...rest}, key)
+      ? await patchActivity(activity.activity_id, locked ? changed : {...text, ...rest, ...settings}, activity.version)
+      : await createActivity({...given, ...rest, ...settings, degraded_sale: settings.degraded_sale ?? undefined}, key)
     if (r.ok) return go(`/console/sales/${encodeURIComponent(r.data.activity_id)}`)
     if (!activity) {
       // The key is that of an earlier attempt with other values, which was accepted without a response.
@@ -238,6 +267,77 @@ function Form({
           )}
         </Field>
       </div>
+      <fieldset>
+        <legend>{w('fairness')}</legend>
+        <div class="form-row">
+          <Field
+            label={labels.admit}
+            name="waiting_room.admit_per_second"
+            hint={w(locked ? 'admit_locked' : 'admit_hint')}
+            error={errors['waiting_room.admit_per_second']}
+          >
+            {(ids) => (
+              <input
+                {...ids}
+                inputMode="numeric"
+                disabled={locked && !activity?.waiting_room?.admit_per_second}
+                value={values.admit}
+                onInput={set('admit')}
+              />
+            )}
+          </Field>
+          <Field label={labels.reorders} name="reorder_limit" hint={w('reorder_hint')} error={errors.reorder_limit}>
+            {(ids) => (
+              <input {...ids} type="number" min="0" max="15" disabled={locked} value={values.reorders} onInput={set('reorders')} />
+            )}
+          </Field>
+        </div>
+      </fieldset>
+      <fieldset>
+        <legend>{w('degraded')}</legend>
+        <p class="hint">{w('degraded_hint')}</p>
+        <div class="form-row">
+          <Field
+            label={labels.direct}
+            name="degraded_sale.per_second"
+            hint={w('degraded_off')}
+            error={errors['degraded_sale.per_second']}
+          >
+            {(ids) => <input {...ids} inputMode="numeric" value={values.direct} onInput={set('direct')} />}
+          </Field>
+          <Field label={labels.drop} name="degraded_sale.drop" hint={w('degraded_drop_hint')} error={errors['degraded_sale.drop']}>
+            {(ids) => (
+              <input
+                {...ids}
+                type="number"
+                min="0"
+                max="99"
+                disabled={!values.direct.trim()}
+                value={values.drop}
+                onInput={set('drop')}
+              />
+            )}
+          </Field>
+          <Field
+            label={labels.reserve}
+            name="degraded_sale.reserve"
+            hint={w('degraded_reserve_hint')}
+            error={errors['degraded_sale.reserve']}
+          >
+            {(ids) => (
+              <input
+                {...ids}
+                type="number"
+                min="0"
+                max="100"
+                disabled={!values.direct.trim()}
+                value={values.reserve}
+                onInput={set('reserve')}
+              />
+            )}
+          </Field>
+        </div>
+      </fieldset>
       <fieldset disabled={locked}>
         <legend>{w('items')}</legend>
         <p class="hint">{w('items_hint')}</p>

@@ -3,7 +3,7 @@
 import {useEffect, useState} from 'preact/hooks'
 import type {Failure} from '../api/client.ts'
 import {boardEvents, getBoard} from '../api/merchant.ts'
-import type {Activity, Board, BoardUpdate, StockView} from '../api/types.ts'
+import type {Activity, Board, BoardUpdate, SaleMode, StockView} from '../api/types.ts'
 import {lost} from '../base/app.ts'
 import {count, stamp, time} from '../base/format.ts'
 import {Badge, Bar} from '../base/parts.tsx'
@@ -11,9 +11,15 @@ import {follow} from '../base/stream.ts'
 import {apply, latestPoint, reasons, total} from './board-data.ts'
 import {Chart} from './chart.tsx'
 import {Failed} from './parts.tsx'
+import {RoomCard} from './room.tsx'
 import {w, type Word} from './words.ts'
 
 const ROWS = 60
+
+// Mode shows how the sale decides purchases.
+export const Mode = ({mode}: {mode: SaleMode}) => (
+  <Badge tone={mode === 'gate' ? 'quiet' : 'warning'}>{w(`mode_${mode}`)}</Badge>
+)
 
 interface Props {
   id: string
@@ -62,7 +68,13 @@ export function BoardView({id, activity, board, onBoard}: Props) {
       <p class="row as-of">
         <Badge tone={mode === 'stream' ? 'good' : 'warning'}>{mode === 'stream' ? w('live') : w('polling')}</Badge>
         <span class="muted tabular">{w('as_of', {t: time(board.as_of, Date.parse(board.as_of), true)})}</span>
+        <Mode mode={board.mode} />
       </p>
+      {board.mode !== 'gate' && (
+        <p class="note" role="status">
+          {w(`mode_${board.mode}_text`)}
+        </p>
+      )}
       <Failed failure={failure} retry={() => location.reload()} />
       <dl class="stats">
         <Stat label={w('left')} n={units.left} note={w('of_total', {n: count(units.total)})} />
@@ -134,6 +146,7 @@ export function BoardView({id, activity, board, onBoard}: Props) {
           </table>
         </section>
       </div>
+      <RoomCard activity={activity} />
       <Stock stock={board.stock} activity={activity} />
     </div>
   )

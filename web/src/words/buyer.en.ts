@@ -125,12 +125,6 @@ export const buyer = {
   name_wrong: 'Give a name of 1 to 64 characters.',
   phone_wrong: 'Give a phone number, with + and country code outside mainland China.',
 
-  sandbox_title: 'Test payment',
-  sandbox_hint: 'This page plays the payment provider. No money moves.',
-  sandbox_ok: 'Payment succeeds',
-  sandbox_fail: 'Payment fails',
-  sandbox_sending: 'Sending the result…',
-  to_order: 'Back to the order',
   paying: 'Waiting for the payment to be confirmed.',
   payment_did_fail: 'The payment failed. You can pay again.',
 }

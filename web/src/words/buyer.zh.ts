@@ -127,12 +127,6 @@ export const buyer: Record<keyof typeof en, string> = {
   name_wrong: '请填写 1 到 64 个字的姓名。',
   phone_wrong: '请填写电话号码，中国大陆以外请加 + 和国家代码。',
 
-  sandbox_title: '测试支付',
-  sandbox_hint: '此页面模拟支付渠道，不会真正扣款。',
-  sandbox_ok: '支付成功',
-  sandbox_fail: '支付失败',
-  sandbox_sending: '正在提交结果…',
-  to_order: '返回订单',
   paying: '正在等待支付确认。',
   payment_did_fail: '支付未成功，可以重新支付。',
 }

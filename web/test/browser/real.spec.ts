@@ -142,3 +142,36 @@ test('an order expires and a second person buys its unit', async ({page, browser
   await expect(other.getByRole('status').first()).toContainText('Paid. Thank you.', soon)
   await context.close()
 })
+
+test('a waiting room: early joiners, the draw verified by the page, the turn, and a purchase by keyboard', async ({page, browser, url, problems}) => {
+  test.setTimeout(240_000)
+  const soon = {timeout: 30_000}
+  watch(page, problems)
+  const id = await publish(browser, url, {title: 'Concert', stock: 5, pay_within_s: 900, starts_in_s: 75, admit_per_second: 1})
+  await page.goto(`/sales/${id}`)
+  await signIn(page, 'early')
+  const join = page.getByRole('button', {name: 'Join the waiting room'})
+  await expect(join).toHaveAttribute('aria-disabled', 'false', soon)
+  await join.focus()
+  await page.keyboard.press('Enter')
+  await expect(status(page)).toContainText('You are in. The places are drawn by lot at', soon)
+  for (let i = 0; i < 4; i++) {
+    const context = await browser.newContext({baseURL: url})
+    await context.request.post('/auth/dev', {data: {user_id: `other-${i}`}})
+    expect((await context.request.post(`/v1/activities/${id}/room`)).status()).toBe(201)
+    await context.close()
+  }
+  await expect(status(page)).toContainText('Early joining is closed.', {timeout: 40_000})
+  const room = page.getByRole('region', {name: 'Waiting room'})
+  await room.getByText('Verify the draw: 4 checks passed').press('Enter', {timeout: 60_000})
+  await page.reload() // the ticket is kept
+  await expect(status(page)).toContainText('It is your turn.', {timeout: 100_000})
+  await room.getByText('Verify the draw: 7 checks passed').press('Enter', soon)
+  await expect(room).toContainText('The draw gives your ticket place')
+  await buy(page).focus()
+  await page.keyboard.press('Enter')
+  await expect(status(page)).toContainText('Order created. Pay by', soon)
+  await page.getByRole('button', {name: 'Pay', exact: true}).click()
+  await page.getByRole('button', {name: 'Payment succeeds'}).click(soon)
+  await expect(page.getByRole('status').first()).toContainText('Paid. Thank you.', soon)
+})

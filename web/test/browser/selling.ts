@@ -2,8 +2,8 @@
 
 import {expect, type Browser, type Page} from '@playwright/test'
 
-// publish publishes a sale of one SKU that starts in 5 s and returns its id.
-export async function publish(browser: Browser, url: string, sale: {title: string; stock: number; pay_within_s: number}): Promise<string> {
+// publish publishes a sale of one SKU that starts in 5 s, or in `starts_in_s`, and returns its id.
+export async function publish(browser: Browser, url: string, sale: {title: string; stock: number; pay_within_s: number; starts_in_s?: number; admit_per_second?: number}): Promise<string> {
   const context = await browser.newContext({baseURL: url})
   const post = async <T>(path: string, data?: unknown): Promise<T> => {
     const response = await context.request.post(path, {data})
@@ -13,13 +13,14 @@ export async function publish(browser: Browser, url: string, sale: {title: strin
   await post('/auth/dev', {user_id: 'cleo', roles: ['merchant']})
   const skus = [{name: 'red', list_price: 5000, currency: 'EUR'}]
   const product = await post<{skus: {sku_id: string}[]}>('/v1/merchant/products', {name: sale.title, skus})
-  const starts = Date.now() + 5000
+  const starts = Date.now() + (sale.starts_in_s ?? 5) * 1000
   const {activity_id} = await post<{activity_id: string}>('/v1/merchant/activities', {
     title: sale.title,
     starts_at: new Date(starts).toISOString(),
     ends_at: new Date(starts + 600_000).toISOString(),
     per_user_limit: 1,
     pay_within_s: sale.pay_within_s,
+    ...(sale.admit_per_second && {waiting_room: {admit_per_second: sale.admit_per_second}}),
     items: [{sku_id: product.skus[0]?.sku_id, price: 2500, stock: sale.stock}],
   })
   await post(`/v1/merchant/activities/${activity_id}/publish`)

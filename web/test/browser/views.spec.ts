@@ -4,7 +4,7 @@ import {existsSync, readFileSync, writeFileSync} from 'node:fs'
 import {createRequire} from 'node:module'
 import path from 'node:path'
 import type {Page} from '@playwright/test'
-import {populate} from '../fixtures/shop.mjs'
+import {populate, populateRooms} from '../fixtures/shop.mjs'
 import {moment, still} from '../fixtures/still.mjs'
 import {views} from '../fixtures/views.mjs'
 import {expect, signIn, test} from './shop.ts'
@@ -19,6 +19,7 @@ for (const view of views) {
     test.setTimeout(120_000)
     shop.now = () => moment
     populate(shop)
+    populateRooms(shop)
     shop.streams = false
     for (const locale of ['en-GB', 'zh-CN']) {
       const context = await browser.newContext({baseURL: address, viewport: phone, locale, bypassCSP: true, reducedMotion: 'reduce'})

@@ -9,11 +9,17 @@ import {codes as codesEn} from '../../src/words/codes.en.ts'
 import {codes as codesZh} from '../../src/words/codes.zh.ts'
 import {console as consoleEn} from '../../src/words/console.en.ts'
 import {console as consoleZh} from '../../src/words/console.zh.ts'
+import {room as roomEn} from '../../src/words/room.en.ts'
+import {room as roomZh} from '../../src/words/room.zh.ts'
+import {sandbox as sandboxEn} from '../../src/words/sandbox.en.ts'
+import {sandbox as sandboxZh} from '../../src/words/sandbox.zh.ts'
 
 const tables: [string, Record<string, string>, Record<string, string>][] = [
   ['buyer', buyerEn, buyerZh],
   ['codes', codesEn, codesZh],
   ['console', consoleEn, consoleZh],
+  ['room', roomEn, roomZh],
+  ['sandbox', sandboxEn, sandboxZh],
 ]
 
 const places = (text: string) => [...text.matchAll(/\{(\w+)\}/g)].map((m) => m[1]).sort()
@@ -58,7 +64,7 @@ test('names of controls that tests from outside rely on', () => {
   assert.equal(buyerZh.buy, '立即抢购')
   assert.equal(buyerEn.pay, 'Pay')
   assert.equal(buyerZh.cancel_order, '取消订单')
-  assert.equal(buyerZh.sandbox_ok, '支付成功')
+  assert.equal(sandboxZh.ok, '支付成功')
   assert.equal(consoleEn.publish, 'Publish')
   assert.equal(consoleZh.end, '结束活动')
   assert.equal(consoleEn.save_limits, 'Save limits')

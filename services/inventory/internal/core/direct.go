@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/lifecycle"
 )
 
 // DirectPurchase is a purchase that is decided by the ledger alone. MayBeKnown is set for an order_sn that the gate may
@@ -52,12 +53,12 @@ func (s *Service) ReserveDirectly(
 	for n, i := range fresh {
 		results[i] = sale.results[n]
 	}
+	s.recorder.SoldDirectly(ctx, sale.results)
+	s.recorder.Landed(ctx, len(sale.landed), nil)
+	s.deductions.add(sale.landed) // whatever fails from here on: a repeated call finds no new row
 	if err := s.nameHoldings(ctx, activityID, purchases, results); err != nil {
 		return nil, err
 	}
-	s.recorder.SoldDirectly(ctx, sale.results)
-	s.recorder.Landed(ctx, len(sale.landed), nil)
-	s.deductions.add(sale.landed)
 	return results, nil
 }
 
@@ -314,7 +315,8 @@ func (d laterDeductions) add(rows []Reservation) {
 	}
 }
 
-// PublishLater publishes the deductions of direct purchases until ctx ends.
+// PublishLater publishes the deductions of direct purchases until ctx ends, and then those that are still queued, within
+// the time of the shutdown. A publication that fails then ends it: the order sweep of another process publishes the rest.
 func (s *Service) PublishLater(ctx context.Context) error {
 	var workers sync.WaitGroup
 	for range deductionWorkers {
@@ -322,18 +324,42 @@ func (s *Service) PublishLater(ctx context.Context) error {
 			for {
 				select {
 				case <-ctx.Done():
+					s.publishQueued(ctx)
 					return
 				case rows := <-s.deductions.queue:
-					call, cancel := context.WithTimeout(ctx, deductionTimeout)
-					err := s.PublishDeductions(call, rows)
+					call, cancel := lifecycle.DrainContext(ctx) // a shutdown does not cut the call
+					_ = s.publishLater(call, rows)
 					cancel()
-					if err != nil && ctx.Err() == nil {
-						s.recorder.Warn(ctx, "deductions of direct purchases not published yet", err)
-					}
 				}
 			}
 		})
 	}
 	workers.Wait()
 	return nil
+}
+
+// publishQueued publishes what is queued at the end of PublishLater.
+func (s *Service) publishQueued(ctx context.Context) {
+	drain, cancel := lifecycle.DrainContext(ctx)
+	defer cancel()
+	for {
+		select {
+		case rows := <-s.deductions.queue:
+			if s.publishLater(drain, rows) != nil {
+				return
+			}
+		default:
+			return
+		}
+	}
+}
+
+func (s *Service) publishLater(ctx context.Context, rows []Reservation) error {
+	call, cancel := context.WithTimeout(ctx, deductionTimeout)
+	defer cancel()
+	err := s.PublishDeductions(call, rows)
+	if err != nil {
+		s.recorder.Warn(ctx, "deductions of direct purchases not published yet", err)
+	}
+	return err
 }

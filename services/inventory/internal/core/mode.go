@@ -55,10 +55,11 @@ func (s *Service) Modes(ctx context.Context, lost map[string]time.Duration) (con
 		a := &activities[i]
 		if d, is := lost[a.ID]; is && !a.direct() && a.Degraded != nil && d >= lostAfter && s.Watch.lost(a.ID) {
 			changed, err := s.sellDirectly(ctx, a.ID, d)
-			if err != nil {
-				return modes, err
+			if err == nil {
+				a.Mode, a.ModeEpoch = changed.Mode, changed.ModeEpoch
+			} else { // it keeps no other sale from going on, and the caller reports it again
+				s.recorder.Warn(ctx, "mode of a sale not changed yet", fmt.Errorf("activity %s: %w", a.ID, err))
 			}
-			a.Mode, a.ModeEpoch = changed.Mode, changed.ModeEpoch
 		}
 		if !a.UsesGate() {
 			others = append(others, a.ID)

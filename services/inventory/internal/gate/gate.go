@@ -242,7 +242,8 @@ func saleOf(a core.Activity) stockgate.Sale {
 	sale := stockgate.Sale{
 		ActivityID: a.ID, Title: a.Title, Description: a.Description, ImageURL: a.ImageURL, State: state(a.State),
 		StartsAt: a.StartsAt, EndsAt: a.EndsAt, PerUserLimit: a.PerUserLimit, PayWithinS: a.PayWithinS, Version: a.Version,
-		Items: make([]stockgate.SaleItem, 0, len(a.Items)),
+		DegradedSale: a.Degraded != nil || !a.UsesGate(),
+		Items:        make([]stockgate.SaleItem, 0, len(a.Items)),
 	}
 	for _, it := range a.Items {
 		sale.Items = append(sale.Items, stockgate.SaleItem{

@@ -39,6 +39,7 @@ type Sale struct {
 	EndsAt       time.Time
 	PerUserLimit int64
 	PayWithin    time.Duration // 0 if unknown
+	Degraded     bool          // the sale may go on without Redis
 	Items        []Item
 }
 

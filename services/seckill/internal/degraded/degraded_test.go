@@ -33,6 +33,9 @@ type stock struct {
 	journal  int64         // purchases
 	oldest   time.Duration // age of the oldest one
 	ledger   []contract.LedgerState
+	old      bool            // inventory is of a release without modes
+	degraded map[string]bool // what Redis has of sales: whether they have the setting
+	reads    int             // of these
 }
 
 var errDown = fmt.Errorf("%w: down", core.ErrUnavailable)
@@ -40,8 +43,11 @@ var errDown = fmt.Errorf("%w: down", core.ErrUnavailable)
 func (s *stock) Modes(_ context.Context, lost map[string]time.Duration) (contract.Modes, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.down {
+	switch {
+	case s.down:
 		return contract.Modes{}, errDown
+	case s.old:
+		return contract.Modes{}, fmt.Errorf("%w: %w", core.ErrUnavailable, core.ErrNoModes)
 	}
 	s.lost = lost
 	return contract.Modes{Now: time.Now(), Activities: []contract.ActivityMode{s.mode}}, nil
@@ -83,6 +89,20 @@ func (s *stock) Backlog(context.Context, string) (int64, time.Duration, error) {
 	return s.journal, s.oldest, nil
 }
 
+func (s *stock) Sale(_ context.Context, activityID string) (core.Sale, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reads++
+	set, is := s.degraded[activityID]
+	switch {
+	case s.noRedis:
+		return core.Sale{}, errDown
+	case !is:
+		return core.Sale{}, core.ErrNoSale
+	}
+	return core.Sale{ActivityID: activityID, Degraded: set}, nil
+}
+
 func (s *stock) set(change func()) {
 	s.mu.Lock()
 	change()
@@ -94,6 +114,13 @@ func (s *stock) taken() []contract.DirectPurchase {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.reserved)
+}
+
+// readings returns how often Sale was called.
+func (s *stock) readings() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.reads
 }
 
 // reported returns the lost gates of the last reading of the modes.
@@ -109,6 +136,12 @@ type redisGate struct{ core.Gate }
 func (redisGate) Reserve(_ context.Context, _ string, p core.Purchase) (core.Verdict, error) {
 	return core.Verdict{Outcome: core.Accepted, Reservation: core.Reservation{OrderSN: p.OrderSN}}, nil
 }
+
+func (redisGate) LookupAll(context.Context, string, []string) (map[string]core.Reservation, error) {
+	return map[string]core.Reservation{}, nil
+}
+
+func (redisGate) Purchases(context.Context, string, string) ([]string, error) { return nil, nil }
 
 func (redisGate) Lookup(context.Context, string, string) (core.Reservation, bool, error) {
 	return core.Reservation{}, false, nil
@@ -248,6 +281,19 @@ func TestAcceptedPurchasesAreHandedOverFirst(t *testing.T) {
 	})
 }
 
+// A process that stops hands over what it has accepted, also if the sale has just become direct.
+func TestAcceptedPurchasesAreHandedOverAtTheEnd(t *testing.T) {
+	s := &stock{
+		mode: contract.ActivityMode{ActivityID: "1", Mode: contract.ModeGate, PerSecond: 10}, outcome: contract.DirectReserved,
+		journal: 5, oldest: time.Hour,
+	}
+	run(t, s, func(_ *testing.T, w *Watch, _ *Gate) {
+		w.Accepted("1", purchases(300))
+		s.set(func() { s.mode = direct(1, 10) })
+	})
+	require.Len(t, s.taken(), 300)
+}
+
 func TestPublishedPurchasesAreNotKept(t *testing.T) {
 	s := &stock{mode: contract.ActivityMode{ActivityID: "1", Mode: contract.ModeGate}, journal: 2, oldest: time.Hour}
 	run(t, s, func(t *testing.T, w *Watch, _ *Gate) {
@@ -309,6 +355,66 @@ func TestAGateThatReturnsIsUsedAfterTheModesAreRead(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, core.Accepted, outcome)
 		require.Empty(t, s.taken())
+	})
+}
+
+// A process that has never read the modes uses no gate that may be behind the ledger, however long it waits.
+func TestAGateIsUsedAfterTheFirstReadingOfTheModes(t *testing.T) {
+	s := &stock{
+		mode: contract.ActivityMode{ActivityID: "1", Mode: contract.ModeGate, PerSecond: 10}, down: true,
+		degraded: map[string]bool{"1": true, "2": false},
+	}
+	run(t, s, func(t *testing.T, w *Watch, g *Gate) {
+		time.Sleep(time.Hour)
+		_, err := reserve(t, g)
+		require.ErrorIs(t, err, core.ErrBreakerOpen)
+		_, _, err = g.Lookup(t.Context(), "1", "5")
+		require.ErrorIs(t, err, core.ErrBreakerOpen)
+		_, err = g.LookupAll(t.Context(), "1", []string{"5"})
+		require.ErrorIs(t, err, core.ErrBreakerOpen)
+		_, err = g.Purchases(t.Context(), "1", "u")
+		require.ErrorIs(t, err, core.ErrBreakerOpen)
+		require.Equal(t, 1, s.readings(), "readings within a second are shared")
+
+		_, _, err = g.Lookup(t.Context(), "2", "5")
+		require.NoError(t, err, "a sale without the setting does not need inventory")
+		_, _, err = g.Lookup(t.Context(), "3", "5")
+		require.ErrorIs(t, err, core.ErrNoSale, "Redis may have lost it")
+		s.set(func() { s.degraded["2"] = true })
+		time.Sleep(settingAge + time.Millisecond)
+		_, _, err = g.Lookup(t.Context(), "2", "5")
+		require.ErrorIs(t, err, core.ErrBreakerOpen, "the setting may be made later")
+		s.set(func() { s.noRedis = true })
+		time.Sleep(settingAge + time.Millisecond)
+		_, _, err = g.Lookup(t.Context(), "2", "5")
+		require.ErrorIs(t, err, core.ErrUnavailable)
+
+		s.set(func() { s.noRedis, s.down = false, false })
+		time.Sleep(1500 * time.Millisecond)
+		outcome, err := reserve(t, g)
+		require.NoError(t, err)
+		require.Equal(t, core.Accepted, outcome)
+		_, found, err := g.Lookup(t.Context(), "1", "5")
+		require.NoError(t, err)
+		require.False(t, found)
+		require.Empty(t, w.settings)
+	})
+}
+
+// An inventory of the release before has no modes: no sale is degraded. Modes that were read before stay.
+func TestAnInventoryWithoutModes(t *testing.T) {
+	s := &stock{mode: direct(1, 10), old: true, degraded: map[string]bool{"1": true}}
+	run(t, s, func(t *testing.T, w *Watch, g *Gate) {
+		outcome, err := reserve(t, g)
+		require.NoError(t, err)
+		require.Equal(t, core.Accepted, outcome)
+		require.Zero(t, s.readings())
+		s.set(func() { s.old = false })
+		time.Sleep(1500 * time.Millisecond)
+		require.True(t, w.Direct())
+		s.set(func() { s.old = true })
+		time.Sleep(1500 * time.Millisecond)
+		require.True(t, w.Direct())
 	})
 }
 

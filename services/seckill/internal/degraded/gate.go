@@ -63,9 +63,9 @@ func (g *Gate) Close(ctx context.Context) {
 
 // Reserve implements core.Gate.
 func (g *Gate) Reserve(ctx context.Context, activityID string, p core.Purchase) (core.Verdict, error) {
-	m := g.watch.mode(activityID)
-	if g.watch.uncertain(activityID, false) {
-		return core.Verdict{}, core.ErrBreakerOpen
+	m, err := g.watch.certainMode(ctx, activityID, false)
+	if err != nil {
+		return core.Verdict{}, err
 	}
 	switch m.Mode {
 	case contract.ModeDirect:
@@ -163,20 +163,16 @@ func (g *Gate) reserveGroup(
 	return results, nil
 }
 
-// byLedger reports whether results of the activity come from the ledger.
-func (g *Gate) byLedger(activityID string) bool {
-	return g.watch.mode(activityID).Mode != contract.ModeGate
-}
-
 // Lookup implements core.Gate. A purchase that the ledger lacks may still be in the journal: then the outcome is unknown,
 // unless this process has kept it, or its order_sn was issued while Redis was unavailable.
 func (g *Gate) Lookup(ctx context.Context, activityID, orderSN string) (core.Reservation, bool, error) {
-	if g.watch.uncertain(activityID, true) {
-		return core.Reservation{}, false, core.ErrBreakerOpen
+	m, err := g.watch.certainMode(ctx, activityID, true)
+	if err != nil {
+		return core.Reservation{}, false, err
 	}
-	if !g.byLedger(activityID) {
+	if m.Mode == contract.ModeGate {
 		r, found, err := g.Gate.Lookup(ctx, activityID, orderSN)
-		if err == nil && !found && g.watch.mayBeDirect(activityID, orderSN) {
+		if err == nil && !found && g.watch.mayBeDirect(activityID) {
 			err = core.ErrBreakerOpen
 		}
 		return r, found, err
@@ -220,10 +216,11 @@ func (g *Gate) lookupGroup(ctx context.Context, activityID string, orderSNs []st
 func (g *Gate) LookupAll(
 	ctx context.Context, activityID string, orderSNs []string,
 ) (map[string]core.Reservation, error) {
-	if g.watch.uncertain(activityID, true) {
-		return nil, core.ErrBreakerOpen
+	m, err := g.watch.certainMode(ctx, activityID, true)
+	if err != nil {
+		return nil, err
 	}
-	if !g.byLedger(activityID) {
+	if m.Mode == contract.ModeGate {
 		return g.Gate.LookupAll(ctx, activityID, orderSNs)
 	}
 	ctx, cancel := context.WithTimeout(ctx, g.timeout)
@@ -245,10 +242,11 @@ func (g *Gate) LookupAll(
 
 // Purchases implements core.Gate.
 func (g *Gate) Purchases(ctx context.Context, activityID, userID string) ([]string, error) {
-	if g.watch.uncertain(activityID, true) {
-		return nil, core.ErrBreakerOpen
+	m, err := g.watch.certainMode(ctx, activityID, true)
+	if err != nil {
+		return nil, err
 	}
-	if !g.byLedger(activityID) {
+	if m.Mode == contract.ModeGate {
 		return g.Gate.Purchases(ctx, activityID, userID)
 	}
 	ctx, cancel := context.WithTimeout(ctx, g.timeout)
@@ -263,7 +261,7 @@ func (g *Gate) Purchases(ctx context.Context, activityID, userID string) ([]stri
 
 // Confirm implements core.Gate.
 func (g *Gate) Confirm(ctx context.Context, r core.Reservation) (core.Reservation, bool, error) {
-	if !g.byLedger(r.ActivityID) {
+	if g.watch.mode(r.ActivityID).Mode == contract.ModeGate {
 		return g.Gate.Confirm(ctx, r)
 	}
 	return r, true, nil

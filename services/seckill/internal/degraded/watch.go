@@ -4,6 +4,7 @@ package degraded
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/lifecycle"
 	"flashsale.internal/services/seckill/internal/core"
 )
 
@@ -20,6 +22,9 @@ const (
 	readTimeout = 900 * time.Millisecond // of one reading
 	probeEvery  = time.Second            // between two readings of the journals
 	lostAfter   = 3 * time.Second        // without a response, until it is reported to inventory
+	// settingAge bounds the age of a reading of what Redis has of a sale, before the first reading of the modes. It is
+	// less than lostAfter: inventory decides no purchase sooner after it has published the setting.
+	settingAge = time.Second
 	// handOverSize is the number of purchases in one call, handOverTimeout its time-out.
 	handOverSize    = contract.MaxItems
 	handOverTimeout = 3 * time.Second
@@ -32,8 +37,10 @@ type Inventory interface {
 	Lookup(ctx context.Context, l contract.DirectLookup) ([]contract.LedgerState, error)
 }
 
-// Journal reads the backlog of a gate's journal.
-type Journal interface {
+// Redis reads what Redis has of a sale.
+type Redis interface {
+	// Sale returns the description of a sale.
+	Sale(ctx context.Context, activityID string) (core.Sale, error)
 	// Backlog returns the number of purchases in the journal, and the age of the oldest one. It fails with
 	// core.ErrUnavailable while Redis is unavailable.
 	Backlog(ctx context.Context, activityID string) (purchases int64, oldest time.Duration, err error)
@@ -43,7 +50,7 @@ type Journal interface {
 // concurrent use.
 type Watch struct {
 	inventory Inventory
-	journal   Journal
+	redis     Redis
 	log       *slog.Logger
 
 	modes    atomic.Pointer[snapshot] // nil until the first reading
@@ -57,6 +64,13 @@ type Watch struct {
 	handed     map[string]int64         // by activity, the epoch for which this process has handed over what it had accepted
 	paths      map[string]*bucket       // by activity, the paths that may be issued
 	soldOut    map[string]time.Time     // by activity and SKU, when a purchase was refused for stock
+	settings   map[string]setting       // by activity, until the modes are read for the first time
+}
+
+// setting is whether a sale may go on without Redis, by what Redis had of it at that time.
+type setting struct {
+	degraded bool
+	at       time.Time // before it was read
 }
 
 // contactTimes is when a gate last responded, and since when it does not. uncertain is set once it has not responded for
@@ -74,20 +88,28 @@ type snapshot struct {
 }
 
 // NewWatch returns a Watch; Run starts it.
-func NewWatch(inventory Inventory, journal Journal, log *slog.Logger) *Watch {
+func NewWatch(inventory Inventory, redis Redis, log *slog.Logger) *Watch {
 	return &Watch{
-		inventory: inventory, journal: journal, log: log, contacts: map[string]*contactTimes{}, ledgerFrom: map[string]time.Time{},
-		handed: map[string]int64{}, paths: map[string]*bucket{}, soldOut: map[string]time.Time{},
+		inventory: inventory, redis: redis, log: log, contacts: map[string]*contactTimes{},
+		ledgerFrom: map[string]time.Time{}, handed: map[string]int64{}, paths: map[string]*bucket{},
+		soldOut: map[string]time.Time{}, settings: map[string]setting{},
 	}
 }
 
-// Run reads the modes and the journals, and hands over accepted purchases, until ctx ends.
+// Run reads the modes and the journals, and hands over accepted purchases, until ctx ends. Then it hands over what this
+// process still keeps of sales that are direct, within the time of the shutdown.
 func (w *Watch) Run(ctx context.Context) error {
 	var loops sync.WaitGroup
 	loops.Go(func() { w.every(ctx, readEvery, w.read) })
 	loops.Go(func() { w.every(ctx, probeEvery, w.probe) })
 	loops.Go(func() { w.every(ctx, readEvery/10, w.handOver) })
 	loops.Wait()
+	if kept, _ := w.accepted.count(); kept > 0 {
+		drain, cancel := lifecycle.DrainContext(ctx)
+		defer cancel()
+		w.read(drain) // a sale may have become direct since
+		w.handOver(drain)
+	}
 	return nil
 }
 
@@ -112,6 +134,9 @@ func (w *Watch) read(ctx context.Context) {
 	defer cancel()
 	at := time.Now()
 	modes, err := w.inventory.Modes(call, w.lost(at))
+	if errors.Is(err, core.ErrNoModes) && w.modes.Load() == nil {
+		err = nil // the release before: no sale is degraded
+	}
 	if err != nil { // this process goes on by the last ones
 		if !w.failing && ctx.Err() == nil {
 			w.log.WarnContext(ctx, "modes of sales not read, will retry", "error", err)
@@ -136,6 +161,11 @@ func (w *Watch) read(ctx context.Context) {
 		}
 	}
 	w.modes.Store(s)
+	if last == nil {
+		w.mu.Lock()
+		clear(w.settings)
+		w.mu.Unlock()
+	}
 	w.dropOthers(s)
 	w.confirm(at)
 }
@@ -166,21 +196,62 @@ func (s *snapshot) of(activityID string) contract.ActivityMode {
 // mode returns the mode of an activity as last read.
 func (w *Watch) mode(activityID string) contract.ActivityMode { return w.modes.Load().of(activityID) }
 
-// uncertain reports whether neither gate nor ledger may be used for a sale. That is while this process has lost the gate
-// for long and has not read the modes since. It is also for validFor after the mode ceased to be gate, for results only:
-// another process may still respond by the gate, which is behind the ledger.
-func (w *Watch) uncertain(activityID string, results bool) bool {
+// certainMode returns the mode of a sale, by which gate or ledger may be used for it. It fails with core.ErrBreakerOpen
+// if neither may be used. That is while this process has lost the gate for long and has not read the modes since, or has
+// not read the modes at all. It is also for validFor after the mode ceased to be gate, for results only: another process
+// may still respond by the gate, which is behind the ledger.
+func (w *Watch) certainMode(
+	ctx context.Context, activityID string, results bool,
+) (contract.ActivityMode, error) {
 	s := w.modes.Load()
-	if s == nil || s.byID[activityID] == nil {
-		return false
+	m := s.of(activityID)
+	switch {
+	case s == nil:
+		return m, w.withoutModes(ctx, activityID)
+	case s.byID[activityID] == nil:
+		return m, nil
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if s.byID[activityID].Mode != contract.ModeGate {
-		return results && time.Now().Before(w.ledgerFrom[activityID])
+	uncertain := false
+	if m.Mode != contract.ModeGate {
+		uncertain = results && time.Now().Before(w.ledgerFrom[activityID])
+	} else if c := w.contacts[activityID]; c != nil {
+		uncertain = c.uncertain
 	}
-	c := w.contacts[activityID]
-	return c != nil && c.uncertain
+	if uncertain {
+		return m, core.ErrBreakerOpen
+	}
+	return m, nil
+}
+
+// withoutModes fails before the first reading of the modes, if neither gate nor ledger may be used for a sale. A sale that
+// Redis has as a degraded one may have gone on without its gate. Then the gate may be behind the ledger, and a purchase
+// may be a later attempt of one that the ledger has. Other sales use their gates, however long inventory is down.
+//
+// No time bounds the refusal. Inventory may have sold directly until just before it was lost, and the gate stays behind
+// until inventory has brought it up to date: while the modes cannot be read, waiting makes nothing certain.
+func (w *Watch) withoutModes(ctx context.Context, activityID string) error {
+	now := time.Now()
+	w.mu.Lock()
+	known, is := w.settings[activityID]
+	w.mu.Unlock()
+	if !is || now.Sub(known.at) > settingAge {
+		sale, err := w.redis.Sale(ctx, activityID)
+		if err != nil { // also of an absent sale: this Redis may have lost it
+			return err
+		}
+		known = setting{sale.Degraded, now}
+		w.mu.Lock()
+		if w.modes.Load() == nil {
+			w.settings[activityID] = known
+		}
+		w.mu.Unlock()
+	}
+	if known.degraded {
+		return core.ErrBreakerOpen
+	}
+	return nil
 }
 
 // confirm ends the uncertainty about the gates that responded before a reading of the modes began.
@@ -200,12 +271,9 @@ const validFor = 2 * time.Second
 
 // mayBeDirect reports whether a purchase that the gate lacks may be in the ledger: this process has not read the modes for
 // too long, as when it reaches Redis and not inventory.
-func (w *Watch) mayBeDirect(activityID, orderSN string) bool {
+func (w *Watch) mayBeDirect(activityID string) bool {
 	s := w.modes.Load()
-	if s == nil {
-		return issuedDirectly(orderSN)
-	}
-	return s.byID[activityID] != nil && time.Since(s.at) >= validFor
+	return s != nil && s.byID[activityID] != nil && time.Since(s.at) >= validFor
 }
 
 // Keeps reports whether accepted purchases of the activity are kept until they are published.
@@ -251,7 +319,7 @@ func (w *Watch) probe(ctx context.Context) {
 			began := time.Now()
 			call, cancel := context.WithTimeout(ctx, probeEvery)
 			defer cancel()
-			n, oldest, err := w.journal.Backlog(call, id)
+			n, oldest, err := w.redis.Backlog(call, id)
 			w.noteContact(id, err)
 			switch {
 			case err != nil:

@@ -116,7 +116,7 @@ func toSale(s stockgate.Sale) core.Sale {
 	out := core.Sale{
 		ActivityID: s.ActivityID, Title: s.Title, Description: s.Description, ImageURL: s.ImageURL,
 		StartsAt: s.StartsAt, EndsAt: s.EndsAt, PerUserLimit: s.PerUserLimit,
-		PayWithin: time.Duration(s.PayWithinS) * time.Second, Items: make([]core.Item, len(s.Items)),
+		PayWithin: time.Duration(s.PayWithinS) * time.Second, Degraded: s.DegradedSale, Items: make([]core.Item, len(s.Items)),
 	}
 	for i, item := range s.Items {
 		out.Items[i] = core.Item(item)

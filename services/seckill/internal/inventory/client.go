@@ -23,7 +23,8 @@ import (
 const (
 	connectWait = 500 * time.Millisecond
 	idleConns   = 16
-	maxResponse = 2 << 20 // bytes
+	maxResponse = 2 << 20  // bytes
+	maxModes    = 64 << 20 // bytes of the modes, which have the descriptions of all direct sales
 )
 
 // Client calls inventory. Each call is bounded by its context.
@@ -52,7 +53,8 @@ func New(base string, secrets []string, transport http.RoundTripper) *Client {
 // Close closes the idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Modes returns the modes of the sales. lost has, by activity, for how long its gate did not respond.
+// Modes returns the modes of the sales. lost has, by activity, for how long its gate did not respond. It fails with
+// core.ErrNoModes if inventory has no such route.
 func (c *Client) Modes(ctx context.Context, lost map[string]time.Duration) (contract.Modes, error) {
 	query := url.Values{}
 	for id, d := range lost {
@@ -63,13 +65,13 @@ func (c *Client) Modes(ctx context.Context, lost map[string]time.Duration) (cont
 		path += "?" + query.Encode()
 	}
 	var modes contract.Modes
-	return modes, c.call(ctx, http.MethodGet, path, nil, &modes)
+	return modes, c.call(ctx, http.MethodGet, path, maxModes, nil, &modes)
 }
 
 // Reserve decides purchases by the ledger. After an error the outcome is unknown.
 func (c *Client) Reserve(ctx context.Context, r contract.DirectReserve) ([]contract.DirectResult, error) {
 	var out contract.DirectResults
-	if err := c.call(ctx, http.MethodPost, contract.ReservePath, r, &out); err != nil {
+	if err := c.call(ctx, http.MethodPost, contract.ReservePath, maxResponse, r, &out); err != nil {
 		return nil, err
 	}
 	if len(out.Results) != len(r.Items) {
@@ -81,7 +83,7 @@ func (c *Client) Reserve(ctx context.Context, r contract.DirectReserve) ([]contr
 // Lookup returns the purchases that the ledger has.
 func (c *Client) Lookup(ctx context.Context, l contract.DirectLookup) ([]contract.LedgerState, error) {
 	var out contract.DirectStates
-	return out.Purchases, c.call(ctx, http.MethodPost, contract.LookupPath, l, &out)
+	return out.Purchases, c.call(ctx, http.MethodPost, contract.LookupPath, maxResponse, l, &out)
 }
 
 // Workers keeps the leases of worker ids at inventory. It implements ordersn.Registry.
@@ -110,14 +112,17 @@ func (w Workers) Renew(ctx context.Context, owner string, worker int) (high, now
 func (w Workers) lease(ctx context.Context, r contract.WorkerLease) (l contract.LeasedWorker, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	if err = w.call(ctx, http.MethodPost, contract.LeasePath, r, &l); err == nil && w.Holders != nil {
+	if err = w.call(ctx, http.MethodPost, contract.LeasePath, maxResponse, r, &l); err == nil && w.Holders != nil {
 		w.Holders(l.Holders)
 	}
 	return l, err
 }
 
-// call makes one call and decodes its response. All errors are core.ErrUnavailable.
-func (c *Client) call(ctx context.Context, method, path string, request, response any) error {
+// call makes one call and decodes its response of at most so many bytes. All errors are core.ErrUnavailable, and also
+// core.ErrNoModes if inventory has no such route.
+func (c *Client) call(
+	ctx context.Context, method, path string, most int64, request, response any,
+) error {
 	var body []byte
 	if request != nil {
 		var err error
@@ -142,10 +147,14 @@ func (c *Client) call(ctx context.Context, method, path string, request, respons
 		}
 		defer func() { _ = res.Body.Close() }()
 		status = res.StatusCode
-		raw, err = io.ReadAll(io.LimitReader(res.Body, maxResponse))
+		raw, err = io.ReadAll(io.LimitReader(res.Body, most))
 		return status, err
 	})
-	if err == nil && status != http.StatusOK {
+	switch {
+	case err != nil || status == http.StatusOK:
+	case status == http.StatusNotFound:
+		err = core.ErrNoModes
+	default:
 		err = fmt.Errorf("status %d", status)
 	}
 	if err == nil {

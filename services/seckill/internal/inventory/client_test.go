@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,6 +46,24 @@ func TestLostGatesAreParameters(t *testing.T) {
 	modes, err := c.Modes(t.Context(), map[string]time.Duration{"7": 4500 * time.Millisecond})
 	require.NoError(t, err)
 	require.Equal(t, contract.ModeDirect, modes.Activities[0].Mode)
+}
+
+func TestModesOfManyDirectSales(t *testing.T) {
+	all := make([]contract.ActivityMode, 200)
+	for i := range all {
+		all[i].Sale = &contract.DirectSale{Description: strings.Repeat("x", 20_000)}
+	}
+	c := serve(t, func(w http.ResponseWriter, _ *http.Request) { respond(t, w, contract.Modes{Activities: all}) })
+	modes, err := c.Modes(t.Context(), nil)
+	require.NoError(t, err)
+	require.Len(t, modes.Activities, len(all))
+}
+
+func TestAnInventoryWithoutModes(t *testing.T) {
+	c := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) })
+	_, err := c.Modes(t.Context(), nil)
+	require.ErrorIs(t, err, core.ErrNoModes)
+	require.ErrorIs(t, err, core.ErrUnavailable)
 }
 
 func TestUnusableResponsesAreUnavailability(t *testing.T) {

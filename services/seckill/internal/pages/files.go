@@ -121,8 +121,12 @@ var inline = regexp.MustCompile(`(?is)<(script|style)\b([^>]*)>(.*?)</(?:script|
 // hasSource matches the attributes of a script that is loaded.
 var hasSource = regexp.MustCompile(`(?i)(^|\s)src\s*=`)
 
+// chunk marks an inline script that loads a file of this site on demand.
+var chunk = []byte("/assets/")
+
 // policyOf returns the Content-Security-Policy of a document. Its inline scripts and styles are allowed by their hashes,
-// and nothing else that is inline. A document that loads files of this site may load scripts and styles from it.
+// and nothing else that is inline. A document that loads files of this site may load scripts and styles from it. One whose
+// inline script loads chunks may load scripts from it, and no styles.
 func policyOf(document []byte, images []string) string {
 	var scripts, styles []string
 	for _, m := range inline.FindAllSubmatch(document, -1) {
@@ -134,6 +138,9 @@ func policyOf(document []byte, images []string) string {
 			scripts, styles = append(scripts, "'self'"), append(styles, "'self'")
 		default:
 			scripts = append(scripts, hash(content))
+			if bytes.Contains(content, chunk) {
+				scripts = append(scripts, "'self'")
+			}
 		}
 	}
 	return strings.Join([]string{

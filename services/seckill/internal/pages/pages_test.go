@@ -152,6 +152,9 @@ func TestPolicyAllowsTheInlineElementsByTheirHash(t *testing.T) {
 	require.Contains(t, console, "script-src 'self'; style-src 'self'; ")
 	require.NotContains(t, buyer+console, "unsafe")
 	require.Contains(t, policyOf([]byte("<p>"), nil), "script-src 'none'; style-src 'none'; ")
+	loads := "import(`/assets/x.js`)"
+	require.Contains(t, policyOf([]byte("<style>b{}</style><script>"+loads+"</script>"), nil),
+		"script-src "+sum(loads)+" 'self'; style-src "+sum("b{}")+"; ")
 }
 
 func TestMessagesAreEscaped(t *testing.T) {

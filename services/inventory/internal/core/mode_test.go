@@ -1,0 +1,77 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"flashsale.internal/pkg/contract"
+)
+
+// modeStore is a store of two activities. The figures of the first one cannot be read.
+type modeStore struct {
+	Store
+	now time.Time
+}
+
+func (s modeStore) Now(context.Context) (time.Time, error) { return s.now, nil }
+
+func (s modeStore) activity(id string) Activity {
+	return Activity{
+		ID: id, State: ActivityPublished, Mode: contract.ModeGate, Degraded: &DegradedSale{PerSecond: 1},
+		StartsAt: s.now.Add(-time.Hour), EndsAt: s.now.Add(time.Hour),
+	}
+}
+
+func (s modeStore) DegradedActivities(context.Context, time.Time) ([]Activity, error) {
+	return []Activity{s.activity("1"), s.activity("2")}, nil
+}
+
+func (s modeStore) figures() DirectSale {
+	seen := s.now.Add(-2 * lostAfter)
+	return DirectSale{SeenAt: seen, FiguresAt: seen, NotedAt: seen}
+}
+
+func (s modeStore) DirectSales(_ context.Context, ids []string) (map[string]DirectSale, error) {
+	found := map[string]DirectSale{}
+	for _, id := range ids {
+		if id == "1" {
+			return nil, errors.New("figures of direct sale 1: not JSON")
+		}
+		found[id] = s.figures()
+	}
+	return found, nil
+}
+
+func (s modeStore) ChangeMode(
+	_ context.Context, id string, fn func(*Activity, *DirectSale, time.Time) (bool, error),
+) (*Activity, error) {
+	a, figures := s.activity(id), s.figures()
+	_, err := fn(&a, &figures, s.now)
+	return &a, err
+}
+
+// warnings is a Recorder that counts the warnings.
+type warnings struct {
+	Recorder
+	n int
+}
+
+func (w *warnings) Warn(context.Context, string, error) { w.n++ }
+
+func TestASaleThatCannotBecomeDirectHoldsUpNoOther(t *testing.T) {
+	now := time.Now() //nolint:forbidigo // the watch measures intervals
+	lost := contact{lostSince: now.Add(-2 * lostAfter)}
+	recorder := &warnings{}
+	s := &Service{
+		store: modeStore{now: now}, recorder: recorder, Watch: &GateWatch{contacts: map[string]contact{"1": lost, "2": lost}},
+	}
+	modes, err := s.Modes(t.Context(), map[string]time.Duration{"1": 2 * lostAfter, "2": 2 * lostAfter})
+	require.NoError(t, err)
+	require.Equal(t, contract.ModeGate, modes.Activities[0].Mode)
+	require.Equal(t, contract.ModeDirect, modes.Activities[1].Mode)
+	require.Equal(t, 2, recorder.n, "one of each sale")
+}
