@@ -127,7 +127,7 @@ proof: ## Shows which long lanes are green on this commit; LANE=sim, mutants, tr
 	@scripts/ci/proof $(LANE)
 
 ##@ Work on it
-.PHONY: build web bench pgo bench-go bench-compare bench-ratelimit lint fmt generate clean
+.PHONY: build web fairness bench pgo bench-go bench-compare bench-ratelimit lint fmt generate clean
 build: .bin ## Builds every program into .bin
 	@for main in services/*/cmd/* flashctl/cmd/*; do go build -o .bin/ "./$$main" || exit 1; done
 
@@ -137,6 +137,9 @@ web: ## Builds the pages into web/dist
 
 bench: deps .bin ## Measures the figures of docs/benchmarks.md (BENCH="--only refused" for one section, BENCH_BEFORE=<commit>)
 	@scripts/dev/bench $(BENCH)
+
+fairness: ## Runs the population model and writes its tables into docs/fairness.md, some minutes
+	@cd test && go run ./fairness/cmd/fairness -write ../docs/fairness.md
 
 pgo: deps .bin ## Records new profiles of seckill for Go's compiler, some 5 min
 	@scripts/dev/pgo

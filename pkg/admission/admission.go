@@ -118,14 +118,19 @@ func None(tel *telemetry.Telemetry) *Limits {
 // Names returns the names of all limits on the routes of the services, also of those without a rule in force.
 func Names() []string { return slices.Clone(names()) }
 
-var names = sync.OnceValue(func() []string {
+// Production returns the rules that hold with APP_ENV=production and without LIMIT_RULES.
+func Production() []rules.Rule {
 	set, err := rules.Parse(productionRules)
 	if err != nil {
 		panic(err) // unreachable: the rules are embedded, and a test parses them
 	}
-	names := make([]string, len(set.Rules))
-	for i, r := range set.Rules {
-		names[i] = r.Name
+	return set.Rules
+}
+
+var names = sync.OnceValue(func() []string {
+	var names []string
+	for _, r := range Production() {
+		names = append(names, r.Name)
 	}
 	return names
 })

@@ -2,7 +2,13 @@ package edge
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"io"
+	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -64,6 +70,7 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // An edge is a running nginx in front of three services.
 type edge struct {
 	url                       string
+	secure                    string // address of the listener with TLS
 	seckill, order, inventory *service
 	client                    *http.Client
 }
@@ -73,7 +80,7 @@ func start(t *testing.T) *edge {
 	t.Helper()
 	conf, err := os.ReadFile("../../scripts/dev/edge.conf.in")
 	require.NoError(t, err)
-	addr, dir := porttest.Free(t), t.TempDir()
+	addr, secure, dir := porttest.Free(t), porttest.Free(t), t.TempDir()
 	port := func(addr string) string {
 		_, port, err := net.SplitHostPort(addr)
 		require.NoError(t, err)
@@ -89,12 +96,13 @@ func start(t *testing.T) *edge {
 	transport := &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}
 	t.Cleanup(transport.CloseIdleConnections)
 	e := &edge{
-		url: "http://" + addr, seckill: play("seckill"), order: play("order"), inventory: play("inventory"),
+		url: "http://" + addr, secure: secure, seckill: play("seckill"), order: play("order"), inventory: play("inventory"),
 		client: &http.Client{Transport: transport, Timeout: patience, CheckRedirect: func(*http.Request, []*http.Request) error {
 			return http.ErrUseLastResponse
 		}},
 	}
-	places := []string{"@EDGE_PORT@", port(addr), "@EDGE_DIR@", dir}
+	places := []string{"@EDGE_PORT@", port(addr), "@EDGE_TLS_PORT@", port(secure), "@EDGE_DIR@", dir}
+	certificate(t, dir)
 	for name, s := range map[string]*service{"SECKILL": e.seckill, "ORDER": e.order, "INVENTORY": e.inventory} {
 		places = append(places, "@"+name+"_PORT@", port(s.server.Listener.Addr().String()))
 	}
@@ -109,6 +117,26 @@ func start(t *testing.T) *edge {
 		return err == nil && resp.StatusCode == http.StatusNotFound
 	}, patience, 20*time.Millisecond)
 	return e
+}
+
+// certificate writes a certificate as scripts/dev/edge.sh makes it.
+func certificate(t *testing.T, dir string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"localhost"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	signed, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	require.NoError(t, err)
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	require.NoError(t, err)
+	for name, block := range map[string]*pem.Block{
+		"tls.crt": {Type: "CERTIFICATE", Bytes: signed}, "tls.key": {Type: "PRIVATE KEY", Bytes: private},
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600))
+	}
 }
 
 // run runs nginx until the end of the test.

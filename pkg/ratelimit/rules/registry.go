@@ -242,7 +242,7 @@ func (g *Registry) activate(r Rule, before *active) (a *active, apply func() err
 
 func (g *Registry) activateLimiter(a, before *active, keep bool) (func() error, error) {
 	r := a.rule
-	spec, err := r.spec()
+	spec, err := r.Spec()
 	if err != nil {
 		return nil, err
 	}

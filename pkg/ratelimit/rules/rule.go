@@ -191,7 +191,7 @@ func (r *Rule) validateRate(bad func(string, ...any)) {
 	if r.Lease > 0 && r.Where == "local" {
 		bad("lease needs where: redis")
 	}
-	s, err := r.spec()
+	s, err := r.Spec()
 	switch {
 	case err != nil:
 		bad("%w", err)
@@ -218,8 +218,8 @@ func (r *Rule) validateRate(bad func(string, ...any)) {
 
 func (r *Rule) cost() int64 { return max(1, r.Cost) }
 
-// spec converts the rule for the limiter.
-func (r *Rule) spec() (ratelimit.Spec, error) {
+// Spec returns the limit of a rule with a rate, for a limiter. It is an error for other algorithms.
+func (r *Rule) Spec() (ratelimit.Spec, error) {
 	s := ratelimit.Spec{
 		Algorithm: ratelimit.TokenBucket,
 		Limit:     ratelimit.Limit{Rate: r.Limit, Period: time.Duration(r.Per), Burst: r.Burst},

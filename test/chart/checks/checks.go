@@ -94,6 +94,8 @@ func All(t *testing.T) {
 	t.Run("LargeNumbersStayWhole", largeNumbersStayWhole)
 	t.Run("TheEdgeHasNoInternalRoutes", theEdgeHasNoInternalRoutes)
 	t.Run("NginxAcceptsTheEdge", nginxAcceptsTheEdge)
+	t.Run("TheEdgeHasDescriptors", theEdgeHasDescriptors)
+	t.Run("TheEdgeSpeaksTLSWithACertificate", theEdgeSpeaksTLSWithACertificate)
 	t.Run("TheEdgeCachesOnlyWhatIsTheSameForAll", theEdgeCachesOnlyWhatIsTheSameForAll)
 	t.Run("PagesHaveLimitsOfTheirOwn", pagesHaveLimitsOfTheirOwn)
 	t.Run("NamesFit", namesFit)

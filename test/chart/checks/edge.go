@@ -44,18 +44,74 @@ func nginxAcceptsTheEdge(t *testing.T) {
 	all := everyRendering()
 	all["behind proxies"] = production("edge.trustedProxies={10.0.0.0/8,::1}")
 	all["pages without limits"] = production("edge.limits.pages.requestsPerSecond=0", "edge.limits.pages.connections=0")
+	all["with TLS"] = production("edge.tls.secretName=shop")
 	all["only pages with limits"] = production("edge.limits.requestsPerSecond=0", "edge.limits.connections=0")
 	for name, r := range all {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			conf := upstream.ReplaceAllString(edgeConf(t, r), "127.0.0.1$1")
+			certificate(t, dir)
+			conf = strings.ReplaceAll(strings.ReplaceAll(conf, `"/tmp/`, `"`+dir+"/"), "/etc/nginx/tls", dir)
 			file := filepath.Join(dir, "nginx.conf")
-			require.NoError(t, os.WriteFile(file, []byte(strings.ReplaceAll(conf, `"/tmp/`, `"`+dir+"/")), 0o600))
+			require.NoError(t, os.WriteFile(file, []byte(conf), 0o600))
 			out, err := exec.Command(nginx, "-t", "-q", "-e", "/dev/stderr", "-p", dir, "-c", file).CombinedOutput()
 			require.NoError(t, err, "run make deps, if nginx is missing: %s", out)
 			require.Empty(t, string(out), "no warning")
 		})
 	}
+}
+
+// certificate writes a certificate and its key as the Secret has them.
+func certificate(t *testing.T, dir string) {
+	t.Helper()
+	out, err := exec.Command("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+		"-days", "1", "-subj", "/CN=shop.test", "-keyout", filepath.Join(dir, "tls.key"),
+		"-out", filepath.Join(dir, "tls.crt")).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+}
+
+// theEdgeSpeaksTLSWithACertificate checks that a Secret adds a listener, a port and a volume, and that its absence adds
+// nothing.
+func theEdgeSpeaksTLSWithACertificate(t *testing.T) {
+	ports := func(r rendering) (container, service []any) {
+		return list(deployment(t, r.objects(t), "edge").containers()[0], "ports"),
+			list(pick(t, r.objects(t), "Service/flashsale-edge"), "spec", "ports")
+	}
+	plain := production()
+	container, service := ports(plain)
+	require.Len(t, container, 2)
+	require.Len(t, service, 1)
+	require.NotContains(t, edgeConf(t, plain), "ssl")
+
+	secure := production("edge.tls.secretName=shop", "edge.tls.port=8443")
+	container, service = ports(secure)
+	require.Contains(t, container, map[string]any{"name": "https", "containerPort": 8443.0})
+	require.Contains(t, service, map[string]any{
+		"name": "https", "port": 8443.0, "targetPort": "https", "appProtocol": "https",
+	})
+	conf := edgeConf(t, secure)
+	require.Contains(t, conf, "listen 8443 ssl default_server reuseport backlog=16384;")
+	require.Contains(t, conf, `ssl_certificate "/etc/nginx/tls/tls.crt";`)
+	edge := deployment(t, secure.objects(t), "edge")
+	require.Contains(t, list(edge.containers()[0], "volumeMounts"),
+		map[string]any{"name": "certificate", "mountPath": "/etc/nginx/tls", "readOnly": true})
+	require.Contains(t, list(edge.spec, "volumes"),
+		map[string]any{"name": "certificate", "secret": map[string]any{"secretName": "shop", "defaultMode": 288.0}})
+	policy := pick(t, secure.objects(t), "NetworkPolicy/flashsale-edge")
+	require.Equal(t, []any{map[string]any{"port": "http"}, map[string]any{"port": "https"}},
+		list(list(policy, "spec", "ingress")[0], "ports"))
+	require.Contains(t, text(pick(t, secure.objects(t), "ConfigMap/flashsale-edge"), "data", "leave"), "*:20FB/01",
+		"the preStop hook waits for connections with TLS too")
+	require.Contains(t, production("edge.tls.secretName=shop", "edge.tls.port=80").refused(t),
+		"edge.tls.port and edge.service.port are the same.")
+	require.Contains(t, production("edge.tls.secretName=Not_A_Name").refused(t), "secretName")
+}
+
+// theEdgeHasDescriptors checks that a worker may open as many files as it may hold connections, and more.
+func theEdgeHasDescriptors(t *testing.T) {
+	conf := edgeConf(t, production("edge.connections=10000"))
+	require.Contains(t, conf, "worker_connections 10000;")
+	require.Contains(t, conf, "worker_rlimit_nofile 10512;")
 }
 
 // theEdgeCachesOnlyWhatIsTheSameForAll checks that nothing of one caller reaches the cache, nor its key. test/edge

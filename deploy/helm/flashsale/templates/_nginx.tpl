@@ -58,6 +58,8 @@ proxy_cache_use_stale {{ .stale }};
 The configuration of the edge, for nginx 1.22 or later.
   root        the chart's context: limits, workers and proxies come from its values
   listen      address of the public listener
+  tls         address of the public listener with TLS; none when empty
+  certificate folder of its tls.crt and tls.key
   health      address of the listener for probes; none when empty
   dir         folder of the pid, the cache and temporary files
   log, access files of error lines and of lines about responses
@@ -75,6 +77,8 @@ The configuration of the edge, for nginx 1.22 or later.
 {{- $document := dict "zone" "pages" "key" "\"$uri $encoding\"" "accept" "text/html" "encoding" "$encoding"
       "stale" "updating error timeout invalid_header http_429 http_500 http_502 http_503 http_504" -}}
 worker_processes {{ $e.workers }};
+# A connection takes a descriptor, and so does one to a service; files of the cache and logs take the rest.
+worker_rlimit_nofile {{ add (int $e.connections) 512 }};
 pid "{{ .dir }}/nginx.pid";
 # Log lines of level "error" contain URLs, and the path of a purchase is a secret.
 error_log "{{ .log }}" crit;
@@ -116,6 +120,15 @@ http {
 
     keepalive_timeout 75s;
     keepalive_requests 10000;
+{{- if .tls }}
+    ssl_certificate "{{ .certificate }}/tls.crt";
+    ssl_certificate_key "{{ .certificate }}/tls.key";
+    ssl_protocols TLSv1.2 TLSv1.3;
+    # A client that returns resumes its session, without a signature: by a ticket, or with TLS 1.2 also from the cache.
+    ssl_session_cache shared:tls:16m;
+    ssl_session_timeout 1h;
+    ssl_buffer_size 4k;
+{{- end }}
     client_header_timeout 10s;
     client_body_timeout 10s;
     send_timeout 30s;
@@ -195,7 +208,11 @@ http {
 {{- end }}
 
     server {
-        listen {{ .listen }} default_server backlog=4096;
+        # Each worker accepts from a queue of its own. Linux shortens it to net.core.somaxconn.
+        listen {{ .listen }} default_server reuseport backlog=16384;
+{{- if .tls }}
+        listen {{ .tls }} ssl default_server reuseport backlog=16384;
+{{- end }}
         # While this process terminates, each response closes its connection: if a connection were cut at the moment of
         # a request, its buyer would get no response.
         set $leaving "";

@@ -46,6 +46,7 @@
     {{- if get $oidc $key }}{{ fail (printf "oidc.%s is set and oidc.issuer is not." $key) }}{{ end -}}
   {{- end -}}
 {{- end -}}
+{{- if and $v.edge.tls.secretName (eq (int $v.edge.tls.port) (int $v.edge.service.port)) }}{{ fail "edge.tls.port and edge.service.port are the same." }}{{ end -}}
 {{- if and (ne $v.edge.service.type "NodePort") (ne (int $v.edge.service.nodePort) 0) }}{{ fail "edge.service.nodePort needs edge.service.type: NodePort." }}{{ end -}}
 {{- if $v.ingress.enabled -}}
   {{- if not $v.edge.enabled }}{{ fail "ingress.enabled needs edge.enabled: the Ingress routes to the edge." }}{{ end -}}

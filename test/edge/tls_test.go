@@ -1,0 +1,50 @@
+package edge
+
+import (
+	"bufio"
+	"crypto/tls"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A connection with TLS reaches the services as another one does, and they learn the scheme. A client that returns
+// resumes its session.
+func TestTLS(t *testing.T) {
+	e := start(t)
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		sessions := tls.NewLRUClientSessionCache(1)
+		visit := func() tls.ConnectionState {
+			conn, err := tls.Dial("tcp", e.secure, &tls.Config{
+				InsecureSkipVerify: true, //nolint:gosec // the certificate signs itself
+				ServerName:         "localhost", MinVersion: version, MaxVersion: version, ClientSessionCache: sessions,
+			})
+			require.NoError(t, err)
+			defer func() { _ = conn.Close() }()
+			require.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
+			_, err = io.WriteString(conn, "GET /v1/time HTTP/1.1\r\nHost: shop.test\r\nConnection: close\r\n\r\n")
+			require.NoError(t, err)
+			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			require.NoError(t, err)
+			body, err := io.ReadAll(resp.Body)
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+			require.Equal(t, "seckill", string(body))
+			return conn.ConnectionState()
+		}
+		require.False(t, visit().DidResume)
+		// Each worker can resume a session of another one.
+		for range 4 {
+			require.True(t, visit().DidResume, tls.VersionName(version))
+		}
+	}
+	for _, r := range e.seckill.requests("/v1/time") {
+		require.Equal(t, "https", r.Header.Get("X-Forwarded-Proto"))
+		require.Equal(t, "shop.test", r.Host)
+	}
+	_, err := tls.Dial("tcp", e.secure, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS11}) //nolint:gosec // to be refused
+	require.Error(t, err, "TLS 1.1 is not offered")
+}
