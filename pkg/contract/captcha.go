@@ -10,7 +10,7 @@ import (
 // CaptchaKind is the kind of challenge that buyers solve before they may take a path.
 type CaptchaKind string
 
-// The kinds of challenges. CaptchaPow is a proof of work, CaptchaSlide a puzzle with a piece to move to its place, and
+// The kinds of challenges. CaptchaPow is a proof of work, CaptchaSlide a puzzle with a part to move to its place, and
 // CaptchaProvider the widget of a third party.
 const (
 	CaptchaNone     CaptchaKind = "none"

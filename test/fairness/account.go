@@ -57,12 +57,12 @@ type account struct {
 
 func (a *account) units() int { return a.held + a.paid }
 
-// population creates the accounts of people and of robots.
+// population creates the accounts of humans and of robots.
 func (s *sale) population() {
 	p, r := s.p, s.random
-	home := int(p.HomeShare * float64(p.People))
-	office := home + int(p.OfficeShare*float64(p.People))
-	for i := range p.People {
+	home := int(p.HomeShare * float64(p.Humans))
+	office := home + int(p.OfficeShare*float64(p.Humans))
+	for i := range p.Humans {
 		a := &account{
 			user: "p" + strconv.Itoa(i), accessible: r.Float64() < p.Accessible, pays: r.Float64() >= p.Unpaid,
 			stays: r.Float64() < p.Stay,
@@ -83,7 +83,7 @@ func (s *sale) population() {
 		default:
 			a.arrives = s.uniform(p.LateFor)
 		}
-		s.people = append(s.people, a)
+		s.humans = append(s.humans, a)
 	}
 	for i := range p.Robots {
 		bot := &robot{kind: kind(i % int(kinds))}

@@ -20,7 +20,7 @@ const (
 	KeptVoid  Control = "kept paths are void"
 	Reorder   Control = "reorder limit"
 
-	// OpenProof lets every caller replace the image by a proof of work, as a page must that offers it to everybody who
+	// OpenProof lets every caller replace the image by a proof of work, as a page must that offers it to every human who
 	// cannot see images. It is a weakness, not a control, and has a row of its own.
 	OpenProof Control = "proof of work open to all"
 )

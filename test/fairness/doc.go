@@ -1,5 +1,5 @@
-// Package fairness is a model of a sale to people and robots. It computes which share of the units robots get, with each
-// control of the purchase path on and off, and how many people a control refuses by mistake.
+// Package fairness is a model of a sale to humans and robots. It computes which share of the units robots get, with each
+// control of the purchase path on and off, and how many humans a control refuses by mistake.
 //
 // The model is a discrete-event simulation: no request is sent. Where the services decide, it uses their code or their
 // rules: pkg/draw for the places of a waiting room, pkg/ratelimit with the rules of production for the limits. What the

@@ -54,7 +54,7 @@ func TestRunsRepeat(t *testing.T) {
 	require.NotEqual(t, first, other)
 }
 
-// Every unit that someone wants is sold, and none twice, whatever is on.
+// Every unit with a buyer is sold, and none twice, whatever is on.
 func TestAllUnitsAreSold(t *testing.T) {
 	for _, s := range append(ControlScenarios(), SensitivityScenarios()...) {
 		p := Defaults()
@@ -65,7 +65,7 @@ func TestAllUnitsAreSold(t *testing.T) {
 	}
 }
 
-// Without robots nobody but people buys. With as many accounts of robots as of people, a waiting room alone, with one
+// Without robots only humans buy. With as many accounts of robots as of humans, a waiting room alone, with one
 // unit for each user and no challenge, is a lottery.
 func TestTheRoomIsALottery(t *testing.T) {
 	p := Defaults()
@@ -96,8 +96,8 @@ func TestImagesBoundRobots(t *testing.T) {
 // The limits are those of production: what they refuse depends on who shares an address.
 func TestSharedAddressesAreRefusedByTheRules(t *testing.T) {
 	p := Defaults()
-	p.Robots, p.HomeShare, p.OfficeShare, p.OfficeSize = 0, 0, 1, p.People // one address for all
-	p.Units = p.People
+	p.Robots, p.HomeShare, p.OfficeShare, p.OfficeSize = 0, 0, 1, p.Humans // one address for all
+	p.Units = p.Humans
 	require.Positive(t, result(t, p, Set{Addresses, PerUser}).Mistaken)
 	p.HomeShare, p.OfficeShare = 1, 0
 	require.Zero(t, result(t, p, Set{Addresses, PerUser}).Mistaken)

@@ -5,19 +5,19 @@ import "time"
 // Parameters are all assumptions of the model. A source of "assumption" means that no published figure was found; the
 // comment then gives the reason for the value.
 type Parameters struct {
-	// People is the number of people who want one unit each. Source: issue 21.
-	People int
+	// Humans is the number of humans who want one unit each. Source: issue 21.
+	Humans int
 	// Robots is the number of operators of scripts, AccountsPerRobot the number of accounts of each. Source: issue 21.
 	// A lottery over accounts would give robots a third of the units.
 	Robots, AccountsPerRobot int
-	// Units is the stock. Source: assumption; the 10,000 units of `make storm`, one for ten people.
+	// Units is the stock. Source: assumption; the 10,000 units of `make storm`, one for ten humans.
 	Units int
 
-	// EarlyShare of the people join the waiting room before early joining closes, LastMinuteShare in the minute before
+	// EarlyShare of the humans join the waiting room before early joining closes, LastMinuteShare in the minute before
 	// the start, and the others in the LateFor after it. Source: the room test of issue 21 (40,000 of 50,000 tickets are
 	// early); the rest is split evenly, by assumption.
 	EarlyShare, LastMinuteShare float64
-	// LateFor is the time after the start in which late people arrive. Source: assumption; most sales of this size end
+	// LateFor is the time after the start in which late humans arrive. Source: assumption; most sales of this size end
 	// within it.
 	LateFor time.Duration
 	// Reaction is the mean time from the start to the click of a person who waits at the page without a waiting room; it
@@ -27,15 +27,15 @@ type Parameters struct {
 	// Patience is the number of refusals for load or by a rate after which a person leaves. Source: assumption; the page
 	// repeats by itself, so leaving takes a decision.
 	Patience int
-	// Stay is the share of people who keep the page of a sold-out sale open and buy a unit that returns, StayReaction the
+	// Stay is the share of humans who keep the page of a sold-out sale open and buy a unit that returns, StayReaction the
 	// mean time until they do. Source: assumption; the page shows that units may return.
 	Stay         float64
 	StayReaction time.Duration
-	// Unpaid is the share of people who do not pay. Source: assumption; demos of the project let half expire, shops
+	// Unpaid is the share of humans who do not pay. Source: assumption; demos of the project let half expire, shops
 	// report far less for scarce goods.
 	Unpaid float64
 
-	// HomeShare of the people have an address of their own, OfficeShare share one with OfficeSize others, and the rest
+	// HomeShare of the humans have an address of their own, OfficeShare share one with OfficeSize others, and the rest
 	// are behind a carrier's NAT with CarrierSize buyers of this sale. Source: more than 100 devices share an address of a
 	// carrier (Cloudflare, "One IP address, many users", 2025); that half of them take part is an assumption, as are the
 	// shares.
@@ -45,11 +45,11 @@ type Parameters struct {
 	// ImageMedian and ImageSpread are median and sigma (of the logarithm) of a person's time for an image, ImageRight the
 	// share of right answers. Source: Searles et al., "An Empirical Study & Evaluation of Modern CAPTCHAs", USENIX
 	// Security 2023 (arXiv 2307.12108): 3.7 s for a click, 9 to 15 s for distorted text, right in 71 to 85 %. The median
-	// equals the time of a robot, because robots that buy solutions have them from people.
+	// equals the time of a robot, because robots that buy solutions have them from humans.
 	ImageMedian time.Duration
 	ImageSpread float64
 	ImageRight  float64
-	// Accessible is the share of people who use proof of work instead of the image. Source: assumption; about as many
+	// Accessible is the share of humans who use proof of work instead of the image. Source: assumption; about as many
 	// need a screen reader or a keyboard.
 	Accessible float64
 	// ProofPerson and ProofRobot are the times for one proof of work. Source: connectors-backends.md §6: a million hashes
@@ -87,7 +87,7 @@ type Parameters struct {
 // Defaults returns the parameters of the published tables.
 func Defaults() Parameters {
 	return Parameters{
-		People: 100_000, Robots: 1_000, AccountsPerRobot: 50, Units: 10_000,
+		Humans: 100_000, Robots: 1_000, AccountsPerRobot: 50, Units: 10_000,
 		EarlyShare: 0.8, LastMinuteShare: 0.1, LateFor: time.Minute,
 		Reaction: time.Second, ReactionLeast: 250 * time.Millisecond,
 		Patience: 20, Stay: 0.1, StayReaction: 5 * time.Second, Unpaid: 0.1,

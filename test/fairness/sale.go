@@ -15,7 +15,7 @@ type sale struct {
 	limits *limits
 	room   *room
 
-	people, bots []*account
+	humans, bots []*account
 	robots       []*robot
 	left         int
 	// Accounts that buy units which return to a sold-out sale.
@@ -29,8 +29,8 @@ type Result struct {
 	Sold int // units paid or held at the end
 	// Robots is the share of the sold units that robots have.
 	Robots float64
-	// Mistaken is the share of people who were refused by a rule or a challenge while units were left, and got none.
-	// MistakenOfTurn is their share of the people who called while units were left.
+	// Mistaken is the share of humans who were refused by a rule or a challenge while units were left, and got none.
+	// MistakenOfTurn is their share of the humans who called while units were left.
 	Mistaken, MistakenOfTurn float64
 	// Held is the time for which robots held units without paying, for each unit of the sale.
 	Held time.Duration
@@ -46,14 +46,14 @@ func Run(p Parameters, on Set, seed uint64, scale int) (Result, error) {
 	}
 	s.room = newRoom(p.AdmitPerSecond, s.random)
 	s.population()
-	for _, a := range append(s.bots[:len(s.bots):len(s.bots)], s.people...) {
+	for _, a := range append(s.bots[:len(s.bots):len(s.bots)], s.humans...) {
 		s.at(a.arrives, func() { s.arrive(a) })
 	}
 	s.at(-roomCloses, func() {
 		if err = s.room.close(); err != nil {
 			return
 		}
-		for _, a := range append(s.bots[:len(s.bots):len(s.bots)], s.people...) {
+		for _, a := range append(s.bots[:len(s.bots):len(s.bots)], s.humans...) {
 			if a.ticket > 0 {
 				s.enter(a)
 			}
@@ -64,9 +64,9 @@ func Run(p Parameters, on Set, seed uint64, scale int) (Result, error) {
 }
 
 func (s *sale) result() (r Result) {
-	var people, robots, mistaken, eligible int
-	for _, a := range s.people {
-		people += a.units()
+	var humans, robots, mistaken, eligible int
+	for _, a := range s.humans {
+		humans += a.units()
 		if a.eligible {
 			eligible++
 		}
@@ -77,9 +77,9 @@ func (s *sale) result() (r Result) {
 	for _, a := range s.bots {
 		robots += a.units()
 	}
-	r.Sold = people + robots
+	r.Sold = humans + robots
 	r.Robots = float64(robots) / float64(max(1, r.Sold))
-	r.Mistaken = float64(mistaken) / float64(s.p.People)
+	r.Mistaken = float64(mistaken) / float64(s.p.Humans)
 	r.MistakenOfTurn = float64(mistaken) / float64(max(1, eligible))
 	r.Held = s.unpaid / time.Duration(s.p.Units)
 	return r
@@ -201,7 +201,7 @@ func (s *sale) path(a *account) {
 	}
 	ok, after := s.limits.take("path-activity", "")
 	if !ok {
-		s.crowded(a, after)
+		s.rateLimited(a, after)
 		return
 	}
 	s.after(after+s.travel(a), func() { s.issued(a, s.now) })
@@ -220,8 +220,8 @@ func (s *sale) charge(a *account, c Control, rule, key string) bool {
 	return ok
 }
 
-// crowded repeats a call that the path bucket refused. A robot does not wait for Retry-After.
-func (s *sale) crowded(a *account, after time.Duration) {
+// rateLimited repeats a call that the path bucket refused. A robot does not wait for Retry-After.
+func (s *sale) rateLimited(a *account, after time.Duration) {
 	if a.robot != nil { // spread, or robots that were refused together would return together
 		s.again(a, s.p.RobotPause/2+s.uniform(s.p.RobotPause))
 		return

@@ -72,7 +72,7 @@ func Simulate(scenarios []Scenario, seeds, scale int) ([]Row, error) {
 			s.Change(&p)
 		}
 		accounts := p.Robots * p.AccountsPerRobot
-		rows[i] = Row{s, float64(accounts) / float64(accounts+p.People), make([]Result, seeds)}
+		rows[i] = Row{s, float64(accounts) / float64(accounts+p.Humans), make([]Result, seeds)}
 		p = p.smaller(scale)
 		for seed := range seeds {
 			slots <- struct{}{}
@@ -92,9 +92,9 @@ func Simulate(scenarios []Scenario, seeds, scale int) ([]Row, error) {
 	return rows, failed
 }
 
-// smaller divides the numbers of people, robots and units, and the rate of admission.
+// smaller divides the numbers of humans, robots and units, and the rate of admission.
 func (p Parameters) smaller(scale int) Parameters {
-	p.People, p.Robots, p.Units = p.People/scale, p.Robots/scale, p.Units/scale
+	p.Humans, p.Robots, p.Units = p.Humans/scale, p.Robots/scale, p.Units/scale
 	p.AdmitPerSecond /= scale
 	return p
 }
@@ -113,7 +113,7 @@ func (r Row) spread(figure func(Result) float64) (mean, least, most float64) {
 func Table(first string, rows []Row) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "| %s | Robots' share of units | Least to most | In a lottery | Units sold | Unpaid by robots, s a unit"+
-		" | People refused by mistake | Of those with a turn |\n|---|---:|---:|---:|---:|---:|---:|---:|\n", first)
+		" | Humans refused by mistake | Of those with a turn |\n|---|---:|---:|---:|---:|---:|---:|---:|\n", first)
 	for _, r := range rows {
 		robots, least, most := r.spread(func(x Result) float64 { return 100 * x.Robots })
 		sold, _, _ := r.spread(func(x Result) float64 { return float64(x.Sold) })
@@ -134,20 +134,20 @@ func ParameterTable(p Parameters) string {
 		name  string
 		value any
 	}{
-		{"people; robots; accounts of each", fmt.Sprintf("%d; %d; %d", p.People, p.Robots, p.AccountsPerRobot)},
+		{"humans; robots; accounts of each", fmt.Sprintf("%d; %d; %d", p.Humans, p.Robots, p.AccountsPerRobot)},
 		{"units; limit for each user", fmt.Sprintf("%d; %d", p.Units, p.PerUserLimit)},
 		{"places admitted a second", p.AdmitPerSecond},
-		{"people who join early; in the last minute", fmt.Sprintf("%.0f %%; %.0f %%", 100*p.EarlyShare, 100*p.LastMinuteShare)},
+		{"humans who join early; in the last minute", fmt.Sprintf("%.0f %%; %.0f %%", 100*p.EarlyShare, 100*p.LastMinuteShare)},
 		{"time in which the others arrive", p.LateFor},
 		{"reaction: least; mean above it", fmt.Sprintf("%s; %s", p.ReactionLeast, p.Reaction)},
 		{"refusals until a person leaves", p.Patience},
-		{"people who stay at a sold-out sale; their reaction", fmt.Sprintf("%.0f %%; %s", 100*p.Stay, p.StayReaction)},
-		{"people who do not pay; pay window", fmt.Sprintf("%.0f %%; %s", 100*p.Unpaid, p.PayWithin)},
-		{"people with an address of their own", fmt.Sprintf("%.0f %%", 100*p.HomeShare)},
-		{"people who share one with an office; people in it", fmt.Sprintf("%.0f %%; %d", 100*p.OfficeShare, p.OfficeSize)},
+		{"humans who stay at a sold-out sale; their reaction", fmt.Sprintf("%.0f %%; %s", 100*p.Stay, p.StayReaction)},
+		{"humans who do not pay; pay window", fmt.Sprintf("%.0f %%; %s", 100*p.Unpaid, p.PayWithin)},
+		{"humans with an address of their own", fmt.Sprintf("%.0f %%", 100*p.HomeShare)},
+		{"humans who share one with an office; humans in it", fmt.Sprintf("%.0f %%; %d", 100*p.OfficeShare, p.OfficeSize)},
 		{"buyers behind one address of a carrier", p.CarrierSize},
 		{"image, a person: median; sigma; right", fmt.Sprintf("%s; %.1f; %.0f %%", p.ImageMedian, p.ImageSpread, 100*p.ImageRight)},
-		{"people who use proof of work instead", fmt.Sprintf("%.0f %%", 100*p.Accessible)},
+		{"humans who use proof of work instead", fmt.Sprintf("%.0f %%", 100*p.Accessible)},
 		{"proof of work: person; robot", fmt.Sprintf("%s; %s", p.ProofPerson, p.ProofRobot)},
 		{"image, a robot", p.ImageRobot},
 		{"robot: delay; pause between calls", fmt.Sprintf("%s; %s", p.RobotDelay, p.RobotPause)},

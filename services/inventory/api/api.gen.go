@@ -962,7 +962,7 @@ type NewActivity struct {
 	// provider that seckill has; kind and difficulty may change while the sale is open
 	Captcha *CaptchaKind `json:"captcha,omitempty"`
 
-	// CaptchaDifficulty thousands of hashes that a proof of work takes at most
+	// CaptchaDifficulty thousands of hashes that a proof of work takes at most; 50 if absent
 	CaptchaDifficulty *int64 `json:"captcha_difficulty,omitempty"`
 
 	// DegradedSale what is sold while Redis is unavailable; without it the sale stops then

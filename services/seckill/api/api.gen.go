@@ -295,7 +295,7 @@ type Captcha struct {
 	// Pow find the number from 0 to max_number for which SHA-256 of salt and its decimal digits is challenge
 	Pow *CaptchaPow `json:"pow,omitempty"`
 
-	// Slide move the piece to the right, to its place in the image
+	// Slide move the part to the right, to its place in the image
 	Slide  *CaptchaSlide  `json:"slide,omitempty"`
 	Widget *CaptchaWidget `json:"widget,omitempty"`
 }
@@ -308,7 +308,7 @@ type CaptchaAnswer struct {
 	// Token of provider: the token of the widget
 	Token *string `json:"token,omitempty"`
 
-	// X of slide: the left edge of the piece in its place, in pixels
+	// X of slide: the left edge of the part in its place, in pixels
 	X *int64 `json:"x,omitempty"`
 }
 
@@ -342,7 +342,7 @@ type CaptchaRequest struct {
 // CaptchaRequestKind pow, which needs no pointer and no sight, or the kind of the activity, the default
 type CaptchaRequestKind string
 
-// CaptchaSlide move the piece to the right, to its place in the image
+// CaptchaSlide move the part to the right, to its place in the image
 type CaptchaSlide struct {
 	Height int64 `json:"height"`
 
@@ -354,7 +354,7 @@ type CaptchaSlide struct {
 	PieceHeight int64  `json:"piece_height"`
 	PieceWidth  int64  `json:"piece_width"`
 
-	// PieceX where the piece is before it is moved
+	// PieceX where the part is before it is moved
 	PieceX int64 `json:"piece_x"`
 	PieceY int64 `json:"piece_y"`
 	Width  int64 `json:"width"`

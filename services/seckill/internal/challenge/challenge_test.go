@@ -98,14 +98,14 @@ func TestSpentIsBounded(t *testing.T) {
 	require.LessOrEqual(t, len(s.local), maxLocalSpent)
 }
 
-// Puzzles are drawn only while they are wanted, up to the bound; a used one is replaced.
+// Puzzles are drawn only while they are needed, up to the bound; a used one is replaced.
 func TestSlides(t *testing.T) {
-	wanted := make(chan bool, 1)
-	wanted <- false
+	needed := make(chan bool, 1)
+	needed <- false
 	want := false
 	s := NewSlides(2, func(context.Context) bool {
 		select {
-		case want = <-wanted:
+		case want = <-needed:
 		default:
 		}
 		return want
@@ -115,7 +115,7 @@ func TestSlides(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
-	wanted <- true
+	needed <- true
 	require.Eventually(t, func() bool { return s.Len() == 2 }, time.Minute, 10*time.Millisecond)
 	first, x, ok := s.Take()
 	require.True(t, ok)

@@ -30,8 +30,8 @@ const (
 // used again while no new one can be drawn.
 type Slides struct {
 	size int
-	// wanted reports whether images are to be drawn: some activity needs them, and there is no overload.
-	wanted func(ctx context.Context) bool
+	// needed reports whether images are to be drawn: some activity needs them, and there is no overload.
+	needed func(ctx context.Context) bool
 	log    *slog.Logger
 
 	mu    sync.Mutex
@@ -47,8 +47,8 @@ type puzzle struct {
 var _ core.Slides = (*Slides)(nil)
 
 // NewSlides returns a store of at most size puzzles, about 60 KB each. Run draws them.
-func NewSlides(size int, wanted func(ctx context.Context) bool, log *slog.Logger) *Slides {
-	return &Slides{size: size, wanted: wanted, log: log}
+func NewSlides(size int, needed func(ctx context.Context) bool, log *slog.Logger) *Slides {
+	return &Slides{size: size, needed: wanted, log: log}
 }
 
 // Len returns the number of puzzles.
@@ -108,7 +108,7 @@ func (s *Slides) Run(ctx context.Context) error {
 		case <-timer.C:
 		}
 		pause := idlePause
-		if at, ok := s.next(); ok && s.wanted(ctx) {
+		if at, ok := s.next(); ok && s.needed(ctx) {
 			p, err := puzzle{}, error(nil)
 			if pen == nil {
 				pen, err = newArtist()
@@ -137,7 +137,7 @@ type artist struct {
 func newArtist() (*artist, error) {
 	shapes, err := tiles.GetTiles()
 	if err != nil {
-		return nil, fmt.Errorf("load the shapes of pieces: %w", err)
+		return nil, fmt.Errorf("load the shapes of parts: %w", err)
 	}
 	a := &artist{}
 	for _, t := range shapes {

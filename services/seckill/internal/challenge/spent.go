@@ -67,7 +67,7 @@ func (s *Spent) Spend(ctx context.Context, captchaID string, until time.Time) bo
 	return err != nil || first
 }
 
-// spendHere is Spend for this process alone. If it holds too many, it forgets those that have expired, and then any.
+// spendHere is Spend for this process alone. If it holds too many, it drops those that have expired, and then any.
 func (s *Spent) spendHere(captchaID string, until time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

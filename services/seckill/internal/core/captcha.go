@@ -19,7 +19,7 @@ const (
 const (
 	// alternativeFactor is how much more a proof of work costs where the activity has another kind of challenge.
 	alternativeFactor = 8
-	// slideTolerance is the greatest distance in pixels between the answer and the place of the piece.
+	// slideTolerance is the greatest distance in pixels between the answer and the place of the part.
 	slideTolerance = 5
 )
 
@@ -37,7 +37,7 @@ type Pow struct {
 	Max                                   int64
 }
 
-// Slide is a puzzle: the buyer moves the piece to its place in the image, from (PieceX, PieceY) to the right.
+// Slide is a puzzle: the buyer moves the part to its place in the image, from (PieceX, PieceY) to the right.
 type Slide struct {
 	Image, Piece                           string // data URLs
 	Width, Height, PieceWidth, PieceHeight int64
@@ -61,7 +61,7 @@ type Pows interface {
 
 // Slides holds puzzles that were drawn before.
 type Slides interface {
-	// Take returns a puzzle and the x at which its piece belongs; false if there is none. It does not wait.
+	// Take returns a puzzle and the x at which its part belongs; false if there is none. It does not wait.
 	Take() (Slide, int64, bool)
 }
 
@@ -142,12 +142,12 @@ func (s *Service) CheckCaptchaOpen(ctx context.Context, activityID string) error
 	return nil
 }
 
-// NewCaptcha returns a challenge for a user in an activity. want is the kind that the user asks for: "" for that of the
+// NewCaptcha returns a challenge for a user in an activity. kind is the requested one: "" for that of the
 // activity, or a proof of work, which all can solve by keyboard and which needs no third party. It is also what buyers
 // get while there are no puzzles, while single use cannot be ensured, and while the provider does not respond. In a sale
 // with a waiting room the user needs an admitted ticket.
 func (s *Service) NewCaptcha(
-	ctx context.Context, userID, activityID string, want contract.CaptchaKind, ticket string,
+	ctx context.Context, userID, activityID string, kind contract.CaptchaKind, ticket string,
 ) (CaptchaTask, error) {
 	v, err := s.Sales.get(ctx, activityID, maxDecisionAge)
 	if err != nil {
@@ -157,16 +157,16 @@ func (s *Service) NewCaptcha(
 		return CaptchaTask{}, err
 	}
 	of := v.GateState.Captcha
-	switch want {
+	switch kind {
 	case "":
-		want = of.Kind
+		kind = of.Kind
 	case of.Kind, contract.CaptchaPow:
 	default:
 		return CaptchaTask{}, contract.InvalidField("kind", "must be pow or the kind of this activity")
 	}
-	task := CaptchaTask{Kind: want, ExpiresAt: s.Sales.clock(ctx).Add(CaptchaTTL).Truncate(time.Second).UTC()}
+	task := CaptchaTask{Kind: kind, ExpiresAt: s.Sales.clock(ctx).Add(CaptchaTTL).Truncate(time.Second).UTC()}
 	var x int64
-	switch want {
+	switch kind {
 	case contract.CaptchaSlide:
 		if slide, at, ok := s.Captchas.Slides.Take(); ok && s.Captchas.Spent.Shared() {
 			task.Slide, x = &slide, at
