@@ -712,6 +712,12 @@ export interface components {
              */
             reorder_limit?: number;
             waiting_room?: components["schemas"]["WaitingRoom"];
+            captcha?: components["schemas"]["CaptchaKind"];
+            /**
+             * Format: int64
+             * @description thousands of hashes that a proof of work takes at most; 50 if absent
+             */
+            captcha_difficulty?: number;
             items: components["schemas"]["NewActivityItem"][];
             degraded_sale?: components["schemas"]["NewDegradedSale"];
         };
@@ -732,6 +738,9 @@ export interface components {
             /** Format: int64 */
             reorder_limit?: number;
             waiting_room?: components["schemas"]["WaitingRoom"];
+            captcha?: components["schemas"]["CaptchaKind"];
+            /** Format: int64 */
+            captcha_difficulty?: number;
             items?: components["schemas"]["NewActivityItem"][];
             /** @description null switches the degraded sale off */
             degraded_sale?: components["schemas"]["NewDegradedSale"] | null;
@@ -770,6 +779,12 @@ export interface components {
          */
         SaleMode: "gate" | "direct" | "returning";
         /**
+         * @description the challenge that buyers solve before they may take a path: a proof of work, a puzzle, or the widget of the
+         *     provider that seckill has; kind and difficulty may change while the sale is open
+         * @enum {string}
+         */
+        CaptchaKind: "none" | "pow" | "slide" | "provider";
+        /**
          * @description buyers join it from 10 min before the start; those of the first 9 min get their places by lot; the rate may change
          *     while the sale is open
          */
@@ -806,6 +821,8 @@ export interface components {
          *       "per_user_limit": 1,
          *       "pay_within_s": 900,
          *       "reorder_limit": 2,
+         *       "captcha": "none",
+         *       "captcha_difficulty": 50,
          *       "currency": "EUR",
          *       "version": 1,
          *       "items": [
@@ -849,6 +866,9 @@ export interface components {
             /** Format: int64 */
             reorder_limit: number;
             waiting_room?: components["schemas"]["WaitingRoom"];
+            captcha: components["schemas"]["CaptchaKind"];
+            /** Format: int64 */
+            captcha_difficulty: number;
             currency: string;
             /**
              * Format: int64
@@ -988,7 +1008,7 @@ export interface components {
         };
         /**
          * @description Purchases and requests of buyers since the publication, over all processes. `accepted` is exact: once all purchases
-         *     have landed, it equals the reservations of the ledger in all states. `paths` and `refused` count responses at best
+         *     have landed, it equals the reservations of the ledger in all states. The others count responses at best
          *     effort: a killed process loses those of its last second, and they begin at 0 when Redis loses its data.
          */
         BoardRequests: {
@@ -1002,6 +1022,16 @@ export interface components {
              * @description paths issued
              */
             paths: number;
+            /**
+             * Format: int64
+             * @description challenges solved
+             */
+            solved: number;
+            /**
+             * Format: int64
+             * @description wrong answers to challenges
+             */
+            failed: number;
             /** @description path and purchase requests refused, by code */
             refused: {
                 [key: string]: number;
@@ -1051,6 +1081,8 @@ export interface components {
          *       "totals": {
          *         "accepted": 67,
          *         "paths": 90,
+         *         "solved": 0,
+         *         "failed": 0,
          *         "refused": {
          *           "sold_out": 12
          *         }

@@ -121,6 +121,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/activities/{activity_id}/captchas": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Request a challenge, from 5 min before the start on; in a sale with a waiting room at admission */
+        post: operations["createCaptcha"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/activities/{activity_id}/captchas/{captcha_id}/answers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Answer a challenge; a wrong answer costs a new one */
+        post: operations["answerCaptcha"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/activities/{activity_id}/paths": {
         parameters: {
             query?: never;
@@ -370,7 +404,13 @@ export interface components {
              * @description the pay window in seconds; 0 if unknown
              */
             pay_within_s: number;
+            /** @description buyers need the pass of a solved challenge for a path */
             captcha: boolean;
+            /**
+             * Format: date-time
+             * @description present if there is a challenge and no waiting room; with one, challenges open at admission
+             */
+            captcha_opens_at?: string;
             /** @description buyers need an admitted ticket of the waiting room for a path */
             waiting_room: boolean;
             /**
@@ -420,6 +460,82 @@ export interface components {
         PathRequest: {
             /** @description required if the activity has a waiting room */
             room_ticket?: string;
+            /** @description required if the activity has a challenge */
+            captcha_pass?: string;
+        };
+        /** @enum {string} */
+        CaptchaKind: "pow" | "slide" | "provider";
+        CaptchaRequest: {
+            /**
+             * @description pow, which needs no pointer and no sight, or the kind of the activity, the default
+             * @enum {string}
+             */
+            kind?: "pow" | "slide" | "provider";
+            /** @description required if the activity has a waiting room */
+            room_ticket?: string;
+        };
+        /** @description pow instead of the kind of the activity is returned while there are no puzzles or the provider does not respond */
+        Captcha: {
+            captcha_id: string;
+            kind: components["schemas"]["CaptchaKind"];
+            /** Format: date-time */
+            expires_at: string;
+            pow?: components["schemas"]["CaptchaPow"];
+            slide?: components["schemas"]["CaptchaSlide"];
+            widget?: components["schemas"]["CaptchaWidget"];
+        };
+        /** @description find the number from 0 to max_number for which SHA-256 of salt and its decimal digits is challenge */
+        CaptchaPow: {
+            algorithm: string;
+            challenge: string;
+            salt: string;
+            signature: string;
+            /** Format: int64 */
+            max_number: number;
+        };
+        /** @description move the part to the right, to its place in the image */
+        CaptchaSlide: {
+            /** @description data URL */
+            image: string;
+            /** @description data URL */
+            piece: string;
+            /** Format: int64 */
+            width: number;
+            /** Format: int64 */
+            height: number;
+            /** Format: int64 */
+            piece_width: number;
+            /** Format: int64 */
+            piece_height: number;
+            /**
+             * Format: int64
+             * @description where the part is before it is moved
+             */
+            piece_x: number;
+            /** Format: int64 */
+            piece_y: number;
+        };
+        CaptchaWidget: {
+            /** @enum {string} */
+            provider: "turnstile" | "hcaptcha";
+            site_key: string;
+            action: string;
+        };
+        CaptchaAnswer: {
+            /** @description of pow: base64 of the JSON {algorithm, challenge, number, salt, signature} */
+            payload?: string;
+            /**
+             * Format: int64
+             * @description of slide: the left edge of the part in its place, in pixels
+             */
+            x?: number;
+            /** @description of provider: the token of the widget */
+            token?: string;
+        };
+        CaptchaPass: {
+            captcha_pass: string;
+            /** Format: date-time */
+            expires_at: string;
         };
         RoomTicket: {
             ticket: string;
@@ -1015,6 +1131,136 @@ export interface operations {
             default: components["responses"]["Failed"];
         };
     };
+    createCaptcha: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["CaptchaRequest"];
+            };
+        };
+        responses: {
+            /** @description The challenge; it takes one answer */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "captcha_id": "Tq0a3pRZKn0Wn5lq6qcmH3m8b2rI8s0d9m1qg3cHXkq1c2hX2Z5H0w",
+                     *       "kind": "pow",
+                     *       "expires_at": "2026-11-21T10:02:01Z",
+                     *       "pow": {
+                     *         "algorithm": "SHA-256",
+                     *         "challenge": "5e884898da28047151d0e56f8dc6292773603d0d6aabbdd62a11ef721d1542d8",
+                     *         "salt": "0011223344556677889900aa?expires=1763719321&id=Tq0a&",
+                     *         "signature": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                     *         "max_number": 50000
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Captcha"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            /** @description room_required (the activity has a waiting room, and the ticket is missing, wrong or lapsed) */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: components["responses"]["NotFound"];
+            /** @description activity_not_started (starts_at, opens_at), activity_ended */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            413: components["responses"]["BodyTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    answerCaptcha: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+                captcha_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "x": 172
+                 *     }
+                 */
+                "application/json": components["schemas"]["CaptchaAnswer"];
+            };
+        };
+        responses: {
+            /** @description The pass for paths of this buyer in this activity */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "captcha_pass": "AQAAAABpIHWZq83vEjRWeJCrze8SNFZ4kA",
+                     *       "expires_at": "2026-11-21T10:10:01Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CaptchaPass"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            /** @description captcha_wrong (also for a challenge that has expired or was answered before) */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: components["responses"]["NotFound"];
+            /** @description activity_not_started (starts_at, opens_at), activity_ended */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            413: components["responses"]["BodyTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
     createPath: {
         parameters: {
             query?: never;
@@ -1053,7 +1299,10 @@ export interface operations {
             };
             400: components["responses"]["InvalidRequest"];
             401: components["responses"]["Unauthenticated"];
-            /** @description room_required (the activity has a waiting room, and the ticket is missing, wrong or lapsed) */
+            /**
+             * @description room_required (the activity has a waiting room, and the ticket is missing, wrong or lapsed), captcha_required
+             *     (it has a challenge, and the pass is missing, wrong or expired)
+             */
             403: {
                 headers: {
                     [name: string]: unknown;

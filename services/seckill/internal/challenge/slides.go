@@ -48,7 +48,7 @@ var _ core.Slides = (*Slides)(nil)
 
 // NewSlides returns a store of at most size puzzles, about 60 KB each. Run draws them.
 func NewSlides(size int, needed func(ctx context.Context) bool, log *slog.Logger) *Slides {
-	return &Slides{size: size, needed: wanted, log: log}
+	return &Slides{size: size, needed: needed, log: log}
 }
 
 // Len returns the number of puzzles.
