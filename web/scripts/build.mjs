@@ -63,7 +63,7 @@ const inline = {
     let style = ''
     let code = entry.code.trim()
     for (const [name, file] of Object.entries(bundle)) {
-      if (file === entry || file === html || !/\.(js|css)$/.test(name)) continue
+      if (file === entry || file === html || !/\.(js|css)$/.test(name) || name.startsWith('assets/worker-')) continue
       if (file.type === 'chunk') {
         code = replaceOnce(code, new RegExp(`[\\w$]+\\(\\(\\)=>import\\(\`\\./${path.basename(name)}\`\\),__VITE_PRELOAD__\\)`), () => `import(\`/${name}\`)`)
         file.code = replaceOnce(file.code, new RegExp(`import\\{([^}]*)\\}from[\`"']\\./${path.basename(entry.fileName)}[\`"'];?`), (_, list) =>
@@ -104,6 +104,7 @@ const common = {root: web, configFile: path.join(web, 'vite.config.ts'), logLeve
 await build({
   ...common,
   plugins: [tables, unloaded, collect, inline],
+  worker: {format: 'es', rollupOptions: {output: {entryFileNames: 'assets/worker-[name]-[hash].js'}}},
   build: {
     outDir: dist,
     emptyOutDir: false,

@@ -5,6 +5,8 @@ import {test} from 'node:test'
 import {codeKey} from '../../src/base/problem.ts'
 import {buyer as buyerEn} from '../../src/words/buyer.en.ts'
 import {buyer as buyerZh} from '../../src/words/buyer.zh.ts'
+import {challenge as challengeEn} from '../../src/words/challenge.en.ts'
+import {challenge as challengeZh} from '../../src/words/challenge.zh.ts'
 import {codes as codesEn} from '../../src/words/codes.en.ts'
 import {codes as codesZh} from '../../src/words/codes.zh.ts'
 import {console as consoleEn} from '../../src/words/console.en.ts'
@@ -16,6 +18,7 @@ import {sandbox as sandboxZh} from '../../src/words/sandbox.zh.ts'
 
 const tables: [string, Record<string, string>, Record<string, string>][] = [
   ['buyer', buyerEn, buyerZh],
+  ['challenge', challengeEn, challengeZh],
   ['codes', codesEn, codesZh],
   ['console', consoleEn, consoleZh],
   ['room', roomEn, roomZh],
