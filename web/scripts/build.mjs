@@ -1,5 +1,5 @@
 // Builds dist/ and THIRD_PARTY.md. The buyer's document becomes one file, with chunks in hashed files that it loads on
-// demand; the console's assets are hashed files. The result depends on the sources and package-lock.json only.
+// demand; the assets of the other documents are hashed files. The result depends on the sources and package-lock.json only.
 //
 //   node scripts/build.mjs
 import {readFileSync} from 'node:fs'
@@ -98,13 +98,15 @@ function replaceOnce(text, pattern, by) {
   return next
 }
 
+const worker = {format: 'es', rollupOptions: {output: {entryFileNames: 'assets/worker-[name]-[hash].js'}}}
+
 await rm(dist, {recursive: true, force: true})
 process.env.NODE_ENV = 'production'
 const common = {root: web, configFile: path.join(web, 'vite.config.ts'), logLevel: 'warn', mode: 'production'}
 await build({
   ...common,
   plugins: [tables, unloaded, collect, inline],
-  worker: {format: 'es', rollupOptions: {output: {entryFileNames: 'assets/worker-[name]-[hash].js'}}},
+  worker,
   build: {
     outDir: dist,
     emptyOutDir: false,
@@ -112,19 +114,22 @@ await build({
     rollupOptions: {input: path.join(web, 'index.html'), output: {chunkFileNames: 'assets/buyer-[name]-[hash].js'}},
   },
 })
-await build({
-  ...common,
-  publicDir: false,
-  plugins: [tables, collect],
-  build: {
-    outDir: dist,
-    emptyOutDir: false,
-    rollupOptions: {
-      input: path.join(web, 'console.html'),
-      output: {entryFileNames: 'assets/[name]-[hash].js', chunkFileNames: 'assets/[name]-[hash].js', assetFileNames: 'assets/[name]-[hash][extname]'},
+for (const name of ['console.html', 'challenge.html']) {
+  await build({
+    ...common,
+    publicDir: false,
+    plugins: [tables, collect],
+    worker,
+    build: {
+      outDir: dist,
+      emptyOutDir: false,
+      rollupOptions: {
+        input: path.join(web, name),
+        output: {entryFileNames: 'assets/[name]-[hash].js', chunkFileNames: 'assets/[name]-[hash].js', assetFileNames: 'assets/[name]-[hash][extname]'},
+      },
     },
-  },
-})
-const document = path.join(dist, 'console.html')
-await writeFile(document, (await readFile(document, 'utf8')).replace(/^\s*\n/gm, ''))
+  })
+  const document = path.join(dist, name)
+  await writeFile(document, (await readFile(document, 'utf8')).replace(/^\s*\n/gm, ''))
+}
 await writeFile(path.join(web, 'THIRD_PARTY.md'), await thirdParty(web, bundled))

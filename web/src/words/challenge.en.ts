@@ -4,7 +4,7 @@ export const challenge = {
   about: 'Solve a short challenge before you buy. It keeps programs from buying with many accounts.',
   closed: 'The challenge opens at {t}.',
   closed_room: 'The challenge opens when it is your turn.',
-  idle: 'Please solve this first. It takes a moment.',
+  idle: 'It takes a moment.',
   start: 'Solve the challenge',
   compute: 'Let my device compute instead',
   compute_hint: 'Your device computes for some seconds. This needs no picture and no pointer.',

@@ -5,7 +5,7 @@ export const challenge: Record<keyof typeof en, string> = {
   about: '购买前请完成简单验证，防止程序用大量账号抢购。',
   closed: '验证将于 {t} 开放。',
   closed_room: '轮到您时开放验证。',
-  idle: '请先完成验证，只需片刻。',
+  idle: '只需片刻。',
   start: '开始验证',
   compute: '改用设备计算',
   compute_hint: '您的设备会计算几秒，无需看图或拖动。',

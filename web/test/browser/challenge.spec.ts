@@ -197,6 +197,47 @@ test('lost and refused calls are repeated, and the part states it', async ({page
   await expect(line(page)).toContainText('Solved.', soon)
 })
 
+// The script of a third party: a button in place of its widget.
+const widget = `window.turnstile = {render(place, {cData, action, sitekey, callback}) {
+  for (const verdict of ['right', 'wrong']) {
+    const button = document.createElement('button')
+    button.textContent = verdict + ' ' + action + ' ' + sitekey
+    button.onclick = () => callback(verdict + ' ' + cData)
+    place.append(button)
+  }
+}}`
+
+test('the check of a third party has a page of its own, which returns with the pass', async ({page, shop}) => {
+  const sale = withChallenge(shop, 'provider')
+  await page.route('https://challenges.cloudflare.com/**', (route) => route.fulfill({contentType: 'text/javascript', body: widget}))
+  await open(page)
+  await start(page).click()
+  await part(page).getByRole('link', {name: 'Open the check'}).click()
+  await expect(page).toHaveURL(/\/sales\/1\/challenge$/)
+  await page.getByRole('button', {name: 'wrong sale-1 1x00000000000000000000AA'}).click()
+  await expect(page.getByRole('status')).toContainText('Not right. Here is a new one.')
+  await page.getByRole('button', {name: 'right'}).click()
+  await expect(page).toHaveURL(/\/sales\/1$/)
+  await expect(line(page)).toContainText('Solved.')
+  await buy(page).click()
+  await expect(status(page)).toContainText('Order created', soon)
+  expect(sale.challenge.kinds).toEqual(['provider', 'provider', 'provider'])
+})
+
+test('a check that does not load is replaced by a proof of work; without a session the sale is shown', async ({page, shop}) => {
+  const sale = withChallenge(shop, 'provider')
+  await page.route('https://challenges.cloudflare.com/**', (route) => route.abort())
+  await page.goto('/sales/1/challenge')
+  await expect(page).toHaveURL(/\/sales\/1$/)
+  await open(page)
+  await page.goto('/sales/1/challenge')
+  await expect(page.getByRole('status')).toContainText('The check did not work here.')
+  await page.getByRole('button', {name: 'Let my device compute instead'}).click()
+  await expect(page).toHaveURL(/\/sales\/1$/)
+  await expect(line(page)).toContainText('Solved.', soon)
+  expect(sale.challenge.kinds).toEqual(['provider', 'pow'])
+})
+
 test('in Chinese', async ({browser, shop, address}) => {
   withChallenge(shop, 'slide')
   const context = await browser.newContext({baseURL: address, locale: 'zh-CN'})
