@@ -16,7 +16,11 @@ export function Puzzle({slide, w, onSubmit}: Props) {
   const [x, setX] = useState(piece_x)
   const from = useRef<{at: number; x: number} | undefined>(undefined)
   const range = useRef<HTMLInputElement>(null)
-  useEffect(() => range.current?.focus({preventScroll: true}), [])
+  useEffect(() => {
+    // On phones the action bar covers the lower edge of the page.
+    range.current?.focus({preventScroll: true})
+    range.current?.form?.scrollIntoView({block: 'center'})
+  }, [])
   const share = (n: number, whole: number) => `${(n / whole) * 100}%`
   const move = (to: number) => setX(Math.round(Math.min(max, Math.max(0, to))))
   const drag = (e: PointerEvent & {currentTarget: HTMLElement}) => {
