@@ -20,7 +20,7 @@ func raiseFileLimit() (int, error) {
 			return 0, fmt.Errorf("raise the limit of open files to %d: %w", limit.Max, err)
 		}
 	}
-	return int(min(limit.Cur, 1<<30)), nil //nolint:gosec // bounded
+	return int(min(limit.Cur, 1<<30)), nil
 }
 
 // fits returns an error that names the largest count if connections of processes need more files than the limit of a

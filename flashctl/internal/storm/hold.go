@@ -43,7 +43,7 @@ func (r *run) hold(ctx context.Context, i int, held *Held, do func(ctx context.C
 	}
 }
 
-// sendHalf sends nothing, or with odd i half of a request.
+// sendHalf sends nothing for an even i, and otherwise half of a request.
 func (r *run) sendHalf(ctx context.Context, i int, until time.Time) error {
 	conn, err := r.dialer(i, until).DialContext(ctx, "tcp", r.host)
 	if err != nil {

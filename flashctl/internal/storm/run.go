@@ -174,7 +174,7 @@ func (r *run) secure(ctx context.Context, conn net.Conn, returning bool) (*tls.C
 func (r *run) dialer(i int, deadline time.Time) *net.Dialer {
 	d := &net.Dialer{Deadline: deadline}
 	if r.plan.Sources > 0 {
-		d.LocalAddr = &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(2+i%r.plan.Sources))} //nolint:gosec // Sources <= 200
+		d.LocalAddr = &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(2+i%r.plan.Sources))}
 	}
 	return d
 }

@@ -102,7 +102,7 @@ func (p *Plan) tlsConfig(u *url.URL) (*tls.Config, error) {
 	return config, nil
 }
 
-// split returns the parts of a plan for n processes.
+// split returns one plan for each of n processes.
 func (p *Plan) split(n int) []Plan {
 	parts := make([]Plan, n)
 	for k := range parts {

@@ -4,8 +4,7 @@ import (
 	"context"
 	"encoding/pem"
 	"fmt"
-	"io"
-	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -126,7 +125,7 @@ func TestTLS(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusCreated)
 	}))
-	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	server.StartTLS()
 	defer server.Close()
 	p := plan(server.URL, 40)
@@ -164,7 +163,7 @@ func TestHeldConnections(t *testing.T) {
 				w.WriteHeader(http.StatusCreated)
 				_, _ = w.Write(make([]byte, 4096))
 			}))
-			server.Config.ErrorLog = log.New(io.Discard, "", 0)
+			server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 			server.Config.ReadHeaderTimeout = 3 * time.Second // of TLS handshakes, too
 			server.Config.WriteTimeout = 3 * time.Second
 			start := server.Start
