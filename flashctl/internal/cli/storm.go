@@ -34,7 +34,7 @@ type stormCmd struct {
 	KeepOpen    bool          `default:"true" negatable:"" help:"Keep connections open until the last response."`
 	Slow        int           `default:"0" help:"Further connections that read one byte a second."`
 	HalfOpen    int           `default:"0" help:"Further connections that send nothing, or half a request."`
-	Watch       time.Duration `default:"60s" help:"Time for which slow and half-open connections are kept open."`
+	Watch       time.Duration `default:"75s" help:"Time for which slow and half-open connections are kept open."`
 	Stock       int64         `default:"1000" help:"Units of the new sale."`
 	JSON        bool          `name:"json" help:"Print the report as JSON."`
 }
