@@ -20,8 +20,11 @@ import (
 type loadCmd struct {
 	Buyers buyersCmd `cmd:"" default:"withargs" help:"Make distinct buyers buy, each from the path to the order."`
 	Paths  pathsCmd  `cmd:"" help:"Call the path route at a fixed rate, whatever the responses, to measure its limits."`
+	Storm  stormCmd  `cmd:"" help:"Begin many new connections within a second, as at the start of a sale."`
 	Bench  benchCmd  `cmd:"" help:"Run all measurements; make bench starts the system for it."`
 	Bare   bareCmd   `cmd:"" help:"Serve the bare handler that bench compares with."`
+
+	StormPart stormPartCmd `cmd:"" hidden:"" help:"Run a part of a storm; load storm starts it."`
 }
 
 type buyersCmd struct {
