@@ -12,8 +12,8 @@ const soon = {timeout: 15_000}
 const withRoom = (shop: Shop, starts: number, more = {}) => shop.sale('1', {starts, room: {others: 20, ...more}})
 
 test('the button lights when the room opens; a join is early, and a reload keeps its ticket', async ({page, shop}) => {
-  const sale = withRoom(shop, 602)
   await signIn(page)
+  const sale = withRoom(shop, 605)
   await page.goto('/sales/1')
   await expect(status(page)).toContainText('The waiting room opens at')
   await expect(join(page)).toHaveAttribute('aria-disabled', 'true')
