@@ -9,7 +9,8 @@ import (
 //go:embed all:dist
 var dist embed.FS
 
-// FS returns the built pages, rooted at dist: index.html (buyers), console.html, favicon.svg and assets/.
+// FS returns the built pages, rooted at dist: index.html (buyers), console.html, challenge.html (the widget
+// of a third party), favicon.svg and assets/.
 func FS() fs.FS {
 	sub, err := fs.Sub(dist, "dist")
 	if err != nil {

@@ -140,7 +140,7 @@ func TestConsolesDocumentHasHashedAssets(t *testing.T) {
 
 // Handlers in attributes need 'unsafe-inline' in the Content-Security-Policy.
 func TestNoInlineHandlers(t *testing.T) {
-	for _, name := range []string{"index.html", "console.html"} {
+	for _, name := range []string{"index.html", "console.html", "challenge.html"} {
 		markup := inline.ReplaceAllString(read(t, name), "")
 		if found := handler.FindString(markup); found != "" {
 			t.Errorf("%s: %s", name, found)

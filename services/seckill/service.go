@@ -264,7 +264,7 @@ func (s *Service) newHandler(cfg Config) (http.Handler, error) {
 		return nil, err
 	}
 	s.signIn = signin.New(cfg.OIDC, cfg.Auth, s.deps.Telemetry)
-	shown, err := pages.New(web.FS(), cfg.imageSources())
+	shown, err := pages.New(web.FS(), cfg.imageSources(), cfg.Captchas.Origins())
 	if err != nil {
 		return nil, err
 	}

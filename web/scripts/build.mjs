@@ -1,5 +1,5 @@
 // Builds dist/ and THIRD_PARTY.md. The buyer's document becomes one file, with chunks in hashed files that it loads on
-// demand; the console's assets are hashed files. The result depends on the sources and package-lock.json only.
+// demand; the assets of the other documents are hashed files. The result depends on the sources and package-lock.json only.
 //
 //   node scripts/build.mjs
 import {readFileSync} from 'node:fs'
@@ -63,7 +63,7 @@ const inline = {
     let style = ''
     let code = entry.code.trim()
     for (const [name, file] of Object.entries(bundle)) {
-      if (file === entry || file === html || !/\.(js|css)$/.test(name)) continue
+      if (file === entry || file === html || !/\.(js|css)$/.test(name) || name.startsWith('assets/worker-')) continue
       if (file.type === 'chunk') {
         code = replaceOnce(code, new RegExp(`[\\w$]+\\(\\(\\)=>import\\(\`\\./${path.basename(name)}\`\\),__VITE_PRELOAD__\\)`), () => `import(\`/${name}\`)`)
         file.code = replaceOnce(file.code, new RegExp(`import\\{([^}]*)\\}from[\`"']\\./${path.basename(entry.fileName)}[\`"'];?`), (_, list) =>
@@ -98,12 +98,15 @@ function replaceOnce(text, pattern, by) {
   return next
 }
 
+const worker = {format: 'es', rollupOptions: {output: {entryFileNames: 'assets/worker-[name]-[hash].js'}}}
+
 await rm(dist, {recursive: true, force: true})
 process.env.NODE_ENV = 'production'
 const common = {root: web, configFile: path.join(web, 'vite.config.ts'), logLevel: 'warn', mode: 'production'}
 await build({
   ...common,
   plugins: [tables, unloaded, collect, inline],
+  worker,
   build: {
     outDir: dist,
     emptyOutDir: false,
@@ -111,19 +114,22 @@ await build({
     rollupOptions: {input: path.join(web, 'index.html'), output: {chunkFileNames: 'assets/buyer-[name]-[hash].js'}},
   },
 })
-await build({
-  ...common,
-  publicDir: false,
-  plugins: [tables, collect],
-  build: {
-    outDir: dist,
-    emptyOutDir: false,
-    rollupOptions: {
-      input: path.join(web, 'console.html'),
-      output: {entryFileNames: 'assets/[name]-[hash].js', chunkFileNames: 'assets/[name]-[hash].js', assetFileNames: 'assets/[name]-[hash][extname]'},
+for (const name of ['console.html', 'challenge.html']) {
+  await build({
+    ...common,
+    publicDir: false,
+    plugins: [tables, collect],
+    worker,
+    build: {
+      outDir: dist,
+      emptyOutDir: false,
+      rollupOptions: {
+        input: path.join(web, name),
+        output: {entryFileNames: 'assets/[name]-[hash].js', chunkFileNames: 'assets/[name]-[hash].js', assetFileNames: 'assets/[name]-[hash][extname]'},
+      },
     },
-  },
-})
-const document = path.join(dist, 'console.html')
-await writeFile(document, (await readFile(document, 'utf8')).replace(/^\s*\n/gm, ''))
+  })
+  const document = path.join(dist, name)
+  await writeFile(document, (await readFile(document, 'utf8')).replace(/^\s*\n/gm, ''))
+}
 await writeFile(path.join(web, 'THIRD_PARTY.md'), await thirdParty(web, bundled))

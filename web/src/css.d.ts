@@ -3,3 +3,8 @@ declare module '*.css?inline' {
   const text: string
   export default text
 }
+
+declare module '*?worker&url' {
+  const address: string
+  export default address
+}

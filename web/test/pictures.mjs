@@ -2,7 +2,7 @@
 import {mkdir} from 'node:fs/promises'
 import {chromium} from '@playwright/test'
 import {serve, Shop} from './fixtures/server.mjs'
-import {populate, populateRooms} from './fixtures/shop.mjs'
+import {populate, populateChallenges, populateRooms} from './fixtures/shop.mjs'
 import {moment, still} from './fixtures/still.mjs'
 import {views} from './fixtures/views.mjs'
 
@@ -13,6 +13,7 @@ const shop = new Shop()
 shop.now = () => moment
 populate(shop)
 populateRooms(shop)
+populateChallenges(shop)
 const server = await serve(shop)
 const browser = await chromium.launch({
   executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',

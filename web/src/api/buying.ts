@@ -1,5 +1,5 @@
 import {client, result, within} from './client.ts'
-import type {Accepted, Line, Page, Path, Reservation, Sale} from './types.ts'
+import type {Accepted, Line, Page, Path, Permit, Reservation, Sale} from './types.ts'
 
 export const listSales = (cursor?: string) =>
   result<Page<Sale>>(client.GET('/v1/activities', {params: {query: {limit: 50, cursor}}, signal: within()}))
@@ -7,9 +7,9 @@ export const listSales = (cursor?: string) =>
 export const getSale = (activity_id: string) =>
   result<Sale>(client.GET('/v1/activities/{activity_id}', {params: {path: {activity_id}}, signal: within()}))
 
-export const createPath = (activity_id: string, room_ticket?: string) =>
+export const createPath = (activity_id: string, permit: Permit = {}) =>
   result<Path>(
-    client.POST('/v1/activities/{activity_id}/paths', {params: {path: {activity_id}}, body: {room_ticket}, signal: within(8000)}),
+    client.POST('/v1/activities/{activity_id}/paths', {params: {path: {activity_id}}, body: permit, signal: within(8000)}),
   )
 
 export const reserve = (activity_id: string, path: string, lines: Line[]) =>

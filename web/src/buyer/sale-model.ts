@@ -12,11 +12,15 @@ import {follow} from '../base/stream.ts'
 import {at, sleep} from '../base/timer.ts'
 import {chunk} from '../base/chunk.ts'
 import {buy} from './purchase.ts'
+import type {Entry} from './entry.ts'
 import type {Room} from './room/room.tsx'
 import {heldUnits, latest, leftOf, shown, stateOf, type Phase} from './saleview.ts'
 
 // REFRESH_MS is the time between two reads of the sale, by its state. Caches in front serve them.
 const REFRESH_MS = {scheduled: 20_000, open: 4000, paused: 3000, ended: 30_000}
+
+// needs is how much stands before a purchase in a sale.
+const needs = (sale?: Sale) => +!!sale?.waiting_room + +!!sale?.captcha
 
 const terminal = (status?: string) => !!status && status !== 'queued' && status !== 'created'
 
@@ -30,7 +34,7 @@ export class SaleModel {
   readonly early = signal(false) // the button was pressed before the start
   readonly sku = signal('')
   readonly quantity = signal(1)
-  readonly room = signal<Room | undefined>(undefined) // loaded where the sale has a waiting room
+  readonly entry = signal<Entry | undefined>(undefined) // loaded where the sale has a waiting room or a challenge
   readonly checked = signal(0) // server time at which the purchase was last polled, ms; 0 while a stream is open
   private readonly ownSeen = signal<{key: string; since: number}>({key: '', since: 0})
   private readonly wasSoldOut = signal(false)
@@ -63,8 +67,8 @@ export class SaleModel {
       sku: this.sku.value,
       wasSoldOut: this.wasSoldOut.value,
     })
-    if (!this.sale.value?.waiting_room || !view.button.startsWith('buy')) return view
-    return this.room.value ? this.room.value.view(view) : {...view, enabled: false}
+    if (!needs(this.sale.value) || !view.button.startsWith('buy')) return view
+    return this.entry.value ? this.entry.value.view(view) : {...view, enabled: false}
   })
 
   constructor(readonly id: string) {}
@@ -93,7 +97,7 @@ export class SaleModel {
     for (const end of this.ends) end()
     this.cancelLight()
     this.reading?.stop()
-    this.room.value?.close()
+    this.entry.value?.close()
   }
 
   // refresh reads the sale now.
@@ -106,11 +110,7 @@ export class SaleModel {
     const before = this.sale.value
     this.problem.value = undefined
     this.show(sale)
-    if (!before && sale.waiting_room) {
-      void chunk(() => import('./room/room.tsx')).then(({Room}) => {
-        if (!this.stop.signal.aborted) this.room.value = new Room(this)
-      })
-    }
+    if (needs(sale) > needs(before)) void this.enter(sale)
     // The fresh sale has the state that was the reason.
     if (this.refusal.value?.code.startsWith('activity_')) this.refusal.value = undefined
     // The choice stays on a SKU of this sale; at first it is one that is left.
@@ -118,6 +118,15 @@ export class SaleModel {
       this.sku.value = (sale.items.find((i) => i.left > 0) ?? sale.items[0])?.sku_id ?? ''
     }
     if (before?.starts_at !== sale.starts_at || before.ends_at !== sale.ends_at) this.setLight(sale)
+  }
+
+  // enter loads the parts of the sale that stand before a purchase. A challenge may be switched on while it is open.
+  private async enter(sale: Sale): Promise<void> {
+    const room = sale.waiting_room && !this.entry.value && (await chunk(() => import('./room/room.tsx')))
+    const challenge = sale.captcha && !this.entry.value?.solves && (await chunk(() => import('./challenge/challenge.tsx')))
+    if (this.stop.signal.aborted) return
+    if (room) this.entry.value = new room.Room(this)
+    if (challenge) this.entry.value = new challenge.Challenge(this, this.entry.value as Room | undefined)
   }
 
   private show(sale: Sale): void {
@@ -149,7 +158,7 @@ export class SaleModel {
     const {view, enabled, button} = this.view.value
     if (view === 'scheduled') this.early.value = true
     if (!enabled || !button.startsWith('buy')) return
-    if (button === 'buy_join') return void this.room.value?.join()
+    if (button === 'buy_join') return void this.entry.value?.join()
     this.early.value = false
     void this.run([{sku_id: this.sku.value, qty: Math.min(this.quantity.value, this.most())}])
   }
@@ -171,7 +180,7 @@ export class SaleModel {
     try {
       outcome = await buy(
         {
-          shop: {createPath: () => createPath(this.id, this.room.value?.ticket), reserve: (path, wanted) => reserve(this.id, path, wanted)},
+          shop: {createPath: () => createPath(this.id, this.entry.value?.permit), reserve: (path, wanted) => reserve(this.id, path, wanted)},
           store: flightStore(user, this.id),
           lock: (fn) => locked(`flashsale:${user}:${this.id}`, fn, this.stop.signal),
           sleep: (ms) => sleep(ms, this.stop.signal),

@@ -38,7 +38,7 @@ function title(model: SaleModel): string {
   const until = (moment: string) => countdownText(Date.parse(moment) - now)
   if (view === 'created' && own?.expires_at) return `${until(own.expires_at)} ${w('pay')} · ${sale.title}`
   if (stateOf(sale, now) === 'scheduled') return `${until(sale.starts_at)} · ${sale.title}`
-  if (view === 'room') return `${model.room.value?.title ?? ''}${sale.title}`
+  if (view === 'entry') return `${model.entry.value?.title ?? ''}${sale.title}`
   if (view === 'lit' || view === 'back') return `● ${sale.title} · ${brand}`
   return `${sale.title} · ${brand}`
 }
@@ -97,7 +97,7 @@ function SaleBody({model, sale}: {model: SaleModel; sale: Sale}) {
           {(choosing || button === 'sending') && (
             <button id="buy" class="primary huge" aria-disabled={!enabled} aria-describedby="status" onClick={() => model.press()}>
               {button === 'sending' && <span class="spinner" aria-hidden="true" />}
-              {button === 'sending' ? w('sending') : button === 'buy_again' ? w('buy_again') : button === 'buy_join' ? model.room.value?.label : w('buy')}
+              {button === 'sending' ? w('sending') : button === 'buy_again' ? w('buy_again') : button === 'buy_join' ? model.entry.value?.label : w('buy')}
             </button>
           )}
           {button === 'sign_in' && <SignIn w={w} role="buyer" label={w('sign_in_to_buy')} />}
@@ -109,7 +109,7 @@ function SaleBody({model, sale}: {model: SaleModel; sale: Sale}) {
           )}
           {button === 'none' && (own || view === 'refused') && <SeeOrder model={model} />}
         </div>
-        {model.room.value?.part()}
+        {model.entry.value?.part()}
         <Notes sale={sale} view={view} />
         {sale.description && <p class="description">{sale.description}</p>}
       </div>
@@ -229,8 +229,8 @@ export function statusText(model: SaleModel, sale: Sale): string {
     case 'paused':
     case 'ended':
       return code(`activity_${view}`)
-    case 'room':
-      return model.room.value?.text() ?? ''
+    case 'entry':
+      return model.entry.value?.text() ?? ''
     case 'loading':
       return ''
     default:

@@ -28,7 +28,7 @@ export type View =
   | 'loading'
   | 'signed_out'
   | 'scheduled'
-  | 'room'
+  | 'entry'
   | 'lit'
   | 'back'
   | 'asking'

@@ -35,14 +35,18 @@ function valuesOf(
     pay: String((a?.pay_within_s ?? 900) / 60),
     admit: String(a?.waiting_room?.admit_per_second || ''),
     reorders: String(a?.reorder_limit ?? 2),
+    captcha: a?.captcha ?? 'none',
+    difficulty: String(a?.captcha_difficulty ?? 50),
     direct: String(a?.degraded_sale?.per_second ?? ''),
     drop: String(a?.degraded_sale?.drop ?? 0),
     reserve: String(a?.degraded_sale?.reserve ?? 1),
   }
 }
 
-type Setting = 'admit' | 'reorders' | 'direct' | 'drop' | 'reserve'
-type Settings = Pick<ActivityPatch, 'waiting_room' | 'reorder_limit' | 'degraded_sale'>
+type Setting = 'admit' | 'reorders' | 'captcha' | 'difficulty' | 'direct' | 'drop' | 'reserve'
+type Settings = Pick<ActivityPatch, 'waiting_room' | 'reorder_limit' | 'captcha' | 'captcha_difficulty' | 'degraded_sale'>
+
+const captchas = ['none', 'pow', 'slide', 'provider'] as const
 
 // settingsOf reads the settings of a form, or of a sale as the form shows it. An empty rate switches a setting off. A
 // text that is no whole number becomes one that the server refuses, with its field.
@@ -51,6 +55,8 @@ function settingsOf(v: Record<Setting, string>): Required<Settings> {
   return {
     waiting_room: {admit_per_second: v.admit.trim() ? whole(v.admit) : 0},
     reorder_limit: whole(v.reorders),
+    captcha: captchas.find((kind) => kind === v.captcha) ?? 'none',
+    captcha_difficulty: whole(v.difficulty),
     degraded_sale: v.direct.trim() ? {per_second: whole(v.direct), drop: whole(v.drop), reserve: whole(v.reserve)} : null,
   }
 }
@@ -115,6 +121,8 @@ function Form({
     pay: w('pay_within'),
     admit: w('admit_per_second'),
     reorders: w('reorder_limit'),
+    captcha: w('captcha'),
+    difficulty: w('captcha_difficulty'),
     direct: w('degraded_per_second'),
     drop: w('degraded_drop'),
     reserve: w('degraded_reserve'),
@@ -161,6 +169,8 @@ function Form({
       const known = settingsOf(valuesOf(activity))
       const differs = (name: keyof Settings) => JSON.stringify(settings[name]) !== JSON.stringify(known[name])
       if (differs('waiting_room')) changed.waiting_room = settings.waiting_room
+      if (differs('captcha')) changed.captcha = settings.captcha
+      if (differs('captcha_difficulty')) changed.captcha_difficulty = settings.captcha_difficulty
       if (differs('degraded_sale')) changed.degraded_sale = settings.degraded_sale
       if (text.title !== activity.title) changed.title = text.title
       if (text.description !== (activity.description ?? '')) changed.description = text.description
@@ -289,6 +299,37 @@ function Form({
           <Field label={labels.reorders} name="reorder_limit" hint={w('reorder_hint')} error={errors.reorder_limit}>
             {(ids) => (
               <input {...ids} type="number" min="0" max="15" disabled={locked} value={values.reorders} onInput={set('reorders')} />
+            )}
+          </Field>
+        </div>
+        <div class="form-row">
+          <Field label={labels.captcha} name="captcha" hint={w('captcha_hint')} error={errors.captcha}>
+            {(ids) => (
+              <select {...ids} value={values.captcha} onChange={set('captcha')}>
+                {captchas.map((kind) => (
+                  <option key={kind} value={kind}>
+                    {w(`captcha_${kind}`)}
+                  </option>
+                ))}
+              </select>
+            )}
+          </Field>
+          <Field
+            label={labels.difficulty}
+            name="captcha_difficulty"
+            hint={w('captcha_difficulty_hint')}
+            error={errors.captcha_difficulty}
+          >
+            {(ids) => (
+              <input
+                {...ids}
+                type="number"
+                min="1"
+                max="1000"
+                disabled={values.captcha === 'none'}
+                value={values.difficulty}
+                onInput={set('difficulty')}
+              />
             )}
           </Field>
         </div>

@@ -4,7 +4,7 @@ import {existsSync, readFileSync, writeFileSync} from 'node:fs'
 import {createRequire} from 'node:module'
 import path from 'node:path'
 import type {Page} from '@playwright/test'
-import {populate, populateRooms} from '../fixtures/shop.mjs'
+import {populate, populateChallenges, populateRooms} from '../fixtures/shop.mjs'
 import {moment, still} from '../fixtures/still.mjs'
 import {views} from '../fixtures/views.mjs'
 import {expect, signIn, test} from './shop.ts'
@@ -20,6 +20,7 @@ for (const view of views) {
     shop.now = () => moment
     populate(shop)
     populateRooms(shop)
+    populateChallenges(shop)
     shop.streams = false
     for (const locale of ['en-GB', 'zh-CN']) {
       const context = await browser.newContext({baseURL: address, viewport: phone, locale, bypassCSP: true, reducedMotion: 'reduce'})

@@ -5,10 +5,14 @@ import {test} from 'node:test'
 import {codeKey} from '../../src/base/problem.ts'
 import {buyer as buyerEn} from '../../src/words/buyer.en.ts'
 import {buyer as buyerZh} from '../../src/words/buyer.zh.ts'
+import {challenge as challengeEn} from '../../src/words/challenge.en.ts'
+import {challenge as challengeZh} from '../../src/words/challenge.zh.ts'
 import {codes as codesEn} from '../../src/words/codes.en.ts'
 import {codes as codesZh} from '../../src/words/codes.zh.ts'
 import {console as consoleEn} from '../../src/words/console.en.ts'
 import {console as consoleZh} from '../../src/words/console.zh.ts'
+import {provider as providerEn} from '../../src/words/provider.en.ts'
+import {provider as providerZh} from '../../src/words/provider.zh.ts'
 import {room as roomEn} from '../../src/words/room.en.ts'
 import {room as roomZh} from '../../src/words/room.zh.ts'
 import {sandbox as sandboxEn} from '../../src/words/sandbox.en.ts'
@@ -16,8 +20,10 @@ import {sandbox as sandboxZh} from '../../src/words/sandbox.zh.ts'
 
 const tables: [string, Record<string, string>, Record<string, string>][] = [
   ['buyer', buyerEn, buyerZh],
+  ['challenge', challengeEn, challengeZh],
   ['codes', codesEn, codesZh],
   ['console', consoleEn, consoleZh],
+  ['provider', providerEn, providerZh],
   ['room', roomEn, roomZh],
   ['sandbox', sandboxEn, sandboxZh],
 ]

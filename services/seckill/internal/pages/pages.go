@@ -23,11 +23,13 @@ const (
 type Pages struct {
 	files          map[string]*file // by path below the root
 	buyer, console *file
+	challenge      *file // with the widget of a third party; nil without one
 }
 
 // New reads all files and makes the compressed bodies of the documents; those of the other files are made when they are
-// first requested. images are further origins from which browsers may load images.
-func New(root fs.FS, images []string) (*Pages, error) {
+// first requested. images are further origins from which browsers may load images. provider are the origins of a third
+// party's challenges: the page of challenges alone may load from them, and does not exist without them.
+func New(root fs.FS, images, provider []string) (*Pages, error) {
 	p := &Pages{files: map[string]*file{}}
 	err := fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -46,10 +48,20 @@ func New(root fs.FS, images []string) (*Pages, error) {
 	if p.buyer == nil || p.console == nil {
 		return nil, errors.New("the pages lack index.html or console.html")
 	}
-	for _, document := range []*file{p.buyer, p.console} {
+	documents := []*file{p.buyer, p.console}
+	if len(provider) > 0 {
+		if p.challenge = p.files["challenge.html"]; p.challenge == nil {
+			return nil, errors.New("the pages lack challenge.html")
+		}
+		documents = append(documents, p.challenge)
+	}
+	for _, document := range documents {
 		document.policy = policyOf(document.plain.raw, images)
 		document.gzip()
 		document.br()
+	}
+	if p.challenge != nil {
+		p.challenge.policy = challengePolicy(provider)
 	}
 	return p, nil
 }
@@ -59,6 +71,9 @@ func (p *Pages) Mount(r chi.Router) {
 	buyer, console := p.document(p.buyer), p.document(p.console)
 	for _, pattern := range []string{"/", "/sales/{activity_id}", "/orders", "/orders/{order_sn}"} {
 		r.Get(pattern, buyer)
+	}
+	if p.challenge != nil {
+		r.Get("/sales/{activity_id}/challenge", p.document(p.challenge))
 	}
 	r.Get("/console", console)
 	r.Get("/console/*", console)

@@ -24,7 +24,7 @@ import (
 var long = strings.Repeat("<p>some text that compresses</p>\n", 50)
 
 // site serves pages as seckill does.
-func site(t *testing.T) http.Handler {
+func site(t *testing.T, provider ...string) http.Handler {
 	t.Helper()
 	p, err := New(fstest.MapFS{
 		"index.html":           {Data: []byte("<style>b{}</style><script>go()</script><script>go()</script>" + long)},
@@ -32,7 +32,8 @@ func site(t *testing.T) http.Handler {
 		"favicon.svg":          {Data: []byte("<svg/>")},
 		"assets/console-1.js":  {Data: []byte("export const x = 1;" + long)},
 		"assets/picture-1.png": {Data: []byte(long)},
-	}, []string{"https://img.example.com"})
+		"challenge.html":       {Data: []byte(`<script type="module" crossorigin src="/assets/challenge-1.js"></script>` + long)},
+	}, []string{"https://img.example.com"}, provider)
 	require.NoError(t, err)
 	r := httpserver.NewRouter(telemetry.Discard(t), httpserver.ErrorPages(Error))
 	p.Mount(r)
@@ -157,6 +158,27 @@ func TestPolicyAllowsTheInlineElementsByTheirHash(t *testing.T) {
 		"script-src "+sum(loads)+" 'self'; style-src "+sum("b{}")+"; ")
 }
 
+// The page with the widget of a third party exists only where one is configured, and alone may load from its origins.
+func TestOnlyThePageOfChallengesLoadsFromTheProvider(t *testing.T) {
+	none := site(t)
+	require.Equal(t, http.StatusNotFound, get(none, http.MethodGet, "/sales/7/challenge", "Accept", html).Code)
+	h := site(t, "https://a.example", "https://*.a.example")
+	w := get(h, http.MethodGet, "/sales/7/challenge", "Accept", html)
+	require.Equal(t, http.StatusOK, w.Code)
+	require.Contains(t, w.Body.String(), "challenge-1.js")
+	require.Equal(t, documentCaching, w.Header().Get("Cache-Control"))
+	policy := w.Header().Get("Content-Security-Policy")
+	require.Contains(t, policy, "default-src 'none'; script-src 'self' https://a.example https://*.a.example; ")
+	require.Contains(t, policy, "frame-src https://a.example https://*.a.example; ")
+	require.Contains(t, policy, "form-action 'none'; frame-ancestors 'none'")
+	require.NotContains(t, policy, "unsafe")
+	for _, path := range []string{"/", "/sales/7", "/orders", "/console"} {
+		with := get(h, http.MethodGet, path).Header().Get("Content-Security-Policy")
+		require.Equal(t, get(none, http.MethodGet, path).Header().Get("Content-Security-Policy"), with, path)
+		require.NotContains(t, with, "a.example", path)
+	}
+}
+
 func TestMessagesAreEscaped(t *testing.T) {
 	w := httptest.NewRecorder()
 	Message{
@@ -174,16 +196,20 @@ func TestMessagesAreEscaped(t *testing.T) {
 }
 
 func TestPagesWithoutDocumentsStopTheStart(t *testing.T) {
-	_, err := New(fstest.MapFS{"index.html": {}}, nil)
+	_, err := New(fstest.MapFS{"index.html": {}}, nil, nil)
 	require.ErrorContains(t, err, "console.html")
+	_, err = New(fstest.MapFS{"index.html": {}, "console.html": {}}, nil, []string{"https://a.example"})
+	require.ErrorContains(t, err, "challenge.html")
 }
 
 // The policy allows neither handlers nor styles in attributes, so the built documents must have none.
 func TestBuiltDocumentsFitThePolicy(t *testing.T) {
-	p, err := New(web.FS(), nil)
+	p, err := New(web.FS(), nil, []string{"https://a.example"})
 	require.NoError(t, err)
 	attribute := regexp.MustCompile(`(?i)<[a-z][^<>]*\s(on[a-z]+|style)\s*=`)
-	for name, f := range map[string]*file{"index.html": p.buyer, "console.html": p.console} {
+	for name, f := range map[string]*file{
+		"index.html": p.buyer, "console.html": p.console, "challenge.html": p.challenge,
+	} {
 		markup := inline.ReplaceAll(f.plain.raw, nil)
 		require.False(t, attribute.Match(markup), name)
 		require.False(t, bytes.Contains(markup, []byte("javascript:")), name)

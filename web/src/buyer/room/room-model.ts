@@ -2,7 +2,7 @@
 
 import {getRoomTicket, joinRoom} from '../../api/room.ts'
 import type {Failure} from '../../api/client.ts'
-import type {RoomState} from '../../api/types.ts'
+import type {Permit, RoomState} from '../../api/types.ts'
 import {clock, lost, tick, userID, visible} from '../../base/app.ts'
 import {retryable, retryDelay} from '../../base/retry.ts'
 import {effect, signal, untracked} from '../../base/signal.ts'
@@ -84,6 +84,10 @@ export class RoomModel {
     return this.kept.value?.ticket
   }
 
+  get permit(): Permit {
+    return {room_ticket: this.ticket}
+  }
+
   get sequence(): number {
     return parseTicket(this.ticket ?? '')?.sequence ?? 0
   }
@@ -115,9 +119,9 @@ export class RoomModel {
   view(shown: Shown): Shown {
     if (!shown.enabled && shown.view !== 'scheduled') return shown
     const {stage} = this
-    if (stage === 'admitted') return shown.view === 'lit' || shown.view === 'back' ? {...shown, view: 'room'} : shown
+    if (stage === 'admitted') return shown.view === 'lit' || shown.view === 'back' ? {...shown, view: 'entry'} : shown
     const joins = stage === 'open' || stage === 'lapsed' || stage === 'closed' || stage === 'joining'
-    return {view: 'room', button: joins ? 'buy_join' : 'buy', enabled: stage === 'open' || stage === 'lapsed'}
+    return {view: 'entry', button: joins ? 'buy_join' : 'buy', enabled: stage === 'open' || stage === 'lapsed'}
   }
 
   // join gets the ticket of this buyer: the one that exists, or a new one.

@@ -8,6 +8,7 @@ import {code, say} from '../../base/problem.ts'
 import {locale, words} from '../../base/words.ts'
 import {room as en} from '../../words/room.en.ts'
 import {room as zh} from '../../words/room.zh.ts'
+import type {Entry} from '../entry.ts'
 import type {SaleModel} from '../sale-model.ts'
 import {stateOf} from '../saleview.ts'
 import {RoomModel} from './room-model.ts'
@@ -32,7 +33,7 @@ function duration(s: number): string {
   return value.toLocaleString(locale.value, {style: 'unit', unit: minutes ? 'minute' : 'second', unitDisplay: 'short'})
 }
 
-export class Room extends RoomModel {
+export class Room extends RoomModel implements Entry {
   get label(): string {
     return w(this.stage === 'lapsed' ? 'join_again' : 'join')
   }

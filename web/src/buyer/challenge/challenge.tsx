@@ -1,0 +1,117 @@
+// The challenge on the page of a sale, a chunk that is loaded where the sale has one.
+
+import {tick} from '../../base/app.ts'
+import {count, time} from '../../base/format.ts'
+import {Bar} from '../../base/parts.tsx'
+import {code, say} from '../../base/problem.ts'
+import {words} from '../../base/words.ts'
+import {challenge as en} from '../../words/challenge.en.ts'
+import {challenge as zh} from '../../words/challenge.zh.ts'
+import type {Entry} from '../entry.ts'
+import {ChallengeModel} from './challenge-model.ts'
+import css from './challenge.css?inline'
+import {Puzzle} from './puzzle.tsx'
+
+const w = words({en, zh})
+export type Say = typeof w
+
+// The policy of the page allows no style but its own; a constructed sheet is made by the script.
+if ('adoptedStyleSheets' in document) {
+  const sheet = new CSSStyleSheet()
+  sheet.replaceSync(css)
+  document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet]
+}
+
+export class Challenge extends ChallengeModel implements Entry {
+  readonly solves = true
+
+  // first reports whether the button and the status line are those of the challenge, not of the waiting room.
+  private get first(): boolean {
+    const {stage} = this
+    return this.required && stage !== 'solved' && stage !== 'closed'
+  }
+
+  get title(): string {
+    return this.room?.title ?? ''
+  }
+
+  get label(): string {
+    return this.first ? w('start') : (this.room?.label ?? '')
+  }
+
+  text(): string {
+    return this.first ? code('captcha_required') : (this.room?.text() ?? '')
+  }
+
+  async join(): Promise<void> {
+    await (this.first ? this.request() : this.room?.join())
+  }
+
+  // line is the sentence of the challenge's own status line.
+  line(): string {
+    const problem = this.problem.value
+    if (problem) return say(problem.failure, problem.waitS, tick.value)
+    const {stage} = this
+    const notice = this.notice.value
+    const said = notice === 'wrong' ? `${code('captcha_wrong')} ` : notice && stage !== 'solved' ? `${w(notice)} ` : ''
+    if (stage === 'closed') return this.room ? w('closed_room') : w(stage, {t: time(this.opensAt, tick.value, true)})
+    if (stage === 'solved') return w(stage, {t: time(this.pass.value?.expires_at ?? '', tick.value)})
+    return said + (stage === 'idle' && said ? '' : w(stage))
+  }
+
+  readonly part = () => (
+    <>
+      {this.room?.part()}
+      <Part challenge={this} />
+    </>
+  )
+}
+
+function Part({challenge}: {challenge: Challenge}) {
+  const {view} = challenge.sale.view.value
+  if (!challenge.required || challenge.over || view === 'created' || view === 'paid' || view === 'signed_out') return null
+  const {stage} = challenge
+  const task = challenge.task.value
+  const most = task?.pow?.max_number ?? 1
+  const choosing = stage === 'idle' || stage === 'slide' || stage === 'provider'
+  const good = stage === 'solved'
+  return (
+    <section class="challenge" aria-labelledby="challenge-title">
+      <h2 id="challenge-title">{w('title')}</h2>
+      {(stage === 'closed' || stage === 'idle') && <p class="muted">{w('about')}</p>}
+      <p class={good ? 'good' : ''} role="status">
+        {good && <span aria-hidden="true">● </span>}
+        {challenge.line()}
+      </p>
+      {stage === 'pow' && (
+        <>
+          <Bar value={challenge.tried.value} max={most} label={w('tried', {n: count(challenge.tried.value)})} />
+          <button type="button" onClick={() => challenge.cancel()}>
+            {w('stop')}
+          </button>
+        </>
+      )}
+      {stage === 'slide' && task?.slide && <Puzzle key={task.captcha_id} slide={task.slide} w={w} onSubmit={(x) => void challenge.submit(x)} />}
+      {stage === 'provider' && (
+        <a class="button primary" href={`/sales/${encodeURIComponent(challenge.sale.id)}/challenge`}>
+          {w('open_provider')}
+        </a>
+      )}
+      {choosing && (
+        <div class="challenge-ways">
+          {stage === 'idle' && (
+            <button type="button" onClick={() => void challenge.request()}>
+              {w('start')}
+            </button>
+          )}
+          <button type="button" class="quiet" aria-describedby="challenge-compute" onClick={() => void challenge.request('pow')}>
+            {w('compute')}
+          </button>
+          <p id="challenge-compute" class="muted small">
+            {w('compute_hint')}
+          </p>
+        </div>
+      )}
+    </section>
+  )
+}

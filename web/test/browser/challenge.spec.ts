@@ -1,0 +1,250 @@
+// The challenge on the page of a sale: by mouse, by keyboard, without a picture, wrong answers, and passes that end.
+
+import type {Page} from '@playwright/test'
+import {X} from '../fixtures/challenge.mjs'
+import type {Shop} from '../fixtures/server.mjs'
+import {buy, expect, signIn, status, test} from './shop.ts'
+
+const part = (page: Page) => page.getByRole('region', {name: 'Verification'})
+const start = (page: Page) => part(page).getByRole('button', {name: 'Solve the challenge'})
+const compute = (page: Page) => part(page).getByRole('button', {name: 'Let my device compute instead'})
+const slider = (page: Page) => part(page).getByRole('slider', {name: 'Position of the part'})
+const line = (page: Page) => part(page).getByRole('status')
+const soon = {timeout: 15_000}
+
+const withChallenge = (shop: Shop, kind: string, more = {}, options = {}) => shop.sale('1', {challenge: {kind, ...more}, ...options})
+
+// open signs in and opens the page of the sale.
+async function open(page: Page): Promise<void> {
+  await signIn(page)
+  await page.goto('/sales/1')
+  await expect(part(page)).toBeVisible()
+}
+
+test('a proof of work is computed in workers; the pass buys, and stays over a reload', async ({page, shop}) => {
+  const sale = withChallenge(shop, 'pow')
+  await open(page)
+  await expect(status(page)).toContainText('Please solve this first.')
+  // The one button starts it.
+  await page.locator('#buy').click()
+  await expect(line(page)).toContainText('Solved. Your pass is valid until', soon)
+  await expect(status(page)).toContainText('On sale now.')
+  await page.reload()
+  await expect(line(page)).toContainText('Solved.')
+  await buy(page).click()
+  await expect(status(page)).toContainText('Order created', soon)
+  await expect(part(page)).toBeHidden()
+  expect(sale.challenge.kinds).toEqual(['pow'])
+})
+
+test('a long proof of work shows its progress and can be stopped', async ({page, shop}) => {
+  const sale = withChallenge(shop, 'pow', {max: 900_000_000, secret: 899_999_999})
+  await open(page)
+  await start(page).click()
+  await expect(line(page)).toContainText('Your device is computing.')
+  await expect.poll(() => page.workers().length).toBeGreaterThan(0)
+  await expect(part(page).getByRole('img', {name: /^[1-9][\d,]* numbers tried$/})).toBeVisible()
+  await part(page).getByRole('button', {name: 'Stop'}).click()
+  await expect.poll(() => page.workers().length).toBe(0)
+  await expect(start(page)).toBeVisible()
+  expect(sale.challenge.passes.size).toBe(0)
+})
+
+test('the puzzle by mouse', async ({page, shop}) => {
+  withChallenge(shop, 'slide')
+  await open(page)
+  await start(page).click()
+  const piece = page.locator('.puzzle-part')
+  await piece.scrollIntoViewIfNeeded()
+  const box = (await piece.boundingBox()) as {x: number; y: number}
+  const picture = (await page.locator('.puzzle-picture').boundingBox()) as {width: number}
+  await page.mouse.move(box.x + 20, box.y + 20)
+  await page.mouse.down()
+  await page.mouse.move(box.x + 80, box.y + 25, {steps: 5})
+  await page.mouse.move(box.x + 20 + ((X - 5) * picture.width) / 300, box.y + 20, {steps: 5})
+  await page.mouse.up()
+  await part(page).getByRole('button', {name: 'Submit'}).click()
+  await expect(line(page)).toContainText('Solved.')
+  await buy(page).click()
+  await expect(status(page)).toContainText('Order created', soon)
+})
+
+test('the puzzle by keyboard: a wrong place gets a new puzzle, which is announced', async ({page, shop}) => {
+  const sale = withChallenge(shop, 'slide')
+  await open(page)
+  await start(page).focus()
+  await page.keyboard.press('Enter')
+  await expect(slider(page)).toBeFocused()
+  await page.keyboard.press('ArrowRight')
+  await expect(slider(page)).toHaveAttribute('aria-valuetext', '6 of 236 pixels from the left')
+  await page.keyboard.press('Enter')
+  await expect(line(page)).toContainText('Not right. Here is a new one.')
+  await expect(slider(page)).toBeFocused()
+  await expect(slider(page)).toHaveAttribute('aria-valuetext', '5 of 236 pixels from the left')
+  for (let i = 5; i < X; i++) await page.keyboard.press('ArrowRight')
+  await page.keyboard.press('Enter')
+  await expect(line(page)).toContainText('Solved.')
+  expect(sale.challenge.kinds).toEqual(['slide', 'slide'])
+})
+
+test('the tree of the puzzle has a picture, a slider with its value, and the way without a picture', async ({page, shop}) => {
+  withChallenge(shop, 'slide')
+  await open(page)
+  await start(page).click()
+  await expect(part(page)).toMatchAriaSnapshot(`
+    - region "Verification":
+      - heading "Verification" [level=2]
+      - status: Move the part to its place in the picture.
+      - img "Picture with a gap for the part"
+      - slider "Position of the part"
+      - paragraph: Drag the part, or move the slider with the arrow keys. Enter submits.
+      - button "Submit"
+      - button "Let my device compute instead"
+  `)
+  await expect(slider(page)).toHaveAccessibleDescription(/arrow keys/)
+})
+
+test('a proof of work replaces the puzzle on request', async ({page, shop}) => {
+  const sale = withChallenge(shop, 'slide')
+  await open(page)
+  await expect(compute(page)).toBeVisible()
+  await start(page).click()
+  await expect(slider(page)).toBeVisible()
+  await compute(page).click()
+  await expect(line(page)).toContainText('Solved.', soon)
+  expect(sale.challenge.kinds).toEqual(['slide', 'pow'])
+})
+
+test('wrong proofs of work are repeated a few times only', async ({page, shop}) => {
+  const sale = withChallenge(shop, 'pow')
+  sale.challenge.refuses = true
+  await open(page)
+  await start(page).click()
+  await expect(line(page)).toContainText('Not right.', soon)
+  await expect(start(page)).toBeVisible(soon)
+  expect(sale.challenge.kinds).toEqual(['pow', 'pow', 'pow'])
+})
+
+test('a pass that the server refuses is renewed, and a pass that has expired is dropped', async ({page, shop}) => {
+  const sale = withChallenge(shop, 'pow')
+  await open(page)
+  await start(page).click()
+  await expect(line(page)).toContainText('Solved.', soon)
+  sale.challenge.passes.clear()
+  await buy(page).click()
+  await expect.poll(() => sale.challenge.kinds.length).toBe(2)
+  await expect(line(page)).toContainText('Solved.', soon)
+  sale.challenge.passTTL = 8000
+  sale.challenge.passes.clear()
+  await buy(page).click()
+  await expect.poll(() => sale.challenge.kinds.length).toBe(3)
+  await expect(line(page)).toContainText('Your pass has expired.', soon)
+  await start(page).click()
+  await expect.poll(() => sale.challenge.kinds.length).toBe(4)
+})
+
+test('challenges open before the start, and the button stays until the start', async ({page, shop}) => {
+  const sale = withChallenge(shop, 'pow', {}, {starts: 303})
+  await open(page)
+  await expect(line(page)).toContainText('The challenge opens at')
+  await expect(start(page)).toBeVisible(soon)
+  await expect(status(page)).toContainText('Starts at')
+  await start(page).click()
+  await expect(line(page)).toContainText('Solved.', soon)
+  await expect(buy(page)).toHaveAttribute('aria-disabled', 'true')
+  expect(sale.challenge.kinds).toEqual(['pow'])
+})
+
+test('with a waiting room the challenge opens at admission', async ({page, shop}) => {
+  const sale = withChallenge(shop, 'pow', {}, {starts: -5, room: {others: 20}})
+  await open(page)
+  await expect(line(page)).toContainText('The challenge opens when it is your turn.')
+  await page.getByRole('button', {name: 'Join the waiting room'}).click()
+  await expect(status(page)).toContainText('You are in the waiting room')
+  await expect(start(page)).toBeHidden()
+  sale.room.admitted = 30
+  await expect(start(page)).toBeVisible(soon)
+  await start(page).click()
+  await expect(line(page)).toContainText('Solved.', soon)
+  await expect(status(page)).toContainText('It is your turn.')
+  await buy(page).click()
+  await expect(status(page)).toContainText('Order created', soon)
+})
+
+test('a challenge that is switched on while the sale is open', async ({page, shop}) => {
+  const other = shop.sale('2', {challenge: {kind: 'pow'}})
+  const sale = shop.sale('1')
+  await signIn(page)
+  await page.goto('/sales/1')
+  await expect(status(page)).toContainText('On sale now.')
+  expect(shop.count('GET', /^\/assets\//)).toBe(0)
+  sale.challenge = other.challenge
+  sale.challenge.sale = sale
+  await expect(part(page)).toBeVisible(soon)
+  sale.challenge = undefined
+  await expect(part(page)).toBeHidden(soon)
+  await buy(page).click()
+  await expect(status(page)).toContainText('Order created', soon)
+})
+
+test('lost and refused calls are repeated, and the part states it', async ({page, shop}) => {
+  withChallenge(shop, 'pow')
+  shop.faults.push({match: /\/captchas$/, method: 'POST', times: 1, status: 503, code: 'unavailable'})
+  shop.faults.push({match: /\/captchas$/, method: 'POST', times: 1, status: 429, code: 'rate_limited', retryAfter: 1})
+  await open(page)
+  await start(page).click()
+  await expect(line(page)).toContainText('No answer right now. We try again in')
+  await expect(line(page)).toContainText('Solved.', soon)
+})
+
+// The script of a third party: a button in place of its widget.
+const widget = `window.turnstile = {render(place, {cData, action, sitekey, callback}) {
+  for (const verdict of ['right', 'wrong']) {
+    const button = document.createElement('button')
+    button.textContent = verdict + ' ' + action + ' ' + sitekey
+    button.onclick = () => callback(verdict + ' ' + cData)
+    place.append(button)
+  }
+}}`
+
+test('the check of a third party has a page of its own, which returns with the pass', async ({page, shop}) => {
+  const sale = withChallenge(shop, 'provider')
+  await page.route('https://challenges.cloudflare.com/**', (route) => route.fulfill({contentType: 'text/javascript', body: widget}))
+  await open(page)
+  await start(page).click()
+  await part(page).getByRole('link', {name: 'Open the check'}).click()
+  await expect(page).toHaveURL(/\/sales\/1\/challenge$/)
+  await page.getByRole('button', {name: 'wrong sale-1 1x00000000000000000000AA'}).click()
+  await expect(page.getByRole('status')).toContainText('Not right. Here is a new one.')
+  await page.getByRole('button', {name: 'right'}).click()
+  await expect(page).toHaveURL(/\/sales\/1$/)
+  await expect(line(page)).toContainText('Solved.')
+  await buy(page).click()
+  await expect(status(page)).toContainText('Order created', soon)
+  expect(sale.challenge.kinds).toEqual(['provider', 'provider', 'provider'])
+})
+
+test('a check that does not load is replaced by a proof of work; without a session the sale is shown', async ({page, shop}) => {
+  const sale = withChallenge(shop, 'provider')
+  await page.route('https://challenges.cloudflare.com/**', (route) => route.abort())
+  await page.goto('/sales/1/challenge')
+  await expect(page).toHaveURL(/\/sales\/1$/)
+  await open(page)
+  await page.goto('/sales/1/challenge')
+  await expect(page.getByRole('status')).toContainText('The check did not work here.')
+  await page.getByRole('button', {name: 'Let my device compute instead'}).click()
+  await expect(page).toHaveURL(/\/sales\/1$/)
+  await expect(line(page)).toContainText('Solved.', soon)
+  expect(sale.challenge.kinds).toEqual(['provider', 'pow'])
+})
+
+test('in Chinese', async ({browser, shop, address}) => {
+  withChallenge(shop, 'slide')
+  const context = await browser.newContext({baseURL: address, locale: 'zh-CN'})
+  const page = await context.newPage()
+  await signIn(page)
+  await page.goto('/sales/1')
+  await page.getByRole('region', {name: '验证'}).getByRole('button', {name: '开始验证'}).click()
+  await expect(page.getByRole('slider', {name: '拼块位置'})).toHaveAttribute('aria-valuetext', '距左侧 5 / 236 像素')
+  await context.close()
+})
