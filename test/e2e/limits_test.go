@@ -3,12 +3,10 @@ package e2e
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -24,66 +22,6 @@ import (
 	"flashsale.internal/test/rig"
 	"flashsale.internal/test/shop"
 )
-
-// flashctl runs the program as an operator does.
-type flashctl struct {
-	binary string
-	env    []string
-}
-
-func newFlashctl(t *testing.T, r *rig.Rig) flashctl {
-	t.Helper()
-	f := flashctl{binary: filepath.Join(t.TempDir(), "flashctl")}
-	build := exec.Command("go", "build", "-o", f.binary, "./flashctl/cmd/flashctl")
-	build.Dir = rig.Root(t)
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	origins := r.Client.Origins()
-	f.env = append(os.Environ(), "SECKILL_URL="+origins.Seckill, "ORDER_URL="+origins.Order,
-		"INVENTORY_URL="+origins.Inventory, "BASE_URL=")
-	return f
-}
-
-func (f flashctl) run(ctx context.Context, args ...string) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, f.binary, args...)
-	cmd.Env = f.env
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		err = fmt.Errorf("flashctl %s: %w: %s", strings.Join(args, " "), err, stderr.String())
-	}
-	return out, err
-}
-
-// pathLoad is the report of `flashctl load paths --json`.
-type pathLoad struct {
-	Calls     int            `json:"calls"`
-	Took      time.Duration  `json:"took_ns"`
-	Outcomes  map[string]int `json:"outcomes"`
-	PerSec    []int          `json:"per_second"`
-	Given     summary        `json:"given"`
-	Refused   summary        `json:"refused"`
-	Purchase  summary        `json:"purchase"`
-	Purchases map[string]int `json:"purchases"`
-	BadFields string         `json:"bad_fields"`
-	BadCount  int            `json:"bad_count"`
-	Failed    int            `json:"failed"`
-}
-
-type summary struct {
-	P50 time.Duration `json:"p50_ns"`
-	P99 time.Duration `json:"p99_ns"`
-	Max time.Duration `json:"max_ns"`
-}
-
-func (f flashctl) load(ctx context.Context, activityID string, args ...string) (report pathLoad, err error) {
-	out, err := f.run(ctx, append([]string{"load", "paths", "--json", "--activity", activityID}, args...)...)
-	if err != nil {
-		return report, err
-	}
-	return report, json.Unmarshal(out, &report)
-}
 
 // limitRules writes a file of rules for the services.
 func limitRules(t *testing.T, rules string) (file string) {
@@ -193,9 +131,9 @@ func TestPathLimitUnderLoad(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	sale := limitedSale(ctx, t, r)
-	ctl := newFlashctl(t, r)
+	ctl := shop.NewFlashctl(t, r)
 	before := decidedWithoutRedis(ctx, t, r)
-	report, err := ctl.load(ctx, sale, "--rate", strconv.Itoa(5*rate), "--for", fmt.Sprintf("%ds", seconds),
+	report, err := ctl.LoadPaths(ctx, sale, "--rate", strconv.Itoa(5*rate), "--for", fmt.Sprintf("%ds", seconds),
 		"--users", "500", "--conns", "1000")
 	require.NoError(t, err)
 	t.Logf("%+v", report)
@@ -244,7 +182,7 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	sale := limitedSale(ctx, t, r)
-	ctl := newFlashctl(t, r)
+	ctl := shop.NewFlashctl(t, r)
 	token, err := r.Client.Token(ctx, "watcher")
 	require.NoError(t, err)
 	// everywhere waits until all processes of seckill return that limit, and returns the time that it took.
@@ -263,13 +201,13 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 	alone := decidedWithoutRedis(ctx, t, r)
 
 	type outcome struct {
-		report pathLoad
+		report shop.PathLoad
 		err    error
 	}
 	loaded := make(chan outcome, 1)
 	began := time.Now()
 	go func() {
-		report, err := ctl.load(ctx, sale, "--rate", strconv.Itoa(3*after), "--for", "8s", "--users", "200",
+		report, err := ctl.LoadPaths(ctx, sale, "--rate", strconv.Itoa(3*after), "--for", "8s", "--users", "200",
 			"--conns", "200", "--no-buy")
 		loaded <- outcome{report, err}
 	}()
@@ -279,7 +217,7 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 		return n > 100, err
 	}))
 	changing := time.Now()
-	out, err := ctl.run(ctx, "limits", "set", "path-total", "limit="+strconv.Itoa(after))
+	out, err := ctl.Run(ctx, "limits", "set", "path-total", "limit="+strconv.Itoa(after))
 	require.NoError(t, err)
 	require.Contains(t, string(out), "version 1")
 	took := everywhere(after)
@@ -325,11 +263,11 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 		}), p.Name)
 	}
 	everywhere(after)
-	_, err = ctl.run(ctx, "limits", "revert", "path-total")
+	_, err = ctl.Run(ctx, "limits", "revert", "path-total")
 	require.NoError(t, err)
 	everywhere(50)
-	_, err = ctl.run(ctx, "limits", "set", "path-total", "limit=-1")
+	_, err = ctl.Run(ctx, "limits", "set", "path-total", "limit=-1")
 	require.ErrorContains(t, err, "below 0")
-	_, err = ctl.run(ctx, "limits", "set", "no-route-has-it", "limit=1")
+	_, err = ctl.Run(ctx, "limits", "set", "no-route-has-it", "limit=1")
 	require.ErrorContains(t, err, "no such limit")
 }
