@@ -21,7 +21,7 @@ func TestFlood(t *testing.T) {
 		limit    = 50 // paths a second of each sale
 		flooding = 20 * limit
 		lasts    = 15 * time.Second // of each measurement
-		slower   = 5 * time.Second  // generous: the flood and its generator share the machine
+		slower   = time.Second      // p99 of the other sale in the flood, above that of the quiet run
 	)
 	r := rig.Start(t, rig.Twice(), rig.Env("PATH_RATE", strconv.Itoa(limit)))
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
