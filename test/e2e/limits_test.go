@@ -150,8 +150,9 @@ func TestPathLimitUnderLoad(t *testing.T) {
 	assert.LessOrEqual(t, float64(given), most, "of %s", report.Took)
 	assert.GreaterOrEqual(t, given, rate*seconds/2, "at least half of the limit, on a slow machine too")
 	assert.Positive(t, report.Outcomes["429 rate_limited"])
-	for outcome, n := range report.Purchases {
-		assert.True(t, outcome == "202" || strings.HasPrefix(outcome, "503 "), "%d times %s", n, outcome)
+	for outcome, n := range report.Purchases { // a purchase ends the other paths that its user has meanwhile got
+		assert.True(t, outcome == "202" || outcome == "403 path_expired" || strings.HasPrefix(outcome, "503 "),
+			"%d times %s", n, outcome)
 	}
 
 	// The operator sees the sum of both processes.
