@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"flashsale.internal/pkg/contract"
 )
@@ -71,6 +72,19 @@ func (w *world) rowState(orderSN string) (state string) {
 		w.fail("read reservation %s: %v", orderSN, err)
 	}
 	return state
+}
+
+// landedAt returns when a purchase came into the ledger; zero if it is not there.
+func (w *world) landedAt(orderSN string) time.Time {
+	var rows []struct{ LandedAt time.Time }
+	if err := w.books["inventory"].Raw("SELECT landed_at FROM reservations WHERE order_sn = ?",
+		orderSN).Scan(&rows).Error; err != nil {
+		w.fail("read reservation %s: %v", orderSN, err)
+	}
+	if len(rows) == 0 {
+		return time.Time{}
+	}
+	return rows[0].LandedAt
 }
 
 func (w *world) hasOrder(orderSN string) bool {

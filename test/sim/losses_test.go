@@ -150,19 +150,26 @@ func (w *world) mayFall(orderSN, status string) bool {
 }
 
 // mayBeMissing reports whether the gate may have no entry of a purchase: Redis lost it, and the ledger does not have it,
-// or only since a short time.
+// or only since a short time. For how long injected faults keep a message from landing is not bounded.
 func (w *world) mayBeMissing(orderSN string) bool {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	l, lost := w.lost[orderSN]
-	if !lost || w.waited(orderSN, l) {
+	excused := lost && !w.waited(orderSN, l)
+	since, carried := w.carried[orderSN]
+	w.mu.Unlock()
+	if !excused {
 		return false
 	}
-	since, carried := w.carried[orderSN]
-	if since.Before(l.at) {
-		since = l.at
+	landed := w.landedAt(orderSN)
+	if !carried || landed.IsZero() {
+		return true
 	}
-	return !carried || time.Now().Before(w.healsBy(l, since))
+	for _, at := range []time.Time{l.at, landed} {
+		if at.After(since) {
+			since = at
+		}
+	}
+	return time.Now().Before(w.healsBy(l, since))
 }
 
 // isLost reports whether Redis lost a purchase that no relay had published in a readable form.
