@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
@@ -99,6 +100,29 @@ func TestThePausesAfterEarlyClosingsGrow(t *testing.T) {
 		require.NoError(w.t, w.consumer.OrderClose(w.ctx, next))
 		require.Empty(w.t, w.broker.take(contract.TopicOrderClose), "left to the sweep of the order service")
 	})
+}
+
+// A closing that came too early publishes one later closing, however often it is repeated because the gate is unavailable.
+func TestAnEarlyClosingWithoutItsGateDoesNotMultiply(t *testing.T) {
+	mini := miniredis.RunT(t)
+	w := newWorldOn(t, dbtest.SQLite(t, Migrations), []string{mini.Addr()}, 0)
+	a := w.sale(1, 2)
+	r := w.buy(a, "u")
+	w.land(r)
+	w.orders.set("pending", r.OrderSN)
+	due := time.Now().Add(time.Minute).UTC().Truncate(time.Millisecond)
+	w.orders.due[r.OrderSN] = due
+	early := message(w.t, contract.TopicOrderClose,
+		contract.OrderClose{OrderSNs: []string{r.OrderSN}, ActivityID: a.ID, DueAt: due})
+
+	mini.SetError("LOADING Redis is loading the dataset in memory")
+	for range 5 {
+		require.Error(w.t, w.consumer.OrderClose(w.ctx, early))
+	}
+	require.Empty(w.t, w.broker.take(contract.TopicOrderClose))
+	mini.SetError("")
+	require.Eventually(w.t, func() bool { return w.consumer.OrderClose(w.ctx, early) == nil }, 10*time.Second, 50*time.Millisecond)
+	require.Len(w.t, w.broker.take(contract.TopicOrderClose), 1)
 }
 
 // eachSkew runs a test with a process whose clock is 5 min ahead of database and Redis, and one that is 5 min behind.

@@ -51,7 +51,12 @@ func (s *Service) closeOrders(
 			s.recorder.Incident(ctx, incident, "order_sn", o.OrderSN, "outcome", o.Outcome)
 		}
 	}
-	return outcomes, errors.Join(s.followOutcomes(ctx, c.steps), s.closeAgain(ctx, c))
+	if err := s.followOutcomes(ctx, c.steps); err != nil {
+		// The closing is repeated as a whole. If it had also published a later one, each attempt would add one more, and so
+		// would each of those: without the gate, closings would multiply.
+		return outcomes, err
+	}
+	return outcomes, s.closeAgain(ctx, c)
 }
 
 // followOutcomes makes ledger and gate follow the response of the order service. The rows are expected in the activity
