@@ -6,7 +6,8 @@ local GATE, BUYERS, HELD, JOURNAL, UNLANDED, ENDED, ADJUSTED, SALE, BUILD, TOUCH
 -- GATE      hash    state, starts, ends, limit, version; reorders = see history(), absent in a gate of an earlier
 --                   release; room = places that the waiting room admits a second, 0 or absent without one;
 --                   captcha = kind:difficulty of the challenge, '' or absent without one; life = token of the build
---                   that made it; held = units held in the whole gate; ttl = 1 while the keys expire; repairs = number of corrections of the counters;
+--                   that made it; held = units held in the whole gate; ttl = 1 while the keys expire; repairs = number
+--                   of corrections of the counters;
 --                   confirms = number of calls of confirm.lua;
 --                   watch = token|deadline of the change tracking; trimmed = purchases that ended and are no longer in
 --                   HELD; and for each SKU, in units: s: left, h: held,

@@ -142,10 +142,10 @@ func (s *Service) CheckCaptchaOpen(ctx context.Context, activityID string) error
 	return nil
 }
 
-// NewCaptcha returns a challenge for a user in an activity. kind is the requested one: "" for that of the
-// activity, or a proof of work, which all can solve by keyboard and which needs no third party. It is also what buyers
-// get while there are no puzzles, while single use cannot be ensured, and while the provider does not respond. In a sale
-// with a waiting room the user needs an admitted ticket.
+// NewCaptcha returns a challenge for a user in an activity. kind is the requested one: "" for that of the activity, or
+// a proof of work, which all can solve by keyboard and which needs no third party. It is also what buyers get while
+// there are no puzzles, while single use cannot be ensured, and while the provider does not respond. In a sale with a
+// waiting room the user needs an admitted ticket.
 func (s *Service) NewCaptcha(
 	ctx context.Context, userID, activityID string, kind contract.CaptchaKind, ticket string,
 ) (CaptchaTask, error) {

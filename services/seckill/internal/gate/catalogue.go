@@ -68,8 +68,7 @@ func (c Catalogue) GateStates(ctx context.Context, activityIDs []string) (map[st
 		if l.Found {
 			out[activityIDs[i]] = core.GateState{
 				State: core.State(l.State), StartsAt: l.StartsAt, EndsAt: l.EndsAt, RoomRate: l.RoomRate,
-				Captcha: l.Captcha,
-				Left:    l.Left, Unpaid: l.Unpaid,
+				Captcha: l.Captcha, Left: l.Left, Unpaid: l.Unpaid,
 			}
 		}
 	}
@@ -84,6 +83,26 @@ func (c Catalogue) Backlog(ctx context.Context, activityID string) (purchases in
 
 // Rooms returns the activities that have a waiting room and have not ended at that time.
 func (c Catalogue) Rooms(ctx context.Context, now time.Time) ([]string, error) {
+	levels, err := c.notEnded(ctx, now)
+	var ids []string
+	for _, l := range levels {
+		if l.RoomRate > 0 {
+			ids = append(ids, l.Ref.ActivityID)
+		}
+	}
+	return ids, err
+}
+
+// Slides reports whether an activity that has not ended at that time has puzzles as its challenge.
+func (c Catalogue) Slides(ctx context.Context, now time.Time) (bool, error) {
+	levels, err := c.notEnded(ctx, now)
+	return slices.ContainsFunc(levels, func(l stockgate.StockLevel) bool {
+		return l.Captcha.Kind == contract.CaptchaSlide
+	}), err
+}
+
+// notEnded returns the readable gates of the activities that have not ended at that time.
+func (c Catalogue) notEnded(ctx context.Context, now time.Time) ([]stockgate.StockLevel, error) {
 	refs, err := c.Redis.Refs(ctx)
 	if err != nil {
 		return nil, mapError(err)
@@ -92,13 +111,9 @@ func (c Catalogue) Rooms(ctx context.Context, now time.Time) ([]string, error) {
 	if err != nil {
 		return nil, mapError(err)
 	}
-	var ids []string
-	for _, l := range levels {
-		if l.Err == nil && l.Found && l.RoomRate > 0 && l.State != stockgate.GateEnded && now.Before(l.EndsAt) {
-			ids = append(ids, l.Ref.ActivityID)
-		}
-	}
-	return ids, nil
+	return slices.DeleteFunc(levels, func(l stockgate.StockLevel) bool {
+		return l.Err != nil || !l.Found || l.State == stockgate.GateEnded || !now.Before(l.EndsAt)
+	}), nil
 }
 
 // Ready implements core.Catalogue.
@@ -123,19 +138,4 @@ func toSale(s stockgate.Sale) core.Sale {
 		out.Items[i] = core.Item(item)
 	}
 	return out
-}
-
-// Slides reports whether an activity that has not ended at that time has puzzles as its challenge.
-func (c Catalogue) Slides(ctx context.Context, now time.Time) (bool, error) {
-	refs, err := c.Redis.Refs(ctx)
-	if err != nil {
-		return false, mapError(err)
-	}
-	levels, err := c.Redis.StockLevels(ctx, refs...)
-	if err != nil {
-		return false, mapError(err)
-	}
-	return slices.ContainsFunc(levels, func(l stockgate.StockLevel) bool {
-		return l.Err == nil && l.Captcha.Kind == contract.CaptchaSlide && l.State != stockgate.GateEnded && now.Before(l.EndsAt)
-	}), nil
 }

@@ -89,10 +89,10 @@ func New(d Deps) (http.Handler, error) {
 	// Each request passes these checks in order: the load shedder; on the path route the sold-out check; limits by
 	// address, which need no token; the token; on the path route whether the sale has started; limits by user; on the
 	// path route whether the sale is open, whether the waiting room has admitted the buyer, whether the buyer has
-	// solved a challenge and has allowance left, the click limit, and last the limits that queue. A refused request is charged only by the
-	// limits before the check that refuses it. path-activity is charged before path-total: a request that path-total
-	// refuses has used a permit of its activity. It gets no refund, which could cost a call to Redis. The loss slows no
-	// other activity.
+	// solved a challenge and has allowance left, the click limit, and last the limits that queue. A refused request is
+	// charged only by the limits before the check that refuses it. path-activity is charged before path-total: a
+	// request that path-total refuses has used a permit of its activity. It gets no refund, which could cost a call to
+	// Redis. The loss slows no other activity.
 	r := httpserver.NewRouter(d.Tel, httpserver.ErrorPages(pages.Error))
 	buyer := d.Verifier.Require()
 	on := d.Limits.On
