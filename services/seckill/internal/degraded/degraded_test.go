@@ -246,6 +246,28 @@ func TestPurchasesFollowTheMode(t *testing.T) {
 	})
 }
 
+// A process that reaches its gate and not inventory sells on at the gate, but not with an order_sn that another process
+// has issued without Redis: the ledger alone decides those.
+func TestNumbersIssuedWithoutRedisNeedRecentModes(t *testing.T) {
+	s := &stock{mode: contract.ActivityMode{ActivityID: "1", Mode: contract.ModeGate}}
+	run(t, s, func(t *testing.T, _ *Watch, g *Gate) {
+		withoutRedis := core.Purchase{
+			OrderSN: strconv.Itoa(1<<40 | 230<<14), UserID: "u", Lines: []contract.Line{{SKUID: "7", Qty: 1}},
+		}
+		_, err := g.Reserve(t.Context(), "1", withoutRedis)
+		require.NoError(t, err)
+		s.set(func() { s.down = true })
+		time.Sleep(3500 * time.Millisecond)
+		_, err = g.Reserve(t.Context(), "1", withoutRedis)
+		require.ErrorIs(t, err, core.ErrBreakerOpen)
+		_, err = g.Reserve(t.Context(), "2", withoutRedis)
+		require.NoError(t, err, "a sale without the setting")
+		outcome, err := reserve(t, g)
+		require.NoError(t, err)
+		require.Equal(t, core.Accepted, outcome)
+	})
+}
+
 func TestAcceptedPurchasesAreHandedOverFirst(t *testing.T) {
 	s := &stock{
 		mode: contract.ActivityMode{ActivityID: "1", Mode: contract.ModeGate, PerSecond: 10}, outcome: contract.DirectReserved,

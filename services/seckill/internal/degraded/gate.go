@@ -72,6 +72,10 @@ func (g *Gate) Reserve(ctx context.Context, activityID string, p core.Purchase) 
 	case contract.ModeReturning:
 		return core.Verdict{}, core.ErrBreakerOpen
 	default:
+		if issuedDirectly(p.OrderSN) && g.watch.mayBeDirect(activityID) {
+			// This order_sn says that the sale may be direct. Then the other processes rely on the ledger to have it or not.
+			return core.Verdict{}, core.ErrBreakerOpen
+		}
 		return g.Gate.Reserve(ctx, activityID, p)
 	}
 	if rand.Int64N(100) < m.Drop || !g.watch.handedOver(activityID, m.Epoch) { //nolint:gosec // no secret depends on it
