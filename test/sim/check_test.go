@@ -233,7 +233,7 @@ func (w *world) count() {
 	for _, r := range b.repairs {
 		coverage.end("repair " + r.Kind)
 	}
-	if w.history.hasChecked() {
+	if w.history.mostChecked() > 0 {
 		coverage.end("overdue reservations checked")
 	}
 	for _, l := range b.deadLetters {
@@ -408,8 +408,8 @@ func (w *world) checkOrders(f *findings, b books, ledger map[string]ledgerRow) m
 // message, inventory never needs to check an overdue reservation at order. Lost events alone may make it necessary: an
 // order that its buyer ends before a redelivered landing needs no closing and gets none.
 func (w *world) checkEvents(f *findings, orders map[string]orderRow) {
-	if w.history.hasChecked() && !w.sale.losesOrders && !w.sale.losesEvents && w.sale.setback.of == "" &&
-		!w.sale.brokerless.happens() { // inventory checks soon what the broker may hold back
+	if n := w.history.mostChecked(); n > 0 && !w.mayCheck(n) && !w.sale.losesOrders && !w.sale.losesEvents &&
+		w.sale.setback.of == "" && !w.sale.brokerless.happens() { // inventory checks soon what the broker may hold back
 		f.add("", "inventory had to check overdue reservations at order")
 	}
 	w.mu.Lock()

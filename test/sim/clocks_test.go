@@ -14,6 +14,28 @@ func (p *process) now() time.Time {
 // message, whose closings count anew.
 const tooEarly = 12
 
+// noteUnheard records the orders that were closed by a request whose caller had given up on it before.
+func (w *world) noteUnheard(response []byte) {
+	closed := &outcomes{byOrder: map[string]string{}}
+	closed.note(response)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for sn, outcome := range closed.byOrder {
+		if outcome == "closed" {
+			w.unheard[sn] = true
+		}
+	}
+}
+
+// mayCheck reports whether inventory may have to check so many overdue reservations although no message is lost. An
+// order may be closed by a request after its caller has repeated it, with the response that the closing came too early.
+// By a broker that is ahead, the next closing may come minutes later.
+func (w *world) mayCheck(overdue int) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.sale.brokerAhead > 0 && overdue <= len(w.unheard)
+}
+
 // noteEarly counts closings that arrived early, and requires that a wrong clock makes no message spin.
 func (w *world) noteEarly(orderSN string) {
 	most := tooEarly * (1 + w.plan.faults())

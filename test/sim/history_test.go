@@ -16,7 +16,7 @@ type history struct {
 	began   time.Time
 	mu      sync.Mutex
 	lines   []line
-	checked bool // inventory checked overdue reservations at order
+	checked int // the most overdue reservations that inventory checked at order at once
 }
 
 type line struct {
@@ -85,7 +85,8 @@ func (h *history) about(words []string) string {
 	return b.String()
 }
 
-func (h *history) hasChecked() bool {
+// mostChecked returns how many overdue reservations inventory checked at order at once, at most.
+func (h *history) mostChecked() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.checked
@@ -112,8 +113,15 @@ func (l *logs) Handle(_ context.Context, r slog.Record) error {
 	r.Attrs(func(a slog.Attr) bool { payload = append(payload, a.String()); return true })
 	l.h.note(l.who, "logs", payload...)
 	if strings.HasPrefix(r.Message, "resending closings of overdue reservations") {
+		rows := 0
+		r.Attrs(func(a slog.Attr) bool {
+			if a.Key == "rows" {
+				rows = int(a.Value.Int64())
+			}
+			return true
+		})
 		l.h.mu.Lock()
-		l.h.checked = true
+		l.h.checked = max(l.h.checked, rows)
 		l.h.mu.Unlock()
 	}
 	return nil

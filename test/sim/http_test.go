@@ -30,6 +30,8 @@ func routeOf(method, path string) string {
 	return method + " " + strings.Join(parts, "/")
 }
 
+func isClose(req *http.Request) bool { return strings.HasSuffix(req.URL.Path, "/orders:close") }
+
 // RoundTrip implements http.RoundTripper.
 func (t *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	var body []byte
@@ -109,13 +111,17 @@ func (t *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	}, func() {
 		out, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
-		_, _ = send(out)
+		if res, err := send(out); err == nil && isClose(req) {
+			if raw, err := io.ReadAll(res.Body); err == nil {
+				t.w.noteUnheard(raw)
+			}
+		}
 	})
 	if err != nil {
 		return nil, err
 	}
 	res.Request = req
-	if closed != nil && res.StatusCode == http.StatusOK && strings.HasSuffix(req.URL.Path, "/orders:close") {
+	if closed != nil && res.StatusCode == http.StatusOK && isClose(req) {
 		raw, err := io.ReadAll(res.Body)
 		if err != nil {
 			return nil, err

@@ -79,6 +79,7 @@ type world struct {
 	events       map[string]bool        // order_sn and step of events that order gave to the broker
 	issued       map[int][]issue        // order_sns by worker id
 	early        map[string]int         // by order_sn, how often order responded to a closing that it is not due
+	unheard      map[string]bool        // order_sns that order closed for a caller that had given up
 	kept         []bus.Message          // what the broker delivers 25 h later
 	confirmed    map[string]bool        // order_sns that a 202 may name, if it waits for the replica
 	setBack      map[string]bool        // order_sns of which a restored database lost a commit
@@ -322,7 +323,7 @@ func newWorld(seed uint64, dir string, scripts map[string]string) (*world, error
 		seed: seed, sale: drawSale(seed), dir: dir, scripts: scripts, downs: rng(seed, "downs"), ids: rng(seed, "ids"),
 		history: &history{seed: seed, began: time.Now()},
 		lives:   map[string]*process{}, concerned: map[string]bool{}, carried: map[string]time.Time{}, garbled: map[string]bool{}, purchases: map[string]*purchase{},
-		played: map[string]int64{}, lostClosings: map[string]bool{}, forged: map[string]bool{}, lost: map[string]entryLoss{}, issued: map[int][]issue{}, confirmed: map[string]bool{}, early: map[string]int{}, happened: map[string]bool{}, spoiled: map[string]time.Time{}, events: map[string]bool{}, began: time.Now().Add(warmUp), books: map[string]*gorm.DB{}, writers: map[string]chan struct{}{},
+		played: map[string]int64{}, lostClosings: map[string]bool{}, forged: map[string]bool{}, lost: map[string]entryLoss{}, issued: map[int][]issue{}, confirmed: map[string]bool{}, early: map[string]int{}, unheard: map[string]bool{}, happened: map[string]bool{}, spoiled: map[string]time.Time{}, events: map[string]bool{}, began: time.Now().Add(warmUp), books: map[string]*gorm.DB{}, writers: map[string]chan struct{}{},
 		setBack: map[string]bool{}, directs: map[string]directPhase{}, lostOrders: map[string]bool{}, starting: make(chan struct{}, 1),
 		redisTurn: make(chan struct{}, 1), final: map[string]finalEntry{}, unbalanced: map[string]int64{},
 	}
