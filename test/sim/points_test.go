@@ -77,7 +77,6 @@ var rare = []string{
 	"order: bus publish dead-letters",
 	"order: db commit payment_events",
 	"order: db select refund_decisions",
-	"order: db update orders",
 }
 
 // points holds all fault points. Each sale has one of them as its focus, in turn. A point that is not in the list is
@@ -280,7 +279,6 @@ var points = []string{
 	"order: db tx: update activities",
 	"order: db tx: update orders",
 	"order: db tx: update payments",
-	"order: db update orders",
 	"order: db update outbox",
 	"order: db update refunds",
 	"order: http POST /internal/v1/messages/order-close",

@@ -274,7 +274,7 @@ func (s *sale) suit(point string, r *rand.Rand, length time.Duration) {
 		s.losesFresh = true
 	case point == "inventory: http POST /internal/v1/orders:refund", point == "order: a closing is lost":
 		s.behaviour, s.garbles, s.losesEvents = payAfterLoss, false, false
-	case point == "order: db update orders", point == "inventory: bus publish order-close delayed":
+	case point == "inventory: bus publish order-close delayed":
 		s.behaviour = beginAndLeave
 	case strings.HasSuffix(point, "/pause"), strings.HasSuffix(point, "/resume"):
 		s.pauses = true
