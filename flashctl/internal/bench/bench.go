@@ -235,14 +235,21 @@ func (b *bench) start(ctx context.Context) (stop func(), err error) {
 
 // newSale creates and publishes a sale of stock units with a limit of one for each buyer.
 func (b *bench) newSale(ctx context.Context, stock int64, payWithin time.Duration) (*sale, error) {
+	return b.newSaleOf(ctx, client.Draft{}, stock, payWithin)
+}
+
+// newSaleOf creates and publishes a sale with the settings of the draft that have no fixed value in a run.
+func (b *bench) newSaleOf(
+	ctx context.Context, draft client.Draft, stock int64, payWithin time.Duration,
+) (*sale, error) {
 	sku, err := b.merchant.NewProduct(ctx, client.Product{Name: "Bench phone", ListPrice: 49900, Currency: "EUR"})
 	if err != nil {
 		return nil, err
 	}
-	id, err := b.merchant.NewActivity(ctx, client.Draft{
-		Title: "Bench", StartsAt: b.began.Add(-time.Hour), EndsAt: b.began.Add(24 * time.Hour), PerUserLimit: 1,
-		PayWithinS: int64(payWithin / time.Second), Items: []client.Item{{SKUID: sku, Price: 49900, Stock: stock}},
-	})
+	draft.Title, draft.PerUserLimit, draft.PayWithinS = "Bench", 1, int64(payWithin/time.Second)
+	draft.StartsAt, draft.EndsAt = b.began.Add(-time.Hour), b.began.Add(24*time.Hour)
+	draft.Items = []client.Item{{SKUID: sku, Price: 49900, Stock: stock}}
+	id, err := b.merchant.NewActivity(ctx, draft)
 	if err != nil {
 		return nil, err
 	}

@@ -34,6 +34,7 @@ type Report struct {
 	Raw         []Inserts         `json:"raw_inserts"`
 	Closings    []Closing         `json:"closings"`
 	Payments    []Payments        `json:"payments"`
+	Paths       []Paths           `json:"paths,omitempty"`
 	Hour        *Hour             `json:"hour,omitempty"`
 	Before      *Report           `json:"before,omitempty"` // of the system that was measured in turns
 	Memory      map[string]Memory `json:"memory"`
@@ -195,6 +196,7 @@ func (r *Report) Markdown(w io.Writer) {
 	}
 	p("")
 	r.windows(p, r.Before)
+	r.paths(p)
 	r.courses(p)
 	r.hour(p)
 	r.requests(p)

@@ -36,6 +36,7 @@ func sections() []section {
 		{"edge", Installed, false, (*bench).throughEdge},
 		{"filled-1m", Installed, false, (*bench).prefilled1M},
 		{"filled-5m", Installed, true, (*bench).prefilled5M},
+		{"guarded", Installed, true, (*bench).guarded},
 		{"sustained", Installed, true, (*bench).sustained},
 		{"hour", Installed, true, (*bench).hour},
 		{"accepted", Priorities, false, (*bench).accepted},
