@@ -74,7 +74,7 @@ type cached struct {
 	start    uint16 // of the user id in the chunk
 	user     uint8  // length of the user id
 	merchant uint8  // length of the merchant id
-	roles    uint8  // bit i: cachedRoles[i]
+	roles    uint8  // bit i: knownRoles[i]
 }
 
 const idChunk = 64 << 10 // every start in a chunk fits in 16 bits
@@ -139,7 +139,7 @@ func (g *generation) add(h tokenHash, id Identity, ends time.Time) {
 		ends: ends.UnixNano(), chunk: uint16(last), start: uint16(len(g.ids[last])), user: uint8(len(id.UserID)),
 		merchant: uint8(len(id.MerchantID)),
 	}
-	for bit, role := range cachedRoles {
+	for bit, role := range knownRoles {
 		if slices.Contains(id.Roles, role) {
 			e.roles |= 1 << bit
 		}
@@ -148,13 +148,16 @@ func (g *generation) add(h tokenHash, id Identity, ends time.Time) {
 	g.tokens[h] = e
 }
 
-// cachedRoles are all roles that this system defines.
-var cachedRoles = [...]Role{Merchant, Operator}
+// knownRoles are all roles that this system defines.
+var knownRoles = [...]Role{Merchant, Operator, Accessible}
+
+// Known reports whether this system defines a role.
+func Known(role Role) bool { return slices.Contains(knownRoles[:], role) }
 
 // roleSets maps each set of bits to its roles. The slices are shared by all identities.
-var roleSets = func() (sets [1 << len(cachedRoles)][]Role) {
+var roleSets = func() (sets [1 << len(knownRoles)][]Role) {
 	for bits := range sets {
-		for bit, role := range cachedRoles {
+		for bit, role := range knownRoles {
 			if bits>>bit&1 == 1 {
 				sets[bits] = append(sets[bits], role)
 			}

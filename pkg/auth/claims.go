@@ -92,7 +92,7 @@ func (r claimRules) caller(c jwt.MapClaims) (id Identity, err error) {
 	if err != nil {
 		return Identity{}, err
 	}
-	if len(id.Roles) > 0 {
+	if id.Has(Merchant) {
 		id.MerchantID = merchant
 	}
 	return id, nil
@@ -140,18 +140,18 @@ func (r claimRules) rolesOf(c jwt.MapClaims) ([]Role, error) {
 	if value != nil && !ok {
 		return nil, unauthenticated("The token's roles are malformed.")
 	}
-	var has [len(cachedRoles)]bool
+	var has [len(knownRoles)]bool
 	for _, v := range claimed {
 		name, ok := v.(string)
 		if !ok {
 			return nil, unauthenticated("The token's roles are malformed.")
 		}
-		if i := slices.Index(cachedRoles[:], Role(name)); i >= 0 {
+		if i := slices.Index(knownRoles[:], Role(name)); i >= 0 {
 			has[i] = true
 		}
 	}
 	var roles []Role
-	for i, role := range cachedRoles {
+	for i, role := range knownRoles {
 		if has[i] {
 			roles = append(roles, role)
 		}

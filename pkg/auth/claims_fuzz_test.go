@@ -50,7 +50,7 @@ func FuzzClaims(f *testing.F) {
 		}
 		require.True(t, contract.ValidUserID(id.UserID))
 		require.True(t, id.MerchantID == "" || contract.ValidMerchantID(id.MerchantID))
-		require.True(t, id.MerchantID == "" || len(id.Roles) > 0)
-		require.LessOrEqual(t, len(id.Roles), len(cachedRoles))
+		require.True(t, id.MerchantID == "" || id.Has(Merchant))
+		require.LessOrEqual(t, len(id.Roles), len(knownRoles))
 	})
 }

@@ -13,21 +13,23 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// Role permits a caller more than buying.
+// Role permits a caller more than others.
 type Role string
 
 // The roles. An operator may do all that a merchant may.
 const (
 	Merchant Role = "merchant"
 	Operator Role = "operator"
+	// Accessible is the role of buyers who need challenges without pictures.
+	Accessible Role = "accessible"
 )
 
 // Identity is the caller.
 type Identity struct {
 	UserID string
 	Roles  []Role
-	// MerchantID names the merchant that the caller acts for. It is "" for a caller without a role, and for an operator
-	// who acts for no merchant.
+	// MerchantID names the merchant that the caller acts for. It is "" for a buyer, and for an operator who acts for no
+	// merchant.
 	MerchantID string
 }
 
@@ -74,7 +76,7 @@ func MintFor(secret string, id Identity, ttl time.Duration, audience, issuer str
 		return "", errors.New("mint: token would be expired")
 	}
 	for _, role := range id.Roles {
-		if role != Merchant && role != Operator {
+		if !Known(role) {
 			return "", fmt.Errorf("mint: role %q is unknown", role)
 		}
 	}

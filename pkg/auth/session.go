@@ -185,7 +185,7 @@ func (s *Sessions) parse(token string) (Identity, time.Time, error) {
 		return Identity{}, time.Time{}, unauthenticated("The session is malformed. Sign in again.")
 	}
 	id := Identity{UserID: c.Subject, MerchantID: c.MerchantID}
-	for _, role := range cachedRoles {
+	for _, role := range knownRoles {
 		if slices.Contains(c.Roles, role) {
 			id.Roles = append(id.Roles, role)
 		}

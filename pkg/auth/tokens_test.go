@@ -229,6 +229,7 @@ func TestTokensOverHTTP(t *testing.T) {
 		{"merchant claim: a number", "HS256 dev", "/merchant", hs(access("roles", merchant, "merchant_id", 7)), refused},
 		{"merchant claim: a list", "HS256 dev", "/merchant", hs(access("roles", merchant, "merchant_id", []string{"m"})), refused},
 		{"merchant claim of a buyer", "JWKS prod", "/buyer", rs(access("merchant_id", "m-1")), "200 42 -"},
+		{"merchant claim of an accessible buyer", "JWKS prod", "/buyer", rs(access("roles", []string{"accessible"}, "merchant_id", "m-1")), "200 42 -"},
 
 		{"merchant without claim", "JWKS prod", "/merchant", rs(access("roles", merchant)), forbidden},
 		{"merchant without claim, buys", "JWKS prod", "/buyer", rs(access("roles", merchant)), "200 42 -"},

@@ -13,7 +13,9 @@ import (
 	altcha "github.com/altcha-org/altcha-lib-go"
 	"github.com/stretchr/testify/require"
 
+	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/settings"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/seckill/internal/challenge"
 )
@@ -162,6 +164,26 @@ func TestCaptchaAndWaitingRoom(t *testing.T) {
 		is(t, http.StatusForbidden, contract.CodeCaptchaRequired)
 	s.call("POST", s.at("/paths"), s.token("ann"), map[string]any{"room_ticket": ticket, "captcha_pass": pass}).
 		is(t, http.StatusCreated, "")
+}
+
+// With CAPTCHA_WORK=accessible only buyers with that role may compute instead of seeing. All may where a proof of work is
+// the challenge, or takes the place of a puzzle that does not exist yet.
+func TestWorkForThoseWhoNeedIt(t *testing.T) {
+	r := newRig(t, setup{cfg: func(c *config) { c.Captchas.Images, c.Captchas.Work = 1, challenge.WorkForAccessible }})
+	require.Equal(t, "accessible", r.call("GET", "/v1/config", "", nil).str("captcha_work"))
+	work := map[string]any{"kind": "pow"}
+	s := withCaptcha(r, contract.CaptchaSlide, -time.Minute)
+	s.captcha("ann", work).is(t, http.StatusForbidden, contract.CodeForbidden)
+	s.captcha("ann", nil).is(t, http.StatusCreated, "")
+	accessible, err := auth.Mint(settings.DevelopmentAuthSecret,
+		auth.Identity{UserID: "bob", Roles: []auth.Role{auth.Accessible}}, time.Hour)
+	require.NoError(t, err)
+	c := s.call("POST", s.at("/captchas"), accessible, work).is(t, http.StatusCreated, "")
+	pass := s.answer("bob", c.str("captcha_id"), map[string]any{"payload": solve(t, c)}).is(t, http.StatusCreated, "")
+	s.withPass("bob", pass.str("captcha_pass")).is(t, http.StatusCreated, "")
+
+	computed := withCaptcha(r, contract.CaptchaPow, -time.Minute)
+	computed.captcha("ann", work).is(t, http.StatusCreated, "")
 }
 
 // The kind may change while the sale is open. A puzzle is drawn before it is needed, its response has no answer, and a

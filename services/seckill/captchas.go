@@ -47,7 +47,10 @@ func (s *Service) newCaptchas(cfg Config, gates *stockgate.Gate) (*captchas, err
 		wanted, err := catalogue.Slides(ctx, s.sales.Now(ctx))
 		return err == nil && wanted
 	}, tel.Log)
-	c.Captchas = core.Captchas{Pows: pow, Slides: c.slides, Spent: challenge.NewSpent(s.deps.Limits.Redis())}
+	c.Captchas = core.Captchas{
+		Pows: pow, Slides: c.slides, Spent: challenge.NewSpent(s.deps.Limits.Redis()),
+		WorkByRole: cfg.Captchas.Work == challenge.WorkForAccessible,
+	}
 	if c.provider != nil {
 		c.Captchas.Provider = c.provider
 		if err := tel.ObserveBreaker("flashsale.seckill.captcha.provider.breaker", "the provider of challenges",

@@ -100,16 +100,37 @@ func (e CaptchaWidgetProvider) Valid() bool {
 
 // Defines values for DevTokenRequestRoles.
 const (
-	DevTokenRequestRolesMerchant DevTokenRequestRoles = "merchant"
-	DevTokenRequestRolesOperator DevTokenRequestRoles = "operator"
+	DevTokenRequestRolesAccessible DevTokenRequestRoles = "accessible"
+	DevTokenRequestRolesMerchant   DevTokenRequestRoles = "merchant"
+	DevTokenRequestRolesOperator   DevTokenRequestRoles = "operator"
 )
 
 // Valid indicates whether the value is a known member of the DevTokenRequestRoles enum.
 func (e DevTokenRequestRoles) Valid() bool {
 	switch e {
+	case DevTokenRequestRolesAccessible:
+		return true
 	case DevTokenRequestRolesMerchant:
 		return true
 	case DevTokenRequestRolesOperator:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PagesConfigCaptchaWork.
+const (
+	PagesConfigCaptchaWorkAccessible PagesConfigCaptchaWork = "accessible"
+	PagesConfigCaptchaWorkEveryone   PagesConfigCaptchaWork = "everyone"
+)
+
+// Valid indicates whether the value is a known member of the PagesConfigCaptchaWork enum.
+func (e PagesConfigCaptchaWork) Valid() bool {
+	switch e {
+	case PagesConfigCaptchaWorkAccessible:
+		return true
+	case PagesConfigCaptchaWorkEveryone:
 		return true
 	default:
 		return false
@@ -163,13 +184,16 @@ func (e RoomStateState) Valid() bool {
 
 // Defines values for SessionRoles.
 const (
-	SessionRolesMerchant SessionRoles = "merchant"
-	SessionRolesOperator SessionRoles = "operator"
+	SessionRolesAccessible SessionRoles = "accessible"
+	SessionRolesMerchant   SessionRoles = "merchant"
+	SessionRolesOperator   SessionRoles = "operator"
 )
 
 // Valid indicates whether the value is a known member of the SessionRoles enum.
 func (e SessionRoles) Valid() bool {
 	switch e {
+	case SessionRolesAccessible:
+		return true
 	case SessionRolesMerchant:
 		return true
 	case SessionRolesOperator:
@@ -408,14 +432,20 @@ type Line struct {
 // PagesConfig defines model for PagesConfig.
 type PagesConfig struct {
 	// Brand colours such as #c4320a; an empty value means the default of the pages
-	Brand            Brand    `json:"brand"`
-	Languages        []string `json:"languages"`
-	PaymentProviders []string `json:"payment_providers"`
+	Brand Brand `json:"brand"`
+
+	// CaptchaWork who may replace a challenge by a proof of work; all buyers, or those with the role accessible
+	CaptchaWork      PagesConfigCaptchaWork `json:"captcha_work"`
+	Languages        []string               `json:"languages"`
+	PaymentProviders []string               `json:"payment_providers"`
 
 	// SignIn by an identity provider, by a user id (development), or not at all
 	SignIn  PagesConfigSignIn `json:"sign_in"`
 	Version string            `json:"version"`
 }
+
+// PagesConfigCaptchaWork who may replace a challenge by a proof of work; all buyers, or those with the role accessible
+type PagesConfigCaptchaWork string
 
 // PagesConfigSignIn by an identity provider, by a user id (development), or not at all
 type PagesConfigSignIn string

@@ -365,6 +365,11 @@ export interface components {
              */
             sign_in: "oidc" | "dev" | "none";
             payment_providers: string[];
+            /**
+             * @description who may replace a challenge by a proof of work; all buyers, or those with the role accessible
+             * @enum {string}
+             */
+            captcha_work: "everyone" | "accessible";
             brand: components["schemas"]["Brand"];
             languages: string[];
             version: string;
@@ -645,7 +650,7 @@ export interface components {
         Session: {
             signed_in: boolean;
             user_id?: string;
-            roles?: ("merchant" | "operator")[];
+            roles?: ("merchant" | "operator" | "accessible")[];
             merchant_id?: string;
             /** Format: date-time */
             expires_at?: string;
@@ -656,7 +661,7 @@ export interface components {
         };
         DevTokenRequest: {
             user_id: string;
-            roles?: ("merchant" | "operator")[];
+            roles?: ("merchant" | "operator" | "accessible")[];
             /** @description the merchant that the caller acts for; by default none */
             merchant_id?: string;
         };
@@ -842,6 +847,7 @@ export interface operations {
                      *       "payment_providers": [
                      *         "sandbox"
                      *       ],
+                     *       "captcha_work": "everyone",
                      *       "brand": {
                      *         "name": "Flashsale",
                      *         "logo_url": "",
@@ -1171,7 +1177,7 @@ export interface operations {
             };
             400: components["responses"]["InvalidRequest"];
             401: components["responses"]["Unauthenticated"];
-            /** @description room_required (the activity has a waiting room, and the ticket is missing, wrong or lapsed) */
+            /** @description room_required (the activity has a waiting room, and the ticket is missing, wrong or lapsed), forbidden (a proof of work instead of the activity's kind, see captcha_work of /v1/config) */
             403: {
                 headers: {
                     [name: string]: unknown;

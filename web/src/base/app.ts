@@ -12,6 +12,7 @@ import {sleep} from './timer.ts'
 const unknown: Config = {
   sign_in: 'none',
   payment_providers: [],
+  captcha_work: 'everyone',
   brand: {name: 'Flashsale', logo_url: ''} as Config['brand'], // colours: those of the sheet
   languages: ['en', 'zh'],
   version: '',

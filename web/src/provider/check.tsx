@@ -1,4 +1,5 @@
 import {useEffect, useRef} from 'preact/hooks'
+import {mayCompute} from '../base/compute.ts'
 import {code, say} from '../base/problem.ts'
 import {lang, words} from '../base/words.ts'
 import type {Captcha} from '../api/types.ts'
@@ -30,7 +31,7 @@ export function Check({model}: {model: CheckModel}) {
           {w('again')}
         </button>
       )}
-      {(stage === 'provider' || stage === 'failed') && (
+      {(stage === 'provider' || stage === 'failed') && mayCompute() && (
         <button type="button" class="quiet" onClick={() => void model.request('pow')}>
           {w('compute')}
         </button>

@@ -8,6 +8,7 @@ export const challenge = {
   start: 'Solve the challenge',
   compute: 'Let my device compute instead',
   compute_hint: 'Your device computes for some seconds. This needs no picture and no pointer.',
+  compute_role: 'If you cannot use this challenge, ask the shop before the sale to let your device compute instead.',
   loading: 'Getting a challenge.',
   pow: 'Your device is computing. Keep this page open.',
   tried: '{n} numbers tried',

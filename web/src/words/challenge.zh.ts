@@ -9,6 +9,7 @@ export const challenge: Record<keyof typeof en, string> = {
   start: '开始验证',
   compute: '改用设备计算',
   compute_hint: '您的设备会计算几秒，无需看图或拖动。',
+  compute_role: '如无法完成此验证，请在活动前联系商家，开通设备计算方式。',
   loading: '正在获取验证。',
   pow: '设备正在计算，请保持页面打开。',
   tried: '已尝试 {n} 个数',

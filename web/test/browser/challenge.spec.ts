@@ -115,6 +115,19 @@ test('a proof of work replaces the puzzle on request', async ({page, shop}) => {
   expect(sale.challenge.kinds).toEqual(['slide', 'pow'])
 })
 
+test('where only accessible accounts may compute, others read how to get there', async ({page, shop}) => {
+  shop.captchaWork = 'accessible'
+  const sale = withChallenge(shop, 'slide')
+  await open(page)
+  await expect(part(page)).toContainText('ask the shop before the sale')
+  await expect(compute(page)).toBeHidden()
+  await signIn(page, 'ann', ['accessible'])
+  await page.reload()
+  await compute(page).click()
+  await expect(line(page)).toContainText('Solved.', soon)
+  expect(sale.challenge.kinds).toEqual(['pow'])
+})
+
 test('wrong proofs of work are repeated a few times only', async ({page, shop}) => {
   const sale = withChallenge(shop, 'pow')
   sale.challenge.refuses = true

@@ -133,7 +133,7 @@ func TestSlides(t *testing.T) {
 }
 
 func TestSettings(t *testing.T) {
-	good := Settings{Provider: Turnstile, SiteKey: "k", Secret: "s", Hostnames: []string{"shop.example"}, Images: 1}
+	good := Settings{Provider: Turnstile, SiteKey: "k", Secret: "s", Hostnames: []string{"shop.example"}, Work: WorkForEveryone, Images: 1}
 	require.NoError(t, good.Validate(true))
 	for name, change := range map[string]func(*Settings){
 		"CAPTCHA_PROVIDER":   func(s *Settings) { s.Provider = "other" },
@@ -141,6 +141,7 @@ func TestSettings(t *testing.T) {
 		"CAPTCHA_SECRET":     func(s *Settings) { s.Secret = "" },
 		"CAPTCHA_HOSTNAMES":  func(s *Settings) { s.Hostnames = nil },
 		"CAPTCHA_VERIFY_URL": func(s *Settings) { s.VerifyURL = "x" },
+		"CAPTCHA_WORK":       func(s *Settings) { s.Work = "other" },
 		"CAPTCHA_IMAGES":     func(s *Settings) { s.Images = 0 },
 	} {
 		s := good

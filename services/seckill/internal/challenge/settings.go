@@ -16,9 +16,17 @@ type Settings struct {
 	Hostnames []string `env:"CAPTCHA_HOSTNAMES"`
 	// VerifyURL replaces the URL at which the provider verifies tokens.
 	VerifyURL string `env:"CAPTCHA_VERIFY_URL"`
+	// Work says who may compute a proof of work where an activity has another kind.
+	Work string `env:"CAPTCHA_WORK" envDefault:"everyone"`
 	// Images is the number of puzzles that this process keeps, about 60 KB each.
 	Images int `env:"CAPTCHA_IMAGES" envDefault:"256"`
 }
+
+// Values of Settings.Work.
+const (
+	WorkForEveryone   = "everyone"
+	WorkForAccessible = "accessible" // buyers with that role
+)
 
 // Names of providers.
 const (
@@ -30,6 +38,9 @@ const (
 func (s *Settings) Validate(production bool) error {
 	if s.Images < 1 || s.Images > 10_000 {
 		return settings.Wrong("CAPTCHA_IMAGES", "is %d and must be 1 to 10000", s.Images)
+	}
+	if s.Work != WorkForEveryone && s.Work != WorkForAccessible {
+		return settings.Wrong("CAPTCHA_WORK", "is %q and must be everyone or accessible", s.Work)
 	}
 	if s.Provider == "" {
 		return nil

@@ -88,6 +88,8 @@ type Captchas struct {
 	Slides   Slides
 	Provider Provider
 	Spent    Spent
+	// WorkByRole is whether only buyers who need it may request a proof of work where the activity has another kind.
+	WorkByRole bool
 }
 
 // CaptchaTask is a challenge as its buyer sees it. One of Pow, Slide and Widget is set, by Kind.
@@ -143,11 +145,11 @@ func (s *Service) CheckCaptchaOpen(ctx context.Context, activityID string) error
 }
 
 // NewCaptcha returns a challenge for a user in an activity. kind is the requested one: "" for that of the activity, or
-// a proof of work, which all can solve by keyboard and which needs no third party. It is also what buyers get while
-// there are no puzzles, while single use cannot be ensured, and while the provider does not respond. In a sale with a
+// a proof of work, which all can solve by keyboard and which needs no third party; accessible is whether the user is
+// known to need it. It is also what buyers get while there are no puzzles, while single use cannot be ensured, and while the provider does not respond. In a sale with a
 // waiting room the user needs an admitted ticket.
 func (s *Service) NewCaptcha(
-	ctx context.Context, userID, activityID string, kind contract.CaptchaKind, ticket string,
+	ctx context.Context, userID, activityID string, kind contract.CaptchaKind, ticket string, accessible bool,
 ) (CaptchaTask, error) {
 	v, err := s.Sales.get(ctx, activityID, maxDecisionAge)
 	if err != nil {
@@ -160,7 +162,12 @@ func (s *Service) NewCaptcha(
 	switch kind {
 	case "":
 		kind = of.Kind
-	case of.Kind, contract.CaptchaPow:
+	case of.Kind:
+	case contract.CaptchaPow:
+		if s.Captchas.WorkByRole && !accessible {
+			return CaptchaTask{}, contract.Refuse(contract.CodeForbidden,
+				"only buyers with the role accessible may replace the challenge of this activity by a proof of work")
+		}
 	default:
 		return CaptchaTask{}, contract.InvalidField("kind", "must be pow or the kind of this activity")
 	}

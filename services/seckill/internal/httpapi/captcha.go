@@ -45,8 +45,9 @@ func (h *handlers) CreateCaptcha(w http.ResponseWriter, r *http.Request, activit
 		h.refuse(w, r, err)
 		return
 	}
-	c, err := h.Core.NewCaptcha(r.Context(), auth.From(r.Context()).UserID, activityID, contract.CaptchaKind(body.Kind),
-		body.RoomTicket)
+	caller := auth.From(r.Context())
+	c, err := h.Core.NewCaptcha(r.Context(), caller.UserID, activityID, contract.CaptchaKind(body.Kind), body.RoomTicket,
+		caller.Has(auth.Accessible))
 	if err != nil {
 		h.metrics.refuse("captcha", err)
 		h.refuse(w, r, err)

@@ -23,8 +23,8 @@ func Developer(w http.ResponseWriter, r *http.Request) (auth.Identity, error) {
 		return auth.Identity{}, contract.InvalidField("user_id", "must be 1 to 64 of A-Z a-z 0-9 _ . -")
 	}
 	for i, role := range body.Roles {
-		if role != auth.Merchant && role != auth.Operator {
-			return auth.Identity{}, contract.InvalidField(fmt.Sprintf("roles[%d]", i), "must be merchant or operator")
+		if !auth.Known(role) {
+			return auth.Identity{}, contract.InvalidField(fmt.Sprintf("roles[%d]", i), "must be merchant, operator or accessible")
 		}
 	}
 	id := auth.Identity{UserID: body.UserID, Roles: body.Roles}

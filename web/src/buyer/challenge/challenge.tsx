@@ -1,6 +1,7 @@
 // The challenge on the page of a sale, a chunk that is loaded where the sale has one.
 
 import {tick} from '../../base/app.ts'
+import {mayCompute} from '../../base/compute.ts'
 import {count, time} from '../../base/format.ts'
 import {Bar} from '../../base/parts.tsx'
 import {code, say} from '../../base/problem.ts'
@@ -75,6 +76,7 @@ function Part({challenge}: {challenge: Challenge}) {
   const most = task?.pow?.max_number ?? 1
   const choosing = stage === 'idle' || stage === 'slide' || stage === 'provider'
   const good = stage === 'solved'
+  const able = mayCompute()
   return (
     <section class="challenge" aria-labelledby="challenge-title">
       <h2 id="challenge-title">{w('title')}</h2>
@@ -104,11 +106,13 @@ function Part({challenge}: {challenge: Challenge}) {
               {w('start')}
             </button>
           )}
-          <button type="button" class="quiet" aria-describedby="challenge-compute" onClick={() => void challenge.request('pow')}>
-            {w('compute')}
-          </button>
+          {able && (
+            <button type="button" class="quiet" aria-describedby="challenge-compute" onClick={() => void challenge.request('pow')}>
+              {w('compute')}
+            </button>
+          )}
           <p id="challenge-compute" class="muted small">
-            {w('compute_hint')}
+            {w(able ? 'compute_hint' : 'compute_role')}
           </p>
         </div>
       )}
