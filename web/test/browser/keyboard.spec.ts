@@ -1,29 +1,8 @@
 // Everything works without a pointer, and the focus can be seen and is never lost.
 
-import type {Locator, Page} from '@playwright/test'
 import {populate} from '../fixtures/shop.mjs'
+import {press, reach} from './keyboard.ts'
 import {buy, expect, status, test} from './shop.ts'
-
-// reach presses Tab until the element has the focus, and checks that each element on the way shows it.
-async function reach(page: Page, target: Locator): Promise<void> {
-  await expect(target).toBeVisible()
-  for (let i = 0; i < 60; i++) {
-    if (await target.evaluate((e) => e === document.activeElement)) return
-    await page.keyboard.press('Tab')
-    const seen = await page.evaluate(() => {
-      const e = document.activeElement as HTMLElement
-      const {outlineStyle, outlineWidth, boxShadow} = getComputedStyle(e)
-      return e === document.body || (outlineStyle !== 'none' && outlineWidth !== '0px') || boxShadow !== 'none' ? '' : e.outerHTML
-    })
-    expect(seen, 'the focus is not visible').toBe('')
-  }
-  throw new Error(`not reached by Tab: ${target}`)
-}
-
-async function press(page: Page, target: Locator, key = 'Enter'): Promise<void> {
-  await reach(page, target)
-  await page.keyboard.press(key)
-}
 
 test('keyboard only: sign in, buy, pay', async ({page, shop}) => {
   shop.sale('1')

@@ -1,31 +1,9 @@
 // The pages against the real services in one process: what the stand-in of the other tests may get wrong shows here.
 
-import {expect, test as base, type Page} from '@playwright/test'
-import {freePort, greeting, start, stop} from './process.ts'
+import {expect, type Page} from '@playwright/test'
+import {test} from './real.ts'
 import {publish, signInByForm as signIn} from './selling.ts'
 import {buy, status, watch} from './shop.ts'
-
-const test = base.extend<{problems: string[]}, {url: string}>({
-  url: [
-    async ({}, use) => {
-      const http = await freePort()
-      const child = await start('ALLINONE', './services/allinone/cmd/allinone', ['serve'], greeting, {
-        DATA_DIR: '',
-        HTTP_ADDR: `127.0.0.1:${http}`,
-        ADMIN_ADDR: `127.0.0.1:${await freePort()}`,
-      })
-      await use(`http://127.0.0.1:${http}`)
-      await stop(child)
-    },
-    {scope: 'worker', timeout: 180_000},
-  ],
-  baseURL: async ({url}, use) => use(url),
-  problems: async ({}, use) => {
-    const problems: string[] = []
-    await use(problems)
-    expect(problems).toEqual([])
-  },
-})
 
 const stat = (page: Page, name: string) => page.locator('.stat', {has: page.getByText(name, {exact: true})}).locator('b')
 

@@ -2,8 +2,18 @@
 
 import {expect, type Browser, type Page} from '@playwright/test'
 
-// publish publishes a sale of one SKU that starts in 5 s, or in `starts_in_s`, and returns its id.
-export async function publish(browser: Browser, url: string, sale: {title: string; stock: number; pay_within_s: number; starts_in_s?: number; admit_per_second?: number}): Promise<string> {
+interface Selling {
+  title: string
+  stock: number
+  pay_within_s: number
+  starts_in_s?: number // 5 if absent
+  admit_per_second?: number // of a waiting room
+  captcha?: string
+  captcha_difficulty?: number
+}
+
+// publish publishes a sale of one SKU and returns its id.
+export async function publish(browser: Browser, url: string, sale: Selling): Promise<string> {
   const context = await browser.newContext({baseURL: url})
   const post = async <T>(path: string, data?: unknown): Promise<T> => {
     const response = await context.request.post(path, {data})
@@ -20,6 +30,8 @@ export async function publish(browser: Browser, url: string, sale: {title: strin
     ends_at: new Date(starts + 600_000).toISOString(),
     per_user_limit: 1,
     pay_within_s: sale.pay_within_s,
+    captcha: sale.captcha,
+    captcha_difficulty: sale.captcha_difficulty,
     ...(sale.admit_per_second && {waiting_room: {admit_per_second: sale.admit_per_second}}),
     items: [{sku_id: product.skus[0]?.sku_id, price: 2500, stock: sale.stock}],
   })
