@@ -2,6 +2,7 @@ package seckill_test
 
 import (
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -115,6 +116,11 @@ func TestProofOfWork(t *testing.T) {
 		is(t, http.StatusForbidden, contract.CodeCaptchaWrong)
 	r.setTime(r.now().Add(8 * time.Minute))
 	s.withPass("ann", pass).is(t, http.StatusForbidden, contract.CodeCaptchaRequired)
+	// A buyer cannot move the end of a pass.
+	raw, err := base64.RawURLEncoding.DecodeString(pass)
+	require.NoError(t, err)
+	binary.BigEndian.PutUint64(raw[1:], uint64(r.now().Add(time.Hour).Unix()))
+	s.withPass("ann", base64.RawURLEncoding.EncodeToString(raw)).is(t, http.StatusForbidden, contract.CodeCaptchaRequired)
 	s.withPass("ann", s.pass("ann")).is(t, http.StatusCreated, "")
 }
 

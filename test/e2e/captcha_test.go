@@ -2,6 +2,10 @@ package e2e
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
 	"testing"
 	"time"
 
@@ -14,10 +18,24 @@ import (
 	"flashsale.internal/test/shop"
 )
 
-// TestChallenge: buyers buy through a proof of work. A pass is of use to its buyer and in its sale only, each challenge
-// takes one answer over all processes, and the merchant changes kind and difficulty while the sale is open.
+// passOf returns the pass that seckill issues with this secret: version, end, and a MAC over purpose, both, activity and
+// user, each part after its length.
+func passOf(secret, activityID, userID string, end time.Time) string {
+	signed := binary.BigEndian.AppendUint64([]byte{1}, uint64(end.Unix()))
+	mac := hmac.New(sha256.New, []byte(secret))
+	for _, part := range []string{"captcha pass", string(signed), activityID, userID} {
+		mac.Write(binary.BigEndian.AppendUint32(nil, uint32(len(part))))
+		mac.Write([]byte(part))
+	}
+	return base64.RawURLEncoding.EncodeToString(append(signed, mac.Sum(nil)[:16]...))
+}
+
+// TestChallenge: buyers buy through a proof of work. A pass is of use to its buyer, in its sale and until its end only.
+// Each challenge takes one answer over all processes, right or wrong. The merchant changes kind and difficulty while the
+// sale is open.
 func TestChallenge(t *testing.T) {
-	r := rig.Start(t)
+	const secret = "secret-of-paths-and-passes-0123456789"
+	r := rig.Start(t, rig.Env("PATH_SECRETS", secret))
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	pow := contract.Captcha{Kind: contract.CaptchaPow, Difficulty: 2}
@@ -39,6 +57,16 @@ func TestChallenge(t *testing.T) {
 	_, err = ann.AnswerPow(ctx, sale.ActivityID, c.CaptchaID, payload)
 	require.Equal(t, contract.CodeCaptchaWrong, client.CodeOf(err))
 
+	// The solution of another challenge is wrong, and costs the challenge.
+	second, err := ann.NewCaptcha(ctx, sale.ActivityID, "", "")
+	require.NoError(t, err)
+	_, err = ann.AnswerPow(ctx, sale.ActivityID, second.CaptchaID, payload)
+	require.Equal(t, contract.CodeCaptchaWrong, client.CodeOf(err))
+	right, err := second.Pow.Solve(ctx)
+	require.NoError(t, err)
+	_, err = ann.AnswerPow(ctx, sale.ActivityID, second.CaptchaID, right)
+	require.Equal(t, contract.CodeCaptchaWrong, client.CodeOf(err))
+
 	for _, misuse := range []func() error{
 		func() error { _, err := bob.NewPathWith(ctx, sale.ActivityID, "", pass); return err },
 		func() error { _, err := ann.NewPathWith(ctx, other.ActivityID, "", pass); return err },
@@ -47,6 +75,11 @@ func TestChallenge(t *testing.T) {
 	}
 	_, err = ann.NewPathWith(ctx, sale.ActivityID, "", pass)
 	require.NoError(t, err)
+	// Passes last for ten minutes, so one with an early end is made here. The other shows that such passes are valid.
+	_, err = bob.NewPathWith(ctx, sale.ActivityID, "", passOf(secret, sale.ActivityID, "bob", time.Now().Add(time.Minute)))
+	require.NoError(t, err)
+	_, err = bob.NewPathWith(ctx, sale.ActivityID, "", passOf(secret, sale.ActivityID, "bob", time.Now().Add(-time.Second)))
+	require.Equal(t, contract.CodeCaptchaRequired, client.CodeOf(err))
 	a := purchase.Buy(ctx, bob, "bob", sale.ActivityID, sale.Lines())
 	require.Equal(t, purchase.Accepted, a.Outcome, "%v", a.Err)
 
