@@ -44,6 +44,13 @@ test('a long proof of work shows its progress and can be stopped', async ({page,
   await expect(line(page)).toContainText('Your device is computing.')
   await expect.poll(() => page.workers().length).toBeGreaterThan(0)
   await expect(part(page).getByRole('img', {name: /^[1-9][\d,]* numbers tried$/})).toBeVisible()
+  await expect(part(page)).toMatchAriaSnapshot(`
+    - region "Verification":
+      - heading "Verification" [level=2]
+      - status: Your device is computing. Keep this page open.
+      - img /numbers tried/
+      - button "Stop"
+  `)
   await part(page).getByRole('button', {name: 'Stop'}).click()
   await expect.poll(() => page.workers().length).toBe(0)
   await expect(start(page)).toBeVisible()
@@ -77,9 +84,11 @@ test('the puzzle by keyboard: a wrong place gets a new puzzle, which is announce
   await expect(slider(page)).toBeFocused()
   await page.keyboard.press('ArrowRight')
   await expect(slider(page)).toHaveAttribute('aria-valuetext', '6 of 236 pixels from the left')
-  await page.keyboard.press('Enter')
-  await expect(line(page)).toContainText('Not right. Here is a new one.')
+  await page.keyboard.down('Enter')
+  await expect(line(page)).toContainText('✕ Not right. Here is a new one.')
   await expect(slider(page)).toBeFocused()
+  await page.keyboard.down('Enter') // repeats while it is held
+  await page.keyboard.up('Enter')
   await expect(slider(page)).toHaveAttribute('aria-valuetext', '5 of 236 pixels from the left')
   for (let i = 5; i < X; i++) await page.keyboard.press('ArrowRight')
   await page.keyboard.press('Enter')

@@ -76,13 +76,14 @@ function Part({challenge}: {challenge: Challenge}) {
   const most = task?.pow?.max_number ?? 1
   const choosing = stage === 'idle' || stage === 'slide' || stage === 'provider'
   const good = stage === 'solved'
+  const bad = !good && challenge.notice.value === 'wrong'
   const able = mayCompute()
   return (
     <section class="challenge" aria-labelledby="challenge-title">
       <h2 id="challenge-title">{w('title')}</h2>
       {(stage === 'closed' || stage === 'idle') && <p class="muted">{w('about')}</p>}
-      <p class={good ? 'good' : ''} role="status">
-        {good && <span aria-hidden="true">● </span>}
+      <p class={good ? 'good' : bad ? 'bad' : ''} role="status">
+        {(good || bad) && <span aria-hidden="true">{good ? '●' : '✕'} </span>}
         {challenge.line()}
       </p>
       {stage === 'pow' && (

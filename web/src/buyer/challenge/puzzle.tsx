@@ -67,7 +67,8 @@ export function Puzzle({slide, w, onSubmit}: Props) {
         onKeyDown={(e) => {
           if (e.key !== 'Enter') return
           e.preventDefault()
-          onSubmit(x)
+          // After a wrong answer the next puzzle gets the focus. A key that is still held must not answer that one too.
+          if (!e.repeat) onSubmit(x)
         }}
       />
       <p id="puzzle-hint" class="muted small">
