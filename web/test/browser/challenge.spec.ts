@@ -91,8 +91,15 @@ test('the puzzle by keyboard: a wrong place gets a new puzzle, which is announce
   await page.keyboard.up('Enter')
   await expect(slider(page)).toHaveAttribute('aria-valuetext', '5 of 236 pixels from the left')
   for (let i = 5; i < X; i++) await page.keyboard.press('ArrowRight')
+  await page.evaluate(() => {
+    const lines: string[] = []
+    Object.assign(window, {lines})
+    const region = document.querySelector('.challenge [role=status]') as Element
+    new MutationObserver(() => lines.push(region.textContent ?? '')).observe(region, {subtree: true, childList: true, characterData: true})
+  })
   await page.keyboard.press('Enter')
   await expect(line(page)).toContainText('Solved.')
+  expect(await page.evaluate(() => (window as unknown as {lines: string[]}).lines[0]), 'the line keeps the verdict before').toBe('Checking your answer.')
   expect(sale.challenge.kinds).toEqual(['slide', 'slide'])
 })
 

@@ -121,6 +121,7 @@ export class ChallengeModel {
   async submit(x: number): Promise<void> {
     const task = this.task.value
     if (!task || this.busy.value) return
+    this.notice.value = '' // of the answer before
     if ((await this.answer(task, {x}, this.work.signal)) === 'wrong') {
       await this.request()
       if (this.task.value?.kind === 'slide') this.notice.value = 'wrong'

@@ -76,7 +76,7 @@ function Part({challenge}: {challenge: Challenge}) {
   const most = task?.pow?.max_number ?? 1
   const choosing = stage === 'idle' || stage === 'slide' || stage === 'provider'
   const good = stage === 'solved'
-  const bad = !good && challenge.notice.value === 'wrong'
+  const bad = !good && challenge.notice.value === 'wrong' && !challenge.problem.value
   const able = mayCompute()
   return (
     <section class="challenge" aria-labelledby="challenge-title">
