@@ -43,12 +43,37 @@ async function withPuzzle(browser: Browser, url: string, title: string, captcha_
   return id
 }
 
-// submitted submits the puzzle and returns the code of the refusal, '' if there is none.
-async function submitted(page: Page): Promise<string> {
-  const responded = page.waitForResponse((r) => r.url().endsWith('/answers') && r.status() !== 429)
+// byMouse and byKeys move the part to x and submit the puzzle.
+async function byMouse(page: Page, x: number): Promise<void> {
+  await dragTo(page, slider(page), x)
   await part(page).getByRole('button', {name: 'Submit'}).click()
+}
+
+async function byKeys(page: Page, x: number): Promise<void> {
+  await page.keyboard.press('Home')
+  for (let i = 0; i < x; i++) await page.keyboard.press('ArrowRight')
+  await expect(slider(page)).toHaveAttribute('aria-valuetext', new RegExp(`^${x} of \\d+ pixels from the left$`))
+  await page.keyboard.press('Enter')
+}
+
+type Way = typeof byMouse
+
+// answered answers the puzzle and returns status and code of the refusal, '' if there is none.
+async function answered(page: Page, way: Way, x: number): Promise<string> {
+  const responded = page.waitForResponse((r) => r.url().endsWith('/answers') && r.status() !== 429)
+  await way(page, x)
   const response = await responded
   return response.status() === 201 ? '' : `${response.status()} ${((await response.json()) as {code: string}).code}`
+}
+
+// solve answers puzzles until one is solved: the gap of another may be easier to see.
+async function solve(page: Page, way: Way): Promise<void> {
+  const codes: string[] = []
+  do {
+    await expect(slider(page)).toBeFocused()
+    codes.push(await answered(page, way, await gapIn(page)))
+  } while (codes.at(-1) && codes.length < 5)
+  expect(codes.at(-1), codes.join(', ')).toBe('')
 }
 
 test('the puzzle by mouse: a wrong place gets a new puzzle, the gap a pass that buys', async ({page, browser, url, problems}) => {
@@ -73,25 +98,31 @@ test('the puzzle by mouse: a wrong place gets a new puzzle, the gap a pass that 
   await picture(page, 'challenge-puzzle')
 
   const gap = await gapIn(page)
-  await dragTo(page, slider(page), gap > 120 ? gap - 60 : gap + 60)
-  expect(await submitted(page)).toBe('403 captcha_wrong')
+  expect(await answered(page, byMouse, gap > 120 ? gap - 60 : gap + 60)).toBe('403 captcha_wrong')
   await expect(line(page)).toContainText('Not right. Here is a new one.')
   await expect(slider(page)).toBeFocused()
   await picture(page, 'challenge-wrong')
 
-  // Where the picture is confusing, the next one may not be.
-  const codes: string[] = []
-  do {
-    await expect(slider(page)).toBeFocused()
-    await dragTo(page, slider(page), await gapIn(page))
-    codes.push(await submitted(page))
-  } while (codes.at(-1) && codes.length < 5)
-  expect(codes.at(-1), codes.join(', ')).toBe('')
+  await solve(page, byMouse)
   await expect(line(page)).toContainText('Solved. Your pass is valid until')
   await expect(status(page)).toContainText('On sale now.', soon)
   await buy(page).click()
   await expect(status(page)).toContainText('Order created. Pay by', soon)
   await expect(part(page)).toBeHidden()
+})
+
+test('by keyboard alone: the puzzle with the arrow keys', async ({page, browser, url, problems}) => {
+  test.setTimeout(90_000)
+  watch(page, problems)
+  const id = await withPuzzle(browser, url, 'Mirror')
+  await signIn(page, 'ken')
+  await page.goto(`/sales/${id}`)
+  await press(page, part(page).getByRole('button', {name: 'Solve the challenge'}), 'Space')
+  await solve(page, byKeys)
+  await expect(line(page)).toContainText('Solved. Your pass is valid until')
+  await expect(status(page)).toContainText('On sale now.', soon)
+  await press(page, buy(page))
+  await expect(status(page)).toContainText('Order created. Pay by', soon)
 })
 
 test('by keyboard alone: a proof of work instead of the puzzle, and the purchase', async ({page, browser, url, problems}) => {
