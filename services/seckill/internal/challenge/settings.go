@@ -16,7 +16,7 @@ type Settings struct {
 	Hostnames []string `env:"CAPTCHA_HOSTNAMES"`
 	// VerifyURL replaces the URL at which the provider verifies tokens.
 	VerifyURL string `env:"CAPTCHA_VERIFY_URL"`
-	// Work says who may compute a proof of work where an activity has another kind.
+	// Work is who may compute a proof of work where an activity has another kind.
 	Work string `env:"CAPTCHA_WORK" envDefault:"everyone"`
 	// Images is the number of puzzles that this process keeps, about 60 KB each.
 	Images int `env:"CAPTCHA_IMAGES" envDefault:"256"`

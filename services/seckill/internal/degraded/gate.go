@@ -73,7 +73,7 @@ func (g *Gate) Reserve(ctx context.Context, activityID string, p core.Purchase) 
 		return core.Verdict{}, core.ErrBreakerOpen
 	default:
 		if issuedDirectly(p.OrderSN) && g.watch.mayBeDirect(activityID) {
-			// This order_sn says that the sale may be direct. Then the other processes rely on the ledger to have it or not.
+			// By this order_sn the sale may be direct. Then the other processes rely on the ledger to have it or not.
 			return core.Verdict{}, core.ErrBreakerOpen
 		}
 		return g.Gate.Reserve(ctx, activityID, p)
