@@ -129,7 +129,8 @@ http {
     ssl_session_timeout 1h;
     ssl_buffer_size 4k;
 {{- end }}
-    client_header_timeout 10s;
+    # At the start of a large sale the handshake alone may take 10 s, on a device or on the edge.
+    client_header_timeout 20s;
     client_body_timeout 10s;
     send_timeout 30s;
     reset_timedout_connection on;
