@@ -128,9 +128,11 @@ func New(redis Redis, tel *telemetry.Telemetry, o Options) (*Gate, error) {
 		call: g.lookupGroup, calls: lookupCalls, timeout: o.CallTimeout, maxWait: maxWait,
 		maxGroup: lookupGroup, maxQueue: o.Queue, maxKeys: maxKeys, gather: gather,
 	}
+	// No call that reads allowances waits for others: the same buyers wait for their purchases next, and each pause made
+	// both of their calls later.
 	g.allowances = grouper[string, stockgate.Allowance]{
 		call: g.allowanceGroup, calls: lookupCalls, timeout: o.CallTimeout, maxWait: maxWait,
-		maxGroup: lookupGroup, maxQueue: o.Queue, maxKeys: maxKeys, gather: gather,
+		maxGroup: lookupGroup, maxQueue: o.Queue, maxKeys: maxKeys,
 	}
 	return g, nil
 }
