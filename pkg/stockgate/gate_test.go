@@ -44,6 +44,9 @@ func TestCallsFailWithoutGate(t *testing.T) {
 			"entries":   func() error { _, _, err := e.Entries(ctx, e.ref, 0, 1); return err },
 			"trim":      func() error { _, err := e.Trim(ctx, e.ref, 1); return err },
 			"left":      func() error { _, _, err := e.UnitsLeft(ctx, e.ref); return err },
+			"suspects": func() error {
+				return e.AddSuspects(ctx, e.ref.ActivityID, "a", time.Unix(60, 0), Suspects{Users: []Suspect{{Key: "ann", Early: 1}}})
+			},
 			"counts": func() error {
 				return e.AddCounts(ctx, e.ref.ActivityID, "a", RequestCounts{At: time.Unix(60, 0), Paths: 1})
 			},

@@ -72,6 +72,8 @@ var (
 	luaCollectChanges string
 	//go:embed lua/add_counts.lua
 	luaAddCounts string
+	//go:embed lua/add_suspects.lua
+	luaAddSuspects string
 	//go:embed lua/confirm.lua
 	luaConfirm string
 	//go:embed lua/register.lua
@@ -133,6 +135,7 @@ var (
 	scriptTrackChanges     = newScript("track_changes", luaTrackChanges)
 	scriptCollectChanges   = newScript("collect_changes", luaCollectChanges)
 	scriptAddCounts        = newScript("add_counts", luaAddCounts)
+	scriptAddSuspects      = newScript("add_suspects", luaAddSuspects)
 	scriptConfirm          = newScript("confirm", luaConfirm)
 	scriptRegister         = newScript("register", luaRegister)
 	scriptMarkEpoch        = newScript("mark_epoch", luaMarkEpoch)

@@ -2,6 +2,8 @@ package seckill_test
 
 import (
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -162,4 +164,50 @@ func TestPagesAndSessions(t *testing.T) {
 	path := r.call("POST", paths, "", nil, "Cookie", cookie, "Sec-Fetch-Site", "same-origin").is(t, http.StatusCreated, "").str("path")
 	r.call("POST", paths+"/"+path+"/reservations", "", oneOf("1"), "Cookie", cookie, "Sec-Fetch-Site", "same-origin").
 		is(t, http.StatusAccepted, "")
+}
+
+// Refused requests are counted by address and by user, with the cause, whichever check refused them.
+func TestRefusedRequestsAreCountedByAddressAndUser(t *testing.T) {
+	r := newRig(t, setup{cfg: func(c *config) {
+		c.Rules = filepath.Join(t.TempDir(), "rules.yaml")
+		require.NoError(t, os.WriteFile(c.Rules, []byte("version: 1\nrules: ["+
+			"{name: path-per-user, key: user, limit: 1, per: 1h, where: local}]"), 0o600))
+	}})
+	activity := r.sale(10)
+	ann := r.path("ann", activity)
+	paths := "/v1/activities/" + activity + "/paths"
+	for range 2 {
+		r.call("POST", paths, ann.token, map[string]any{}).is(t, http.StatusTooManyRequests, contract.CodeRateLimited)
+	}
+	r.call("POST", paths+"/"+strings.Repeat("x", 9)+"/reservations", ann.token, oneOf("1")).
+		is(t, http.StatusForbidden, contract.CodePathInvalid)
+	r.call("POST", paths, "", nil).is(t, http.StatusUnauthorized, "") // is no sign of abuse
+
+	captcha := withCaptcha(r, contract.CaptchaPow, time.Hour)
+	r.call("GET", captcha.at(""), "", nil).is(t, http.StatusOK, "") // so that the process knows the activity
+	captcha.withPass("bob", "").is(t, http.StatusConflict, contract.CodeActivityNotStarted)
+	captcha.captcha("bob", map[string]any{}).is(t, http.StatusConflict, contract.CodeActivityNotStarted)
+	open := withCaptcha(r, contract.CaptchaPow, -time.Minute)
+	c := open.captcha("cat", map[string]any{"kind": "pow"}).is(t, http.StatusCreated, "")
+	open.answer("cat", c.str("captcha_id"), map[string]any{"payload": "wrong"}).
+		is(t, http.StatusForbidden, contract.CodeCaptchaWrong)
+
+	r.stop() // adds the counts
+	for id, want := range map[string]stockgate.Suspects{
+		activity: {
+			Addresses: []stockgate.Suspect{{Key: "127.0.0.1", RateLimited: 2, VoidedPaths: 1}},
+			Users:     []stockgate.Suspect{{Key: "ann", RateLimited: 2, VoidedPaths: 1}},
+		},
+		captcha.id: {
+			Addresses: []stockgate.Suspect{{Key: "127.0.0.1", Early: 2}}, Users: []stockgate.Suspect{{Key: "bob", Early: 2}},
+		},
+		open.id: {
+			Addresses: []stockgate.Suspect{{Key: "127.0.0.1", FailedChallenges: 1}},
+			Users:     []stockgate.Suspect{{Key: "cat", FailedChallenges: 1}},
+		},
+	} {
+		got, err := r.gate.Suspects(t.Context(), id)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
 }

@@ -38,6 +38,7 @@ import (
 	"flashsale.internal/services/seckill/internal/relay"
 	"flashsale.internal/services/seckill/internal/room"
 	"flashsale.internal/services/seckill/internal/signin"
+	"flashsale.internal/services/seckill/internal/suspects"
 	"flashsale.internal/web"
 )
 
@@ -73,6 +74,7 @@ type Service struct {
 	roomControl *room.Controller
 	feed        *core.Feed
 	counts      *counts.Recorder
+	suspects    *suspects.Recorder
 	lease       ordersn.Lease
 	ownLease    *ordersn.TermLease // nil if Deps.Lease is set
 	// directLease is used while Redis is unavailable; nil if Deps.Lease is set.
@@ -227,8 +229,12 @@ func (s *Service) newLoops(cfg Config, gates *stockgate.Gate) (err error) {
 	s.degraded = degraded.NewGate(s.gate, s.watch, cfg.GateWait, groupsOf(cfg))
 	s.sales = core.NewSaleCache(degraded.Catalogue{Catalogue: catalogue, Watch: s.watch}, s.deps.Now)
 	s.feed = core.NewFeed(s.degraded, cfg.StreamsMax)
+	source := strings.ToLower(rand.Text())
 	s.counts = counts.NewRecorder(gates, counts.Options{
-		Source: strings.ToLower(rand.Text()), Known: s.sales.Known, Now: s.sales.Now, Log: tel.Log,
+		Source: source, Known: s.sales.Known, Now: s.sales.Now, Log: tel.Log,
+	})
+	s.suspects = suspects.NewRecorder(gates, suspects.Options{
+		Source: source, Known: s.sales.Known, Now: s.sales.Now, Log: tel.Log,
 	})
 	return nil
 }
@@ -278,6 +284,7 @@ func (s *Service) newHandler(cfg Config) (http.Handler, error) {
 		Tel:         s.deps.Telemetry,
 		OpenStreams: s.feed.Open,
 		Counts:      s.counts,
+		Suspects:    s.suspects,
 		Shed: func() {
 			s.roomControl.Shed()
 			s.captchas.shed()
@@ -358,6 +365,7 @@ func (s *Service) Components() []lifecycle.Component {
 		lifecycle.Component{Name: "journal relay", Run: s.relay.Run},
 		lifecycle.Component{Name: "gate memory", Run: s.memory.Run},
 		lifecycle.Component{Name: "request counts", Run: s.counts.Run},
+		lifecycle.Component{Name: "counts of suspects", Run: s.suspects.Run},
 		lifecycle.AtEnd("calls to inventory", func(context.Context) error {
 			s.client.Close()
 			return nil

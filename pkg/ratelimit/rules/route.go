@@ -446,12 +446,20 @@ func (g *Registry) subject(r *http.Request, key []keyPart) string {
 	return b.String()
 }
 
+// Address returns the address that limits by ip count for a request: an IPv4 address, or the /64 of an IPv6 address. It
+// is "" if the address of the connection is not known.
+func (g *Registry) Address(r *http.Request) string {
+	a, ok := httpfield.ClientIP(r, g.o.TrustedProxies)
+	if !ok {
+		return ""
+	}
+	return httpfield.Subject(a)
+}
+
 func (g *Registry) part(r *http.Request, k keyPart) (v string) {
 	switch k.kind {
 	case "ip":
-		if a, ok := httpfield.ClientIP(r, g.o.TrustedProxies); ok {
-			v = httpfield.Subject(a)
-		}
+		v = g.Address(r)
 	case "user":
 		v, _ = g.o.User(r)
 	case "merchant":

@@ -71,6 +71,26 @@ func (h *handlers) counted(next http.Handler) http.Handler {
 	})
 }
 
+// countAddress counts refused requests by the address that limits count, also those that are refused before the token.
+func (h *handlers) countAddress(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r)
+		if c, ok := core.CauseOf(httpserver.RefusalCode(w)); ok {
+			h.Suspects.Address(httpserver.PathParam(r, "activity_id"), h.Limits.Address(r), c)
+		}
+	})
+}
+
+// countUser counts refused requests by user. It follows the check of the token.
+func (h *handlers) countUser(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r)
+		if c, ok := core.CauseOf(httpserver.RefusalCode(w)); ok {
+			h.Suspects.User(httpserver.PathParam(r, "activity_id"), auth.From(r.Context()).UserID, c)
+		}
+	})
+}
+
 // checkSoldOut refuses path requests of a sale whose cached view is sold out.
 func (h *handlers) checkSoldOut(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -31,6 +31,8 @@ type Deps struct {
 	Shed func()
 	// Counts counts path and purchase requests by activity; nil means that they are not counted.
 	Counts Counts
+	// Suspects counts refused requests by address and user; nil means that they are not counted.
+	Suspects Suspects
 	// Config is what GET /v1/config returns.
 	Config api.PagesConfig
 	// Mounts add the routes of the pages and of the sign-in.
@@ -58,6 +60,18 @@ func (uncounted) Failed(string)                 {}
 func (uncounted) Accepted(string)               {}
 func (uncounted) Refused(string, contract.Code) {}
 
+// Suspects counts refused path, challenge and purchase requests whose cause may be abuse. Its methods must not block.
+type Suspects interface {
+	Address(activityID, address string, c core.Cause)
+	User(activityID, userID string, c core.Cause)
+}
+
+// unsuspected is Suspects without an effect.
+type unsuspected struct{}
+
+func (unsuspected) Address(string, string, core.Cause) {}
+func (unsuspected) User(string, string, core.Cause)    {}
+
 // New returns the handler of all public routes.
 func New(d Deps) (http.Handler, error) {
 	if d.StreamFor == 0 {
@@ -68,6 +82,9 @@ func New(d Deps) (http.Handler, error) {
 	}
 	if d.Counts == nil {
 		d.Counts = uncounted{}
+	}
+	if d.Suspects == nil {
+		d.Suspects = unsuspected{}
 	}
 	m, err := newMetrics(d.Tel.Meter, d.OpenStreams)
 	if err != nil {
@@ -103,19 +120,21 @@ func New(d Deps) (http.Handler, error) {
 	r.With(shed.others).Get("/v1/config", wrapped.GetConfig)
 	r.With(shed.others, on("browse-per-ip")).Get("/v1/activities", wrapped.ListActivities)
 	r.With(shed.others, on("browse-per-ip")).Get(activity, wrapped.GetActivity)
-	r.With(h.counted, shed.paths, h.checkSoldOut, on("path-per-ip"), buyer, h.checkStarted, on("path-per-user"),
-		h.checkAdmission, on("path-click"), on("path-activity"), on("path-total")).Post(activity+"/paths", h.postPath)
+	r.With(h.counted, h.countAddress, shed.paths, h.checkSoldOut, on("path-per-ip"), buyer, h.countUser, h.checkStarted,
+		on("path-per-user"), h.checkAdmission, on("path-click"), on("path-activity"), on("path-total")).
+		Post(activity+"/paths", h.postPath)
 	room := r.With(shed.others, on("room-per-ip"), buyer, on("room-per-user"))
 	room.Post(activity+"/room", wrapped.JoinRoom)
 	room.Get(activity+"/room", wrapped.GetRoomTicket)
 	// Before challenges open, a call charges no rule by user.
-	captchas := r.With(shed.others, on("captcha-per-ip"), buyer, h.checkCaptchaOpen, on("captcha-per-user"))
+	captchas := r.With(h.countAddress, shed.others, on("captcha-per-ip"), buyer, h.countUser, h.checkCaptchaOpen,
+		on("captcha-per-user"))
 	captchas.Post(activity+"/captchas", wrapped.CreateCaptcha)
 	captchas.Post(activity+"/captchas/{captcha_id}/answers", wrapped.AnswerCaptcha)
 	// The draw is public, so that every reader can verify it.
 	r.With(shed.others, on("browse-per-ip")).Get(activity+"/room/draw", wrapped.GetDraw)
 	r.With(shed.others, on("browse-per-ip")).Get(activity+"/room/tickets", wrapped.GetDrawTickets)
-	r.With(h.counted, shed.purchases, on("purchase-per-ip"), buyer, on("purchase-per-user")).
+	r.With(h.counted, h.countAddress, shed.purchases, on("purchase-per-ip"), buyer, h.countUser, on("purchase-per-user")).
 		Post(activity+"/paths/{path}/reservations", h.postReservation)
 	results := r.With(shed.others, on("result-per-ip"), buyer, on("result-per-user"))
 	results.Get(activity+"/reservations", wrapped.ListReservations)
