@@ -66,6 +66,9 @@ var borderMoves = map[string]func(m *borderWorld, op apitest.Operation, who bord
 		require.Equal(m.r, a.id, v.ActivityID)
 		require.Equal(m.r, a.phase(), v.State)
 	}),
+	"getAbuse":         ofActivity("abuse", func(*borderWorld, *owner, *modelActivity, borderView) {}),
+	"listReview":       ofActivity("review", func(*borderWorld, *owner, *modelActivity, borderView) {}),
+	"cancelReviewed":   (*borderWorld).cancelReviewed,
 	"streamBoard":      (*borderWorld).streamBoard,
 	"getHealth":        health,
 	"reconcile":        reconcileActivity,
@@ -299,6 +302,29 @@ func (m *borderWorld) listOrders(op apitest.Operation, who borderCaller) *owner 
 	require.Equal(m.r, want, sns)
 	require.Equal(m.r, a.order != "" && !who.operator, strings.Contains(string(got.body), "street of "+o.merchant),
 		"only merchants see addresses: %s", got.body)
+	return nil
+}
+
+// cancelReviewed cancels an order of another activity, which does not exist for the caller and stays as it is.
+func (m *borderWorld) cancelReviewed(op apitest.Operation, who borderCaller) *owner {
+	o, a := m.anyActivity()
+	_, other := m.anyActivity()
+	sn := unknownID
+	if other.id != a.id && other.order != "" {
+		sn = other.order
+	}
+	states := func() (all []string) {
+		require.NoError(m.r, m.db.Table("reservations").Order("order_sn").Pluck("state", &all).Error)
+		return all
+	}
+	before := states()
+	got := m.send(who, op.Method, "/v1/merchant/activities/"+a.id+"/review/cancel", fmt.Sprintf(`{"order_sns":[%q],"reason":"r"}`, sn))
+	if m.served(got, op, who, o) {
+		results := m.ok(got, 200).Results
+		require.Len(m.r, results, 1)
+		require.Equal(m.r, []string{sn, "not_found"}, []string{results[0].OrderSN, results[0].Outcome})
+	}
+	require.Equal(m.r, before, states())
 	return nil
 }
 

@@ -409,7 +409,11 @@ type borderView struct {
 	SKUs         []struct {
 		ID string `json:"sku_id"`
 	} `json:"skus"`
-	Items []borderView `json:"items"`
+	Items   []borderView `json:"items"`
+	Results []struct {
+		OrderSN string `json:"order_sn"`
+		Outcome string `json:"outcome"`
+	} `json:"results"`
 }
 
 // recorded checks the last entry of the change log for an object.

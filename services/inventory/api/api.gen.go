@@ -14,6 +14,33 @@ import (
 	"github.com/oapi-codegen/runtime"
 )
 
+// Defines values for AbuseCause.
+const (
+	AbuseCauseEarly            AbuseCause = "early"
+	AbuseCauseEndedHolds       AbuseCause = "ended_holds"
+	AbuseCauseFailedChallenges AbuseCause = "failed_challenges"
+	AbuseCauseRateLimited      AbuseCause = "rate_limited"
+	AbuseCauseVoidedPaths      AbuseCause = "voided_paths"
+)
+
+// Valid indicates whether the value is a known member of the AbuseCause enum.
+func (e AbuseCause) Valid() bool {
+	switch e {
+	case AbuseCauseEarly:
+		return true
+	case AbuseCauseEndedHolds:
+		return true
+	case AbuseCauseFailedChallenges:
+		return true
+	case AbuseCauseRateLimited:
+		return true
+	case AbuseCauseVoidedPaths:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ActivityState.
 const (
 	ActivityStateDraft     ActivityState = "draft"
@@ -56,6 +83,30 @@ func (e AdjustmentState) Valid() bool {
 	case AdjustmentStatePending:
 		return true
 	case AdjustmentStateRefused:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for CancelResultOutcome.
+const (
+	CancelResultOutcomeAlreadyClosed CancelResultOutcome = "already_closed"
+	CancelResultOutcomeCancelled     CancelResultOutcome = "cancelled"
+	CancelResultOutcomeNotFound      CancelResultOutcome = "not_found"
+	CancelResultOutcomeRefunding     CancelResultOutcome = "refunding"
+)
+
+// Valid indicates whether the value is a known member of the CancelResultOutcome enum.
+func (e CancelResultOutcome) Valid() bool {
+	switch e {
+	case CancelResultOutcomeAlreadyClosed:
+		return true
+	case CancelResultOutcomeCancelled:
+		return true
+	case CancelResultOutcomeNotFound:
+		return true
+	case CancelResultOutcomeRefunding:
 		return true
 	default:
 		return false
@@ -350,6 +401,48 @@ func (e RefundState) Valid() bool {
 	}
 }
 
+// Defines values for ReviewItemOrderState.
+const (
+	ReviewItemOrderStateClosed   ReviewItemOrderState = "closed"
+	ReviewItemOrderStatePaid     ReviewItemOrderState = "paid"
+	ReviewItemOrderStatePending  ReviewItemOrderState = "pending"
+	ReviewItemOrderStateRefunded ReviewItemOrderState = "refunded"
+)
+
+// Valid indicates whether the value is a known member of the ReviewItemOrderState enum.
+func (e ReviewItemOrderState) Valid() bool {
+	switch e {
+	case ReviewItemOrderStateClosed:
+		return true
+	case ReviewItemOrderStatePaid:
+		return true
+	case ReviewItemOrderStatePending:
+		return true
+	case ReviewItemOrderStateRefunded:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReviewItemState.
+const (
+	ReviewItemStateReserved ReviewItemState = "reserved"
+	ReviewItemStateSold     ReviewItemState = "sold"
+)
+
+// Valid indicates whether the value is a known member of the ReviewItemState enum.
+func (e ReviewItemState) Valid() bool {
+	switch e {
+	case ReviewItemStateReserved:
+		return true
+	case ReviewItemStateSold:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SaleMode.
 const (
 	Direct    SaleMode = "direct"
@@ -365,6 +458,24 @@ func (e SaleMode) Valid() bool {
 	case Gate:
 		return true
 	case Returning:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for GetAbuseParamsFormat.
+const (
+	GetAbuseParamsFormatCsv  GetAbuseParamsFormat = "csv"
+	GetAbuseParamsFormatJson GetAbuseParamsFormat = "json"
+)
+
+// Valid indicates whether the value is a known member of the GetAbuseParamsFormat enum.
+func (e GetAbuseParamsFormat) Valid() bool {
+	switch e {
+	case GetAbuseParamsFormatCsv:
+		return true
+	case GetAbuseParamsFormatJson:
 		return true
 	default:
 		return false
@@ -409,16 +520,16 @@ func (e ListActivityOrdersParamsState) Valid() bool {
 
 // Defines values for ListActivityOrdersParamsFormat.
 const (
-	Csv  ListActivityOrdersParamsFormat = "csv"
-	Json ListActivityOrdersParamsFormat = "json"
+	ListActivityOrdersParamsFormatCsv  ListActivityOrdersParamsFormat = "csv"
+	ListActivityOrdersParamsFormatJson ListActivityOrdersParamsFormat = "json"
 )
 
 // Valid indicates whether the value is a known member of the ListActivityOrdersParamsFormat enum.
 func (e ListActivityOrdersParamsFormat) Valid() bool {
 	switch e {
-	case Csv:
+	case ListActivityOrdersParamsFormatCsv:
 		return true
-	case Json:
+	case ListActivityOrdersParamsFormatJson:
 		return true
 	default:
 		return false
@@ -447,6 +558,78 @@ func (e ListDeadLettersParamsState) Valid() bool {
 	default:
 		return false
 	}
+}
+
+// Abuse defines model for Abuse.
+type Abuse struct {
+	Addresses  []AbuseAddress  `json:"addresses"`
+	AsOf       time.Time       `json:"as_of"`
+	Challenges AbuseChallenges `json:"challenges"`
+
+	// Refused path and purchase requests that were refused, by error code
+	Refused map[string]int64 `json:"refused"`
+
+	// RequestsAvailable false while Redis is unavailable: refused, challenges and addresses are empty, and users have only what the database knows
+	RequestsAvailable bool        `json:"requests_available"`
+	Users             []AbuseUser `json:"users"`
+}
+
+// AbuseAddress defines model for AbuseAddress.
+type AbuseAddress struct {
+	// Address an IPv4 address, or the /64 of an IPv6 address
+	//
+	// Example: 2001:db8:1:2::/64
+	Address string `json:"address"`
+
+	// Early requests before the start
+	Early int64 `json:"early"`
+
+	// FailedChallenges wrong answers to challenges
+	FailedChallenges int64 `json:"failed_challenges"`
+
+	// RateLimited requests that a limit refused
+	RateLimited int64 `json:"rate_limited"`
+
+	// VoidedPaths purchases with a path that was invalid or void
+	VoidedPaths int64 `json:"voided_paths"`
+}
+
+// AbuseCause defines model for AbuseCause.
+type AbuseCause string
+
+// AbuseChallenges defines model for AbuseChallenges.
+type AbuseChallenges struct {
+	// Failed wrong answers
+	Failed int64 `json:"failed"`
+	Solved int64 `json:"solved"`
+}
+
+// AbuseUser defines model for AbuseUser.
+type AbuseUser struct {
+	// CancelledHolds orders that the user cancelled; see expired_holds
+	CancelledHolds int64 `json:"cancelled_holds"`
+
+	// Causes why the user's orders are on the review list; empty if they are not
+	Causes []AbuseCause `json:"causes"`
+
+	// Early requests before the start
+	Early int64 `json:"early"`
+
+	// ExpiredHolds orders that expired unpaid; 0 also for a user with one expired or cancelled order in all
+	ExpiredHolds int64 `json:"expired_holds"`
+
+	// FailedChallenges wrong answers to challenges
+	FailedChallenges int64 `json:"failed_challenges"`
+
+	// Purchases orders and purchases that hold units
+	Purchases int64 `json:"purchases"`
+
+	// RateLimited requests that a limit refused
+	RateLimited int64  `json:"rate_limited"`
+	UserId      string `json:"user_id"`
+
+	// VoidedPaths purchases with a path that was invalid or void
+	VoidedPaths int64 `json:"voided_paths"`
 }
 
 // Activity Example: {"activity_id":"1","captcha":"none","captcha_difficulty":50,"created_at":"2026-11-21T09:00:00Z","currency":"EUR","degraded_sale":{"drop":0,"per_second":100,"reserve":1},"description":"","ends_at":"2026-11-21T12:00:00Z","image_url":"","items":[{"name":"black","price":49900,"sku_id":"1","stock":100}],"merchant_id":"default","mode":"gate","pay_within_s":900,"per_user_limit":1,"reorder_limit":2,"starts_at":"2026-11-21T10:00:00Z","state":"draft","title":"Autumn sale","updated_at":"2026-11-21T09:00:00Z","version":1}
@@ -672,6 +855,33 @@ type BoardUpdate struct {
 	Units BoardUnits `json:"units"`
 }
 
+// CancelRequest defines model for CancelRequest.
+type CancelRequest struct {
+	// OrderSns Example: ["244837465837465837"]
+	OrderSns []string `json:"order_sns"`
+
+	// Reason Example: bought by a robot
+	Reason string `json:"reason"`
+}
+
+// CancelResult defines model for CancelResult.
+type CancelResult struct {
+	OrderSn string `json:"order_sn"`
+
+	// Outcome cancelled: was not paid; refunding: was paid, the refund has begun or is complete; already_closed: had ended
+	// otherwise; not_found: this activity has no such order.
+	Outcome CancelResultOutcome `json:"outcome"`
+}
+
+// CancelResultOutcome cancelled: was not paid; refunding: was paid, the refund has begun or is complete; already_closed: had ended
+// otherwise; not_found: this activity has no such order.
+type CancelResultOutcome string
+
+// CancelResults defines model for CancelResults.
+type CancelResults struct {
+	Results []CancelResult `json:"results"`
+}
+
 // CaptchaKind the challenge that buyers solve before they may take a path: a proof of work, a puzzle, or the widget of the
 // provider that seckill has; kind and difficulty may change while the sale is open
 type CaptchaKind string
@@ -689,7 +899,7 @@ type Change struct {
 	// Role absent if it was not recorded
 	Role *ChangeRole `json:"role,omitempty"`
 
-	// What such as activity.create, activity.patch, activity.publish, activity.pause, activity.resume, activity.end, activity.reconcile, stock.adjust
+	// What such as activity.create, activity.patch, activity.publish, activity.pause, activity.resume, activity.end, activity.reconcile, stock.adjust, orders.cancel
 	What string `json:"what"`
 }
 
@@ -1168,6 +1378,37 @@ type Repair struct {
 	Why   string `json:"why"`
 }
 
+// ReviewItem defines model for ReviewItem.
+type ReviewItem struct {
+	// Amount minor units
+	Amount   *int64       `json:"amount"`
+	Causes   []AbuseCause `json:"causes"`
+	Currency *string      `json:"currency"`
+	Lines    []Line       `json:"lines"`
+	OrderSn  string       `json:"order_sn"`
+
+	// OrderState null if there is no order yet or the order service does not respond
+	OrderState *ReviewItemOrderState `json:"order_state"`
+	ReservedAt time.Time             `json:"reserved_at"`
+	State      ReviewItemState       `json:"state"`
+	UserId     string                `json:"user_id"`
+}
+
+// ReviewItemOrderState null if there is no order yet or the order service does not respond
+type ReviewItemOrderState string
+
+// ReviewItemState defines model for ReviewItem.State.
+type ReviewItemState string
+
+// ReviewList defines model for ReviewList.
+type ReviewList struct {
+	Items      []ReviewItem `json:"items"`
+	NextCursor *string      `json:"next_cursor,omitempty"`
+
+	// RequestsAvailable false while Redis is unavailable: the list lacks users who are suspicious for refused requests
+	RequestsAvailable bool `json:"requests_available"`
+}
+
 // SKU defines model for SKU.
 type SKU struct {
 	Currency  string `json:"currency"`
@@ -1327,6 +1568,15 @@ type PatchActivityParams struct {
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 }
 
+// GetAbuseParams defines parameters for GetAbuse.
+type GetAbuseParams struct {
+	// Format csv is the same as Accept text/csv; it comes before Accept
+	Format *GetAbuseParamsFormat `form:"format,omitempty" json:"format,omitempty"`
+}
+
+// GetAbuseParamsFormat defines parameters for GetAbuse.
+type GetAbuseParamsFormat string
+
 // ListAdjustmentsParams defines parameters for ListAdjustments.
 type ListAdjustmentsParams struct {
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
@@ -1362,6 +1612,12 @@ type ListActivityOrdersParamsFormat string
 
 // ListReconciliationsParams defines parameters for ListReconciliations.
 type ListReconciliationsParams struct {
+	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListReviewParams defines parameters for ListReview.
+type ListReviewParams struct {
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
@@ -1434,6 +1690,9 @@ type CreateActivityJSONRequestBody = NewActivity
 // PatchActivityJSONRequestBody defines body for PatchActivity for application/json ContentType.
 type PatchActivityJSONRequestBody = ActivityPatch
 
+// CancelReviewedJSONRequestBody defines body for CancelReviewed for application/json ContentType.
+type CancelReviewedJSONRequestBody = CancelRequest
+
 // AdjustStockJSONRequestBody defines body for AdjustStock for application/json ContentType.
 type AdjustStockJSONRequestBody = NewAdjustment
 
@@ -1466,6 +1725,9 @@ type ServerInterface interface {
 	// PatchActivity Change a draft; of a published sale only title, description, image_url, and ends_at to a later time
 	// (PATCH /v1/merchant/activities/{activity_id})
 	PatchActivity(w http.ResponseWriter, r *http.Request, activityId ActivityID, params PatchActivityParams)
+	// GetAbuse Refused requests by cause, and the addresses and users with most signs of abuse, the most severe first
+	// (GET /v1/merchant/activities/{activity_id}/abuse)
+	GetAbuse(w http.ResponseWriter, r *http.Request, activityId ActivityID, params GetAbuseParams)
 	// ListAdjustments Adjustments of the stock, newest first
 	// (GET /v1/merchant/activities/{activity_id}/adjustments)
 	ListAdjustments(w http.ResponseWriter, r *http.Request, activityId ActivityID, params ListAdjustmentsParams)
@@ -1499,6 +1761,12 @@ type ServerInterface interface {
 	// ResumeActivity Resume selling; in effect at the gate when the call returns; may be repeated
 	// (POST /v1/merchant/activities/{activity_id}/resume)
 	ResumeActivity(w http.ResponseWriter, r *http.Request, activityId ActivityID)
+	// ListReview Orders of suspicious users that hold units, newest first, to review before fulfilment
+	// (GET /v1/merchant/activities/{activity_id}/review)
+	ListReview(w http.ResponseWriter, r *http.Request, activityId ActivityID, params ListReviewParams)
+	// CancelReviewed Cancel orders of this activity, refund those that are paid, and put their units on sale again
+	// (POST /v1/merchant/activities/{activity_id}/review/cancel)
+	CancelReviewed(w http.ResponseWriter, r *http.Request, activityId ActivityID)
 	// GetStock Stock according to the database, the gate and the journal
 	// (GET /v1/merchant/activities/{activity_id}/stock)
 	GetStock(w http.ResponseWriter, r *http.Request, activityId ActivityID)
@@ -1585,6 +1853,12 @@ func (_ Unimplemented) PatchActivity(w http.ResponseWriter, r *http.Request, act
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
+// GetAbuse Refused requests by cause, and the addresses and users with most signs of abuse, the most severe first
+// (GET /v1/merchant/activities/{activity_id}/abuse)
+func (_ Unimplemented) GetAbuse(w http.ResponseWriter, r *http.Request, activityId ActivityID, params GetAbuseParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
 // ListAdjustments Adjustments of the stock, newest first
 // (GET /v1/merchant/activities/{activity_id}/adjustments)
 func (_ Unimplemented) ListAdjustments(w http.ResponseWriter, r *http.Request, activityId ActivityID, params ListAdjustmentsParams) {
@@ -1648,6 +1922,18 @@ func (_ Unimplemented) Reconcile(w http.ResponseWriter, r *http.Request, activit
 // ResumeActivity Resume selling; in effect at the gate when the call returns; may be repeated
 // (POST /v1/merchant/activities/{activity_id}/resume)
 func (_ Unimplemented) ResumeActivity(w http.ResponseWriter, r *http.Request, activityId ActivityID) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// ListReview Orders of suspicious users that hold units, newest first, to review before fulfilment
+// (GET /v1/merchant/activities/{activity_id}/review)
+func (_ Unimplemented) ListReview(w http.ResponseWriter, r *http.Request, activityId ActivityID, params ListReviewParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// CancelReviewed Cancel orders of this activity, refund those that are paid, and put their units on sale again
+// (POST /v1/merchant/activities/{activity_id}/review/cancel)
+func (_ Unimplemented) CancelReviewed(w http.ResponseWriter, r *http.Request, activityId ActivityID) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -1953,6 +2239,48 @@ func (siw *ServerInterfaceWrapper) PatchActivity(w http.ResponseWriter, r *http.
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.PatchActivity(w, r, activityId, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetAbuse operation middleware
+func (siw *ServerInterfaceWrapper) GetAbuse(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "activity_id" -------------
+	var activityId ActivityID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "activity_id", chi.URLParam(r, "activity_id"), &activityId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "activity_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetAbuseParams
+
+	// ------------- Optional query parameter "format" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "format", r.URL.Query(), &params.Format, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "format"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "format", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetAbuse(w, r, activityId, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2407,6 +2735,87 @@ func (siw *ServerInterfaceWrapper) ResumeActivity(w http.ResponseWriter, r *http
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ResumeActivity(w, r, activityId)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListReview operation middleware
+func (siw *ServerInterfaceWrapper) ListReview(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "activity_id" -------------
+	var activityId ActivityID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "activity_id", chi.URLParam(r, "activity_id"), &activityId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "activity_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListReviewParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListReview(w, r, activityId, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CancelReviewed operation middleware
+func (siw *ServerInterfaceWrapper) CancelReviewed(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "activity_id" -------------
+	var activityId ActivityID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "activity_id", chi.URLParam(r, "activity_id"), &activityId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "activity_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CancelReviewed(w, r, activityId)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -3283,6 +3692,15 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/v1/merchant/activities/{activity_id}/orders", wrapper.ListActivityOrders)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/v1/merchant/activities/{activity_id}/abuse", wrapper.GetAbuse)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/v1/merchant/activities/{activity_id}/review", wrapper.ListReview)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/v1/merchant/activities/{activity_id}/review/cancel", wrapper.CancelReviewed)
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/v1/merchant/health", wrapper.GetHealth)

@@ -271,7 +271,7 @@ type Refund struct {
 	Currency  string    `json:"currency"`
 	PaymentId string    `json:"payment_id"`
 
-	// Reason second, late, cancelled, rejected, wrong_amount, no_order, provider, or one given by inventory (no_stock)
+	// Reason second, late, cancelled, rejected, wrong_amount, no_order, provider, or one given by inventory (no_stock, review)
 	Reason string `json:"reason"`
 
 	// RefundId The payment's id; a payment is refunded once and in full

@@ -78,6 +78,12 @@ type Store interface {
 		ctx context.Context, in Scope, activityID string, f ReservationFilter, p Page,
 	) ([]Reservation, error)
 	CountReservations(ctx context.Context, in Scope, activityID string) (ReservationCounts, error)
+	// EndedHolds returns the users with at least so many reservations that expired or were cancelled, those with most
+	// first. It reads one row for each released reservation of the activity.
+	EndedHolds(ctx context.Context, activityID string, least int64, limit int) ([]EndedHolds, error)
+	PurchasesOf(ctx context.Context, activityID string, userIDs []string) (map[string]int64, error) // that hold units
+	// HoldingReservations returns the reservations of these users that hold units, newest first.
+	HoldingReservations(ctx context.Context, activityID string, userIDs []string, p Page) ([]Reservation, error)
 	// ChangedReservations pages by order_sn through the rows in these states that changed since then (zero: all).
 	// broken are those whose lines cannot be read; next is "" after the last page.
 	ChangedReservations(
@@ -387,6 +393,7 @@ type Gate interface {
 	// Deletes some of the entries that ended long ago.
 	Trim(ctx context.Context, ref contract.GateRef) error
 	Now(ctx context.Context) (time.Time, error) // Redis's clock, which stamps reservations
+	RefusedRequests(ctx context.Context, activityID string) (RefusedRequests, error)
 	Refs(ctx context.Context) ([]contract.GateRef, error)
 	Register(ctx context.Context, refs []contract.GateRef) error // adds them to Refs
 	Unregister(ctx context.Context, ref contract.GateRef) error

@@ -58,7 +58,8 @@ type Service struct {
 	clock  func() time.Time
 	timing Timing
 	quotas Quotas
-	counts countCache
+	counts restCache[counted, ReservationCounts]
+	abuse  restCache[string, Abuse] // by activity
 
 	descriptions descriptions
 	deductions   laterDeductions

@@ -129,10 +129,16 @@ func reservationFilter(query url.Values) (f core.ReservationFilter, err error) {
 		return f, contract.InvalidField("order_sn", "is no order_sn")
 	case query.Has("state") && !slices.Contains(core.FilterStates, f.State):
 		return f, contract.InvalidField("state", "must be one of "+strings.Join(core.FilterStates, ", "))
-	case query.Has("format") && query.Get("format") != "csv" && query.Get("format") != "json":
-		return f, contract.InvalidField("format", "must be csv or json")
 	}
-	return f, nil
+	return f, validFormat(query)
+}
+
+// validFormat checks the format of a list that may be an export.
+func validFormat(query url.Values) error {
+	if format := query.Get("format"); query.Has("format") && format != "csv" && format != "json" {
+		return contract.InvalidField("format", "must be csv or json")
+	}
+	return nil
 }
 
 // acceptsCSV reports whether the query has the format csv, or has none and the Accept header names text/csv and does

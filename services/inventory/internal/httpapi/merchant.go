@@ -105,6 +105,9 @@ func NewMerchant(d Deps) http.Handler {
 		r.With(read).Get("/v1/merchant/activities/{activity_id}/adjustments", w.ListAdjustments)
 		r.With(read).Get("/v1/merchant/activities/{activity_id}/reconciliations", w.ListReconciliations)
 		r.With(read).Get("/v1/merchant/activities/{activity_id}/board", w.GetBoard)
+		r.With(read).Get("/v1/merchant/activities/{activity_id}/abuse", w.GetAbuse)
+		r.With(read).Get("/v1/merchant/activities/{activity_id}/review", w.ListReview)
+		r.With(write).Post("/v1/merchant/activities/{activity_id}/review/cancel", w.CancelReviewed)
 	})
 	// A stream lasts ten minutes and is idle for most of them. The number of streams has bounds of its own.
 	r.With(httpserver.Streaming, byAddress, verifier.Require(auth.Merchant), read).

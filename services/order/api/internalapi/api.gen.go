@@ -429,7 +429,7 @@ type ServerInterface interface {
 	// LookupOrders Return state, amount and contact of orders, for the lists of merchants
 	// (POST /internal/v1/orders:lookup)
 	LookupOrders(w http.ResponseWriter, r *http.Request)
-	// RefundOrders Refund paid orders for which there are no units
+	// RefundOrders Refund paid orders for which there are no units, or which the merchant cancelled
 	// (POST /internal/v1/orders:refund)
 	RefundOrders(w http.ResponseWriter, r *http.Request)
 	// OrdersSince List every order whose state changed since a time, for a restore of inventory's database
@@ -462,7 +462,7 @@ func (_ Unimplemented) LookupOrders(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// RefundOrders Refund paid orders for which there are no units
+// RefundOrders Refund paid orders for which there are no units, or which the merchant cancelled
 // (POST /internal/v1/orders:refund)
 func (_ Unimplemented) RefundOrders(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNotImplemented)

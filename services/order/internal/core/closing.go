@@ -252,8 +252,8 @@ type RefundResult struct {
 	Outcome RefundOutcome
 }
 
-// RefundOrders refunds paid orders for which inventory has no units: paid -> refunded, with a refund of the payment
-// that paid the order. A repeated call returns the same results.
+// RefundOrders refunds paid orders for which inventory has no units, or which the merchant cancelled: paid -> refunded,
+// with a refund of the payment that paid the order. A repeated call returns the same results.
 func (s *Service) RefundOrders(ctx context.Context, orderSNs []string, reason string) ([]RefundResult, error) {
 	orderSNs = distinct(orderSNs)
 	var results []RefundResult
@@ -289,6 +289,9 @@ func (s *Service) RefundOrders(ctx context.Context, orderSNs []string, reason st
 	}
 	for _, r := range refunded {
 		s.rec.Refund(ctx, RefundPending)
+		if reason == RefundReview {
+			continue
+		}
 		s.rec.Alarm(ctx, "order_refunded", "paid order is refunded: inventory has no units for it",
 			"order_sn", r.OrderSN, "payment_id", r.PaymentID, "reason", reason)
 	}

@@ -109,9 +109,10 @@ const (
 	RefundSecond      = "second"       // another payment had paid the order
 	RefundLate        = "late"         // the order was closed at its deadline
 	RefundCancelled   = "cancelled"    // the buyer cancelled the order
-	RefundRejected    = "rejected"     // an operator closed the order
+	RefundRejected    = "rejected"     // an operator or the merchant closed the order
 	RefundWrongAmount = "wrong_amount" // amount or currency differs from the requested one
 	RefundNoStock     = "no_stock"     // inventory has no unit for the paid order
+	RefundReview      = "review"       // the merchant cancelled the paid order
 	RefundNoOrder     = "no_order"     // the order does not exist any more
 	RefundByProvider  = "provider"     // the provider had made it; found by ReconcilePayments
 )

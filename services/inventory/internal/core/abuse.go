@@ -1,0 +1,151 @@
+package core
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Suspect holds the refused requests of an address or a user, by cause. The counts are lower bounds: the gate keeps a
+// bounded number of keys.
+type Suspect struct {
+	Key                                               string // an IPv4 address, the /64 of an IPv6 address, or a user id
+	Early, RateLimited, FailedChallenges, VoidedPaths int64
+}
+
+// RefusedRequests are the refused path, challenge and purchase requests to an activity, as the gate counts them.
+type RefusedRequests struct {
+	ByCode           map[string]int64 // path and purchase requests
+	Solved, Failed   int64            // challenges
+	Addresses, Users []Suspect        // those with most refused requests
+}
+
+// EndedHolds are the reservations of a user that ended unpaid.
+type EndedHolds struct {
+	UserID             string
+	Expired, Cancelled int64
+}
+
+// SuspectUser is what is known against a user of an activity.
+type SuspectUser struct {
+	Suspect
+	EndedHolds
+	Purchases int64 // reservations that hold units
+}
+
+// Abuse is what is known about abuse of an activity, the most severe first.
+type Abuse struct {
+	AsOf      time.Time
+	Requests  *RefusedRequests // nil: Redis is unavailable, and the users are those of the ledger
+	Addresses []Suspect
+	Users     []SuspectUser
+}
+
+// AbuseCause is a cause for which a user is suspicious.
+type AbuseCause string
+
+// The causes.
+const (
+	CauseEarly           AbuseCause = "early"
+	CauseRateLimited     AbuseCause = "rate_limited"
+	CauseFailedChallenge AbuseCause = "failed_challenges"
+	CauseVoidedPaths     AbuseCause = "voided_paths"
+	CauseEndedHolds      AbuseCause = "ended_holds" // expired or cancelled
+)
+
+// The thresholds of the review: from this number on a cause makes a user suspicious. The page of a buyer stays below
+// them: it lights its button at the start, repeats a refused call at most 20 times, and shows a new image after a wrong
+// answer. Ended holds are one more than the default reorder limit allows.
+var thresholds = []struct {
+	cause AbuseCause
+	from  int64
+	count func(u *SuspectUser) int64
+}{
+	{CauseEarly, 10, func(u *SuspectUser) int64 { return u.Early }},
+	{CauseRateLimited, 50, func(u *SuspectUser) int64 { return u.RateLimited }},
+	{CauseFailedChallenge, 10, func(u *SuspectUser) int64 { return u.FailedChallenges }},
+	{CauseVoidedPaths, 5, func(u *SuspectUser) int64 { return u.VoidedPaths }},
+	{CauseEndedHolds, 3, func(u *SuspectUser) int64 { return u.Expired + u.Cancelled }},
+}
+
+// Causes returns the causes for which a user is suspicious, none for most users.
+func (u *SuspectUser) Causes() []AbuseCause {
+	var list []AbuseCause
+	for _, t := range thresholds {
+		if t.count(u) >= t.from {
+			list = append(list, t.cause)
+		}
+	}
+	return list
+}
+
+// severity adds up the counts in units of their thresholds.
+func (u *SuspectUser) severity() float64 {
+	var sum float64
+	for _, t := range thresholds {
+		sum += float64(t.count(u)) / float64(t.from)
+	}
+	return sum
+}
+
+const (
+	// abuseRest is how long what is known about abuse is used at least, as seckill adds its counts every 5 s.
+	abuseRest = 5 * time.Second
+	// leastEndedHolds is the number of ended holds from which users are read from the ledger.
+	leastEndedHolds = 2
+	// maxEndedHolds bounds the users that are read from the ledger.
+	maxEndedHolds = 500
+)
+
+// Abuse returns what is known about abuse of an activity. It may be as old as ReservationCounts, or 5 s if that is
+// longer. It refuses with not_found if the scope has no such activity.
+func (s *Service) Abuse(ctx context.Context, in Scope, activityID string) (Abuse, error) {
+	if _, err := s.Activity(ctx, in, activityID); err != nil {
+		return Abuse{}, err
+	}
+	return s.abuse.get(ctx, activityID, s.clock, abuseRest, func() (Abuse, error) { return s.readAbuse(ctx, activityID) })
+}
+
+func (s *Service) readAbuse(ctx context.Context, activityID string) (a Abuse, err error) {
+	if a.AsOf, err = s.store.Now(ctx); err != nil {
+		return Abuse{}, err
+	}
+	holds, err := s.store.EndedHolds(ctx, activityID, leastEndedHolds, maxEndedHolds)
+	if err != nil {
+		return Abuse{}, err
+	}
+	users := map[string]*SuspectUser{}
+	requests, err := s.gate.RefusedRequests(ctx, activityID)
+	if err != nil {
+		s.recorder.Warn(ctx, "refused requests of an activity could not be read", err)
+	} else {
+		a.Requests, a.Addresses = &requests, slices.Clone(requests.Addresses)
+		for _, one := range requests.Users {
+			users[one.Key] = &SuspectUser{Suspect: one}
+		}
+	}
+	for _, h := range holds {
+		if users[h.UserID] == nil {
+			users[h.UserID] = &SuspectUser{Suspect: Suspect{Key: h.UserID}}
+		}
+		users[h.UserID].EndedHolds = h
+	}
+	purchases, err := s.store.PurchasesOf(ctx, activityID, sortedKeys(users))
+	if err != nil {
+		return Abuse{}, err
+	}
+	for id, u := range users {
+		u.UserID, u.Purchases = id, purchases[id]
+		a.Users = append(a.Users, *u)
+	}
+	slices.SortFunc(a.Users, func(x, y SuspectUser) int {
+		return cmp.Or(cmp.Compare(y.severity(), x.severity()), strings.Compare(x.Key, y.Key))
+	})
+	slices.SortFunc(a.Addresses, func(x, y Suspect) int {
+		of := func(s Suspect) float64 { return (&SuspectUser{Suspect: s}).severity() }
+		return cmp.Or(cmp.Compare(of(y), of(x)), strings.Compare(x.Key, y.Key))
+	})
+	return a, nil
+}
