@@ -319,6 +319,78 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/merchant/activities/{activity_id}/abuse": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Refused requests by cause, and the addresses and users with most signs of abuse, the most severe first
+         * @description Counts of addresses and users are lower bounds: the gate keeps a bounded number of each, for 7 days after the last
+         *     refused request. The response may be some seconds old, up to a minute for a large sale. While Redis is unavailable
+         *     it has only what the database knows, and requests_available is false. CSV has one row for each address and user.
+         */
+        get: operations["getAbuse"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/merchant/activities/{activity_id}/review": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Orders of suspicious users that hold units, newest first, to review before fulfilment
+         * @description A user is suspicious from 10 early requests, 50 requests refused by a limit, 10 wrong answers to challenges, 5
+         *     purchases with void paths or 3 orders that expired or were cancelled. State and amount come from the order service:
+         *     null while it does not respond.
+         */
+        get: operations["listReview"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/merchant/activities/{activity_id}/review/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cancel orders of this activity, refund those that are paid, and put their units on sale again
+         * @description An order of another activity is not_found and does not change. After any failure the call may be repeated: it
+         *     completes what was begun, refunds nothing twice, and returns the same outcomes. The activity's history of changes
+         *     has who cancelled which orders, when and why.
+         */
+        post: operations["cancelReviewed"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/merchant/health": {
         parameters: {
             query?: never;
@@ -958,7 +1030,7 @@ export interface components {
              * @enum {string}
              */
             role?: "merchant" | "operator";
-            /** @description such as activity.create, activity.patch, activity.publish, activity.pause, activity.resume, activity.end, activity.reconcile, stock.adjust */
+            /** @description such as activity.create, activity.patch, activity.publish, activity.pause, activity.resume, activity.end, activity.reconcile, stock.adjust, orders.cancel */
             what: string;
             /** @description new values by field, or what the change is about */
             details?: {
@@ -1396,6 +1468,146 @@ export interface components {
             counts: components["schemas"]["HoldingCounts"];
             items: components["schemas"]["Holding"][];
             next_cursor?: string;
+        };
+        /** @enum {string} */
+        AbuseCause: "early" | "rate_limited" | "failed_challenges" | "voided_paths" | "ended_holds";
+        AbuseChallenges: {
+            /** Format: int64 */
+            solved: number;
+            /**
+             * Format: int64
+             * @description wrong answers
+             */
+            failed: number;
+        };
+        AbuseAddress: {
+            /**
+             * @description an IPv4 address, or the /64 of an IPv6 address
+             * @example 2001:db8:1:2::/64
+             */
+            address: string;
+            /**
+             * Format: int64
+             * @description requests before the start
+             */
+            early: number;
+            /**
+             * Format: int64
+             * @description requests that a limit refused
+             */
+            rate_limited: number;
+            /**
+             * Format: int64
+             * @description wrong answers to challenges
+             */
+            failed_challenges: number;
+            /**
+             * Format: int64
+             * @description purchases with a path that was invalid or void
+             */
+            voided_paths: number;
+        };
+        AbuseUser: {
+            user_id: string;
+            /**
+             * Format: int64
+             * @description requests before the start
+             */
+            early: number;
+            /**
+             * Format: int64
+             * @description requests that a limit refused
+             */
+            rate_limited: number;
+            /**
+             * Format: int64
+             * @description wrong answers to challenges
+             */
+            failed_challenges: number;
+            /**
+             * Format: int64
+             * @description purchases with a path that was invalid or void
+             */
+            voided_paths: number;
+            /**
+             * Format: int64
+             * @description orders that expired unpaid; 0 also for a user with one expired or cancelled order in all
+             */
+            expired_holds: number;
+            /**
+             * Format: int64
+             * @description orders that the user cancelled; see expired_holds
+             */
+            cancelled_holds: number;
+            /**
+             * Format: int64
+             * @description orders and purchases that hold units
+             */
+            purchases: number;
+            /** @description why the user's orders are on the review list; empty if they are not */
+            causes: components["schemas"]["AbuseCause"][];
+        };
+        Abuse: {
+            /** Format: date-time */
+            as_of: string;
+            /** @description false while Redis is unavailable: refused, challenges and addresses are empty, and users have only what the database knows */
+            requests_available: boolean;
+            /** @description path and purchase requests that were refused, by error code */
+            refused: {
+                [key: string]: number;
+            };
+            challenges: components["schemas"]["AbuseChallenges"];
+            addresses: components["schemas"]["AbuseAddress"][];
+            users: components["schemas"]["AbuseUser"][];
+        };
+        ReviewItem: {
+            order_sn: string;
+            user_id: string;
+            lines: components["schemas"]["Line"][];
+            /** @enum {string} */
+            state: "reserved" | "sold";
+            /** Format: date-time */
+            reserved_at: string;
+            /**
+             * @description null if there is no order yet or the order service does not respond
+             * @enum {string|null}
+             */
+            order_state: "pending" | "paid" | "closed" | "refunded" | null;
+            /**
+             * Format: int64
+             * @description minor units
+             */
+            amount: number | null;
+            currency: string | null;
+            causes: components["schemas"]["AbuseCause"][];
+        };
+        ReviewList: {
+            items: components["schemas"]["ReviewItem"][];
+            /** @description false while Redis is unavailable: the list lacks users who are suspicious for refused requests */
+            requests_available: boolean;
+            next_cursor?: string;
+        };
+        CancelRequest: {
+            /**
+             * @example [
+             *       "244837465837465837"
+             *     ]
+             */
+            order_sns: string[];
+            /** @example bought by a robot */
+            reason: string;
+        };
+        CancelResult: {
+            order_sn: string;
+            /**
+             * @description cancelled: was not paid; refunding: was paid, the refund has begun or is complete; already_closed: had ended
+             *     otherwise; not_found: this activity has no such order.
+             * @enum {string}
+             */
+            outcome: "cancelled" | "refunding" | "already_closed" | "not_found";
+        };
+        CancelResults: {
+            results: components["schemas"]["CancelResult"][];
         };
         /**
          * @example {
@@ -2539,6 +2751,111 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    getAbuse: {
+        parameters: {
+            query?: {
+                /** @description csv is the same as Accept text/csv; it comes before Accept */
+                format?: "json" | "csv";
+            };
+            header?: never;
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description At most 200 addresses and 200 users */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Abuse"];
+                    /**
+                     * @example kind,subject,early,rate_limited,failed_challenges,voided_paths,expired_holds,cancelled_holds,purchases,causes
+                     *     address,2001:db8:1:2::/64,0,940,3,0,,,,
+                     *     user,42,12,310,0,0,2,1,1,early rate_limited ended_holds
+                     */
+                    "text/csv": string;
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    listReview: {
+        parameters: {
+            query?: {
+                limit?: components["parameters"]["Limit"];
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReviewList"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    cancelReviewed: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CancelRequest"];
+            };
+        };
+        responses: {
+            /** @description The outcome for each order */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CancelResults"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["BodyTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             429: components["responses"]["RateLimited"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["Failed"];

@@ -1,10 +1,12 @@
 import {client, result, within} from './client.ts'
 import type {
+  Abuse,
   Activity,
   ActivityState,
   ActivityPatch,
   Adjustment,
   Board,
+  CancelResults,
   Change,
   DeadLetter,
   Health,
@@ -22,6 +24,7 @@ import type {
   ProductPatch,
   Reconciliation,
   ReconciliationList,
+  ReviewList,
 } from './types.ts'
 
 const match = (version: number | undefined) => (version === undefined ? undefined : {'If-Match': `"${version}"`})
@@ -106,6 +109,25 @@ export const holdingsCSV = (activity_id: string, filter: HoldingFilter) => {
   for (const [name, value] of Object.entries(filter)) if (value) query.set(name, value)
   return `/v1/merchant/activities/${encodeURIComponent(activity_id)}/orders?${query}`
 }
+
+export const getAbuse = (activity_id: string) =>
+  result<Abuse>(client.GET('/v1/merchant/activities/{activity_id}/abuse', {params: {path: {activity_id}}, signal: within(20_000)}))
+
+export const abuseCSV = (activity_id: string) =>
+  `/v1/merchant/activities/${encodeURIComponent(activity_id)}/abuse?format=csv`
+
+export const listReview = (activity_id: string, cursor?: string) =>
+  result<ReviewList>(
+    client.GET('/v1/merchant/activities/{activity_id}/review', {
+      params: {path: {activity_id}, query: {limit: 50, cursor}},
+      signal: within(20_000),
+    }),
+  )
+
+export const cancelReviewed = (activity_id: string, body: {order_sns: string[]; reason: string}) =>
+  result<CancelResults>(
+    client.POST('/v1/merchant/activities/{activity_id}/review/cancel', {params: {path: {activity_id}}, body, signal: within(20_000)}),
+  )
 
 export const listChanges = (activity_id: string, cursor?: string) =>
   result<Page<Change>>(

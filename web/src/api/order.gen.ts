@@ -277,7 +277,7 @@ export interface components {
             currency: string;
             /** @enum {string} */
             state: "refund_pending" | "refunded" | "refund_failed";
-            /** @description second, late, cancelled, rejected, wrong_amount, no_order, provider, or one given by inventory (no_stock) */
+            /** @description second, late, cancelled, rejected, wrong_amount, no_order, provider, or one given by inventory (no_stock, review) */
             reason: string;
             /** Format: date-time */
             created_at: string;

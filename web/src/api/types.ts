@@ -47,6 +47,13 @@ export type Holding = Inventory['schemas']['Holding']
 export type HoldingList = Inventory['schemas']['HoldingList']
 // HoldingState filters holdings: a state of the ledger, or of the order.
 export type HoldingState = NonNullable<NonNullable<operations['listActivityOrders']['parameters']['query']>['state']>
+export type Abuse = Inventory['schemas']['Abuse']
+export type AbuseCause = Inventory['schemas']['AbuseCause']
+export type AbuseUser = Inventory['schemas']['AbuseUser']
+export type ReviewItem = Inventory['schemas']['ReviewItem']
+export type ReviewList = Inventory['schemas']['ReviewList']
+export type CancelResult = Inventory['schemas']['CancelResult']
+export type CancelResults = Inventory['schemas']['CancelResults']
 export type Repair = Inventory['schemas']['Repair']
 export type Reconciliation = Inventory['schemas']['Reconciliation']
 export type ReconciliationList = Inventory['schemas']['ReconciliationList']

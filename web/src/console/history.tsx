@@ -13,6 +13,7 @@ const WHAT: Partial<Record<string, Word>> = {
   'activity.end': 'what_end',
   'activity.reconcile': 'what_reconcile',
   'stock.adjust': 'what_adjust',
+  'orders.cancel': 'what_cancel_orders',
 }
 
 // whatChanged words an action of the change log; an unknown one is shown as it is.
