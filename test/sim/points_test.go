@@ -313,6 +313,7 @@ var points = []string{
 	"seckill: redis script lookup",
 	"seckill: redis script acquire",
 	"seckill: redis script add_counts",
+	"seckill: redis script add_suspects",
 	"seckill: redis script confirm",
 	"seckill: redis script renew",
 	"seckill: redis script read",
