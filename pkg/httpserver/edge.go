@@ -235,6 +235,7 @@ type responseWriter struct {
 	http.ResponseWriter
 	status      int
 	refusal     contract.Code // "" unless the response is a refusal
+	shared      bool          // only limits that all callers share can refuse the request any more
 	traceparent [1]string     // the header's value
 }
 
@@ -248,6 +249,20 @@ func RefusalCode(w http.ResponseWriter) contract.Code {
 		return rec.refusal
 	}
 	return ""
+}
+
+// MarkShared notes that the request has passed the limits of its caller: a limit that refuses it from now on is one that
+// all callers share. w is the ResponseWriter that the router passes to the middleware of a route.
+func MarkShared(w http.ResponseWriter) {
+	if rec, ok := w.(*responseWriter); ok {
+		rec.shared = true
+	}
+}
+
+// IsShared reports whether MarkShared was called.
+func IsShared(w http.ResponseWriter) bool {
+	rec, ok := w.(*responseWriter)
+	return ok && rec.shared
 }
 
 // WriteHeader implements http.ResponseWriter.

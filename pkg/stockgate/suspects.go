@@ -17,12 +17,13 @@ import (
 
 // Suspect is an address or a user with many refused requests to one activity.
 //
-// The counts by cause are lower bounds: they lack the requests from before the key was kept. All of its requests are at
-// most Total + Error, as far as the processes that counted them kept the key. See AddSuspects.
+// The counts by cause are lower bounds: they lack the requests from before the key was kept. All of its requests are
+// at most Total + Error, as far as the processes that counted them kept the key. See AddSuspects.
 type Suspect struct {
 	Key                                               string // an IPv4 address, the /64 of an IPv6 address, or a user id
 	Early, RateLimited, FailedChallenges, VoidedPaths int64
-	Error                                             int64 // refused requests that may be this key's, or another's before it
+	// Error counts refused requests that may be of this key, or of another one before it.
+	Error int64
 }
 
 // Total returns the number of refused requests that are known to be of this key.
@@ -39,8 +40,8 @@ const (
 	MaxSuspectsAdded = 200
 )
 
-// suspectKeys returns the keys of the suspects of an activity: for addresses and for users a zset and a hash. They expire
-// 7 days after the last change.
+// suspectKeys returns the keys of the suspects of an activity: for addresses and for users a zset and a hash. They
+// expire 7 days after the last change.
 func suspectKeys(ref contract.GateRef) []string {
 	return []string{
 		keyOf(ref, "suspects:addresses"), keyOf(ref, "suspects:addresses:counts"),
@@ -49,13 +50,13 @@ func suspectKeys(ref contract.GateRef) []string {
 }
 
 // AddSuspects adds the refused requests that one process counted up to a time, by address and user. source names the
-// process: 1 to 64 of a-z 0-9 _ -. A call with a time that is not later than the last one of that source changes nothing,
-// for 16 min. So a call may be repeated, but one with other counts needs a later time, in whole milliseconds. It fails
-// with ErrNoGate if the gate does not exist.
+// process: 1 to 64 of a-z 0-9 _ -. A call with a time that is not later than the last one of that source changes
+// nothing, for 16 min. So a call may be repeated, but one with other counts needs a later time, in whole milliseconds.
+// It fails with ErrNoGate if the gate does not exist.
 //
-// The gate keeps MaxSuspects keys of each kind by the Space-Saving algorithm of Metwally, Agrawal and El Abbadi (Efficient
-// computation of frequent and top-k elements in data streams, ICDT 2005). One script call,
-// O(keys log MaxSuspects).
+// The gate keeps MaxSuspects keys of each kind by the Space-Saving algorithm of Metwally, Agrawal and El Abbadi
+// (Efficient computation of frequent and top-k elements in data streams, ICDT 2005). One script call, O(keys log
+// MaxSuspects).
 func (g *Gate) AddSuspects(ctx context.Context, activityID, source string, until time.Time, s Suspects) error {
 	ref := saleRef(activityID)
 	if err := validateRef(ref); err != nil {

@@ -171,7 +171,8 @@ func TestRefusedRequestsAreCountedByAddressAndUser(t *testing.T) {
 	r := newRig(t, setup{cfg: func(c *config) {
 		c.Rules = filepath.Join(t.TempDir(), "rules.yaml")
 		require.NoError(t, os.WriteFile(c.Rules, []byte("version: 1\nrules: ["+
-			"{name: path-per-user, key: user, limit: 1, per: 1h, where: local}]"), 0o600))
+			"{name: path-per-user, key: user, limit: 1, per: 1h, where: local}, "+
+			"{name: path-total, limit: 1, per: 1h, where: local}]"), 0o600))
 	}})
 	activity := r.sale(10)
 	ann := r.path("ann", activity)
@@ -181,7 +182,9 @@ func TestRefusedRequestsAreCountedByAddressAndUser(t *testing.T) {
 	}
 	r.call("POST", paths+"/"+strings.Repeat("x", 9)+"/reservations", ann.token, oneOf("1")).
 		is(t, http.StatusForbidden, contract.CodePathInvalid)
-	r.call("POST", paths, "", nil).is(t, http.StatusUnauthorized, "") // is no sign of abuse
+	// Neither is a sign of abuse: no token, and a limit that all buyers share.
+	r.call("POST", paths, "", nil).is(t, http.StatusUnauthorized, "")
+	r.call("POST", paths, r.token("dan"), map[string]any{}).is(t, http.StatusTooManyRequests, contract.CodeRateLimited)
 
 	captcha := withCaptcha(r, contract.CaptchaPow, time.Hour)
 	r.call("GET", captcha.at(""), "", nil).is(t, http.StatusOK, "") // so that the process knows the activity

@@ -1,6 +1,6 @@
 -- add_suspects: adds refused requests by address and by user to the suspects of an activity, once.
--- KEYS    as in prelude.lua, then for addresses and for users a zset key -> total and a hash key -> counts, and a string
---         with the number of the source's latest call, see suspects.go
+-- KEYS    as in prelude.lua, then for addresses and for users a zset key -> total and a hash key -> counts, and a
+--         string with the number of the source's latest call, see suspects.go
 -- ARGV    number of this call, number of addresses, then for each address and for each user: key, early, rate limited,
 --         failed challenges, voided paths, error
 -- returns 'ok', or 'no_gate'

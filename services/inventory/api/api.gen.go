@@ -587,7 +587,7 @@ type AbuseAddress struct {
 	// FailedChallenges wrong answers to challenges
 	FailedChallenges int64 `json:"failed_challenges"`
 
-	// RateLimited requests that a limit refused
+	// RateLimited requests that a limit by address or user or the click rule refused
 	RateLimited int64 `json:"rate_limited"`
 
 	// VoidedPaths purchases with a path that was invalid or void
@@ -624,7 +624,7 @@ type AbuseUser struct {
 	// Purchases orders and purchases that hold units
 	Purchases int64 `json:"purchases"`
 
-	// RateLimited requests that a limit refused
+	// RateLimited requests that a limit by address or user or the click rule refused
 	RateLimited int64  `json:"rate_limited"`
 	UserId      string `json:"user_id"`
 

@@ -354,8 +354,8 @@ export interface paths {
         };
         /**
          * Orders of suspicious users that hold units, newest first, to review before fulfilment
-         * @description A user is suspicious from 10 early requests, 50 requests refused by a limit, 10 wrong answers to challenges, 5
-         *     purchases with void paths or 3 orders that expired or were cancelled. State and amount come from the order service:
+         * @description A user is suspicious from 20 early requests, 50 requests refused by the limits by user, 10 wrong answers to challenges,
+         *     5 purchases with void paths or 3 orders that expired or were cancelled. State and amount come from the order service:
          *     null while it does not respond.
          */
         get: operations["listReview"];
@@ -1493,7 +1493,7 @@ export interface components {
             early: number;
             /**
              * Format: int64
-             * @description requests that a limit refused
+             * @description requests that a limit by address or user or the click rule refused
              */
             rate_limited: number;
             /**
@@ -1516,7 +1516,7 @@ export interface components {
             early: number;
             /**
              * Format: int64
-             * @description requests that a limit refused
+             * @description requests that a limit by address or user or the click rule refused
              */
             rate_limited: number;
             /**

@@ -56,14 +56,14 @@ const (
 )
 
 // The thresholds of the review: from this number on a cause makes a user suspicious. The page of a buyer stays below
-// them: it lights its button at the start, repeats a refused call at most 20 times, and shows a new image after a wrong
-// answer. Ended holds are one more than the default reorder limit allows.
+// them: it lights its button at the start, and waits after a refusal for longer than the limits by user require. Ended
+// holds are one more than the default reorder limit allows.
 var thresholds = []struct {
 	cause AbuseCause
 	from  int64
 	count func(u *SuspectUser) int64
 }{
-	{CauseEarly, 10, func(u *SuspectUser) int64 { return u.Early }},
+	{CauseEarly, 20, func(u *SuspectUser) int64 { return u.Early }},
 	{CauseRateLimited, 50, func(u *SuspectUser) int64 { return u.RateLimited }},
 	{CauseFailedChallenge, 10, func(u *SuspectUser) int64 { return u.FailedChallenges }},
 	{CauseVoidedPaths, 5, func(u *SuspectUser) int64 { return u.VoidedPaths }},
@@ -105,7 +105,9 @@ func (s *Service) Abuse(ctx context.Context, in Scope, activityID string) (Abuse
 	if _, err := s.Activity(ctx, in, activityID); err != nil {
 		return Abuse{}, err
 	}
-	return s.abuse.get(ctx, activityID, s.clock, abuseRest, func() (Abuse, error) { return s.readAbuse(ctx, activityID) })
+	return s.abuse.get(ctx, activityID, s.clock, abuseRest, func() (Abuse, error) {
+		return s.readAbuse(ctx, activityID)
+	})
 }
 
 func (s *Service) readAbuse(ctx context.Context, activityID string) (a Abuse, err error) {

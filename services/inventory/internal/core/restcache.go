@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	// readRest is the ratio of the time for which a value is used to the time that reading it took: boards and lists that
-	// are read each second need at most a tenth of a connection for each activity.
+	// readRest is the ratio of the time for which a value is used to the time that reading it took: boards and lists
+	// that are read each second need at most a tenth of a connection for each activity.
 	readRest    = 10
 	maxReadRest = time.Minute
 )
 
-// restCache keeps values that are expensive to read from the ledger for some time. A value of a key is read by one caller
-// at a time.
+// restCache keeps values that are expensive to read from the ledger for some time. A value of a key is read by one
+// caller at a time.
 type restCache[K comparable, V any] struct {
 	mu  sync.Mutex
 	all map[K]*rested[V]
@@ -28,8 +28,8 @@ type rested[V any] struct {
 	until time.Time
 }
 
-// of returns the entry of a key. It drops entries that no caller has used for some time, so that their number is that of
-// the activities that callers read.
+// of returns the entry of a key. It drops entries that no caller has used for some time, so that their number is that
+// of the activities that callers read.
 func (c *restCache[K, V]) of(key K, now time.Time) *rested[V] {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -190,7 +190,8 @@ func (s *Service) cancelHolding(ctx context.Context, activityID string, orderSNs
 	}); err != nil {
 		return err
 	}
-	_, err = s.closeOrders(ctx, contract.OrderClose{OrderSNs: paid, ActivityID: activityID}, ReasonRejected, ReasonSystem)
+	_, err = s.closeOrders(ctx, contract.OrderClose{OrderSNs: paid, ActivityID: activityID}, ReasonRejected,
+		ReasonSystem)
 	return err
 }
 

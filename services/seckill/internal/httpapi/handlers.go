@@ -75,9 +75,24 @@ func (h *handlers) counted(next http.Handler) http.Handler {
 func (h *handlers) countAddress(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(w, r)
-		if c, ok := core.CauseOf(httpserver.RefusalCode(w)); ok {
+		if c, ok := causeOf(w); ok {
 			h.Suspects.Address(httpserver.PathParam(r, "activity_id"), h.Limits.Address(r), c)
 		}
+	})
+}
+
+// causeOf returns the cause that a refused request counts for. A refusal by a limit that all callers share is no sign of
+// abuse.
+func causeOf(w http.ResponseWriter) (core.Cause, bool) {
+	c, ok := core.CauseOf(httpserver.RefusalCode(w))
+	return c, ok && (c != core.RateLimited || !httpserver.IsShared(w))
+}
+
+// markShared follows the limits of a caller and precedes those that all callers share.
+func markShared(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		httpserver.MarkShared(w)
+		next.ServeHTTP(w, r)
 	})
 }
 
@@ -85,7 +100,7 @@ func (h *handlers) countAddress(next http.Handler) http.Handler {
 func (h *handlers) countUser(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(w, r)
-		if c, ok := core.CauseOf(httpserver.RefusalCode(w)); ok {
+		if c, ok := causeOf(w); ok {
 			h.Suspects.User(httpserver.PathParam(r, "activity_id"), auth.From(r.Context()).UserID, c)
 		}
 	})

@@ -121,7 +121,7 @@ func New(d Deps) (http.Handler, error) {
 	r.With(shed.others, on("browse-per-ip")).Get("/v1/activities", wrapped.ListActivities)
 	r.With(shed.others, on("browse-per-ip")).Get(activity, wrapped.GetActivity)
 	r.With(h.counted, h.countAddress, shed.paths, h.checkSoldOut, on("path-per-ip"), buyer, h.countUser, h.checkStarted,
-		on("path-per-user"), h.checkAdmission, on("path-click"), on("path-activity"), on("path-total")).
+		on("path-per-user"), h.checkAdmission, on("path-click"), markShared, on("path-activity"), on("path-total")).
 		Post(activity+"/paths", h.postPath)
 	room := r.With(shed.others, on("room-per-ip"), buyer, on("room-per-user"))
 	room.Post(activity+"/room", wrapped.JoinRoom)

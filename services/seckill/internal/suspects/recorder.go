@@ -1,5 +1,5 @@
-// Package suspects counts refused requests by address and by user in bounded memory, and adds the most frequent of them
-// to the gates every few seconds.
+// Package suspects counts refused requests by address and by user in bounded memory, and adds the most frequent of
+// them to the gates every few seconds.
 package suspects
 
 import (
@@ -31,8 +31,8 @@ type Gate interface {
 type Options struct {
 	// Source names the process: 1 to 64 of a-z 0-9 _ -. No other process may have the same one.
 	Source string
-	// Known reports whether an activity exists, from memory. Refusals of unknown activities are not counted: callers may
-	// send any id.
+	// Known reports whether an activity exists, from memory. Refusals of unknown activities are not counted: callers
+	// may send any id.
 	Known func(activityID string) bool
 	// Now returns Redis time.
 	Now func(ctx context.Context) time.Time
@@ -167,8 +167,8 @@ func (r *Recorder) flushOne(ctx context.Context, id string, a *activity, now tim
 	return nil
 }
 
-// take moves the counts to pending. It returns false if there are none. Each call that takes counts does so for a later
-// time than the one before.
+// take moves the counts to pending. It returns false if there are none. Each call that takes counts does so for a
+// later time than the one before.
 func (a *activity) take(now time.Time) bool {
 	a.mu.Lock()
 	addresses, users := a.addresses, a.users

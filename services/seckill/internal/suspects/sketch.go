@@ -89,8 +89,8 @@ func (s *Sketch) Suspects() []stockgate.Suspect {
 	list := make([]stockgate.Suspect, len(s.heap))
 	for i, e := range s.heap {
 		list[i] = stockgate.Suspect{
-			Key: e.key, Early: e.by[core.Early], RateLimited: e.by[core.RateLimited], FailedChallenges: e.by[core.FailedChallenge],
-			VoidedPaths: e.by[core.VoidedPath], Error: e.error,
+			Key: e.key, Early: e.by[core.Early], RateLimited: e.by[core.RateLimited],
+			FailedChallenges: e.by[core.FailedChallenge], VoidedPaths: e.by[core.VoidedPath], Error: e.error,
 		}
 	}
 	return list
