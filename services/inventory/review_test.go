@@ -12,6 +12,7 @@ import (
 	"gorm.io/gorm"
 
 	"flashsale.internal/pkg/auth"
+	"flashsale.internal/pkg/bus"
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/sqldb/dbtest"
 	"flashsale.internal/pkg/stockgate"
@@ -106,6 +107,34 @@ func TestKilledWhileCancelling(t *testing.T) {
 			return err
 		}, func() { v.check(w) }
 	})
+}
+
+// Nobody repeats a review that was killed. What it has refunded releases its units nevertheless.
+func TestAKilledReviewReleasesWhatItRefunded(t *testing.T) {
+	w := newWorld(t, dbtest.SQLite(t, Migrations))
+	for _, after := range []bool{false, true} {
+		refunded := 0
+		for step, died := 1, true; died; step++ {
+			v := w.reviewed()
+			w.broker.take(contract.TopicOrderClose)
+			w.faults.kill(step, after)
+			_, err := w.core.CancelOrders(w.ctx, seller("m"), v.a.ID, v.all(), "robots")
+			if died = w.faults.heal(); died {
+				w.restart()
+			}
+			require.True(t, died || err == nil, "%v", err)
+			for _, m := range w.broker.take(contract.TopicOrderClose) {
+				require.NoError(t, w.consumer.OrderClose(w.ctx, bus.Delivery{Message: m}))
+			}
+			for _, sn := range []string{v.paid, v.paying} {
+				if w.orders.of(sn) == "refunded" {
+					require.Equal(t, core.StateReleased, w.row(sn).State, "killed at step %d, after=%v", step, after)
+					refunded++
+				}
+			}
+		}
+		require.Greater(t, refunded, 2)
+	}
 }
 
 func TestReviewWithoutDependencies(t *testing.T) {

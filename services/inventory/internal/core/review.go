@@ -3,12 +3,16 @@ package core
 import (
 	"context"
 	"errors"
+	"time"
 
 	"flashsale.internal/pkg/contract"
 )
 
 // ActionCancelOrders is the action of a review by which orders are cancelled or refunded.
 const ActionCancelOrders = "orders.cancel"
+
+// reviewClosing is when the closing of refunded orders is delivered that makes the ledger follow if the review did not.
+const reviewClosing = 10 * time.Second
 
 // refundReview is the reason that the order service records with the refunds of a review.
 const refundReview = "review"
@@ -184,14 +188,22 @@ func (s *Service) cancelHolding(ctx context.Context, activityID string, orderSNs
 	if len(paid) == 0 {
 		return nil
 	}
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	paidOrders := contract.OrderClose{OrderSNs: paid, ActivityID: activityID, DueAt: now.Add(reviewClosing)}
+	// If this process ends after the refund, the order service's response to this closing releases the units.
+	if err := s.publishClosing(ctx, paidOrders, reviewClosing); err != nil {
+		return err
+	}
 	if err := s.retry(ctx, func() error {
 		_, err := s.orders.Refund(ctx, paid, refundReview)
 		return err
 	}); err != nil {
 		return err
 	}
-	_, err = s.closeOrders(ctx, contract.OrderClose{OrderSNs: paid, ActivityID: activityID}, ReasonRejected,
-		ReasonSystem)
+	_, err = s.closeOrders(ctx, paidOrders, ReasonRejected, ReasonSystem)
 	return err
 }
 
