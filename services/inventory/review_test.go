@@ -109,7 +109,7 @@ func TestKilledWhileCancelling(t *testing.T) {
 	})
 }
 
-// Nobody repeats a review that was killed. What it has refunded releases its units nevertheless.
+// A review that was killed is not repeated. What it has refunded releases its units nevertheless.
 func TestAKilledReviewReleasesWhatItRefunded(t *testing.T) {
 	w := newWorld(t, dbtest.SQLite(t, Migrations))
 	for _, after := range []bool{false, true} {
@@ -263,7 +263,7 @@ func TestAbuseOfAnActivity(t *testing.T) {
 	})
 }
 
-// Without Redis only what the ledger knows is shown.
+// Without Redis only what the ledger has is shown.
 func TestAbuseWithoutRedis(t *testing.T) {
 	dbtest.Each(t, Migrations, func(t *testing.T, db *gorm.DB) {
 		s, at, _ := abused(t, db)

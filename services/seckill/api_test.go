@@ -187,7 +187,7 @@ func TestRefusedRequestsAreCountedByAddressAndUser(t *testing.T) {
 	r.call("POST", paths, r.token("dan"), map[string]any{}).is(t, http.StatusTooManyRequests, contract.CodeRateLimited)
 
 	captcha := withCaptcha(r, contract.CaptchaPow, time.Hour)
-	r.call("GET", captcha.at(""), "", nil).is(t, http.StatusOK, "") // so that the process knows the activity
+	r.call("GET", captcha.at(""), "", nil).is(t, http.StatusOK, "") // so that the process has read the activity
 	captcha.withPass("bob", "").is(t, http.StatusConflict, contract.CodeActivityNotStarted)
 	captcha.captcha("bob", map[string]any{}).is(t, http.StatusConflict, contract.CodeActivityNotStarted)
 	open := withCaptcha(r, contract.CaptchaPow, -time.Minute)

@@ -569,7 +569,7 @@ type Abuse struct {
 	// Refused path and purchase requests that were refused, by error code
 	Refused map[string]int64 `json:"refused"`
 
-	// RequestsAvailable false while Redis is unavailable: refused, challenges and addresses are empty, and users have only what the database knows
+	// RequestsAvailable false while Redis is unavailable: refused, challenges and addresses are empty, and users have only what the database has
 	RequestsAvailable bool        `json:"requests_available"`
 	Users             []AbuseUser `json:"users"`
 }

@@ -1550,7 +1550,7 @@ export interface components {
         Abuse: {
             /** Format: date-time */
             as_of: string;
-            /** @description false while Redis is unavailable: refused, challenges and addresses are empty, and users have only what the database knows */
+            /** @description false while Redis is unavailable: refused, challenges and addresses are empty, and users have only what the database has */
             requests_available: boolean;
             /** @description path and purchase requests that were refused, by error code */
             refused: {

@@ -19,7 +19,7 @@ const (
 	flushEvery    = 5 * time.Second
 	maxActivities = 256
 	keptKeys      = stockgate.MaxSuspectsAdded // of each kind, for each activity
-	giveUpAfter   = 15 * time.Minute           // for counts that Redis did not take: shorter than it knows repetitions
+	giveUpAfter   = 15 * time.Minute           // for counts that Redis did not take: shorter than it recognises repetitions
 )
 
 // Gate holds the method of *stockgate.Gate that a Recorder uses.

@@ -63,7 +63,7 @@ func (s *Sketch) up(e *entry) {
 	}
 }
 
-// down moves an entry away from the root while a child has a lower count.
+// down moves an entry down from the root while a child has a lower count.
 func (s *Sketch) down(e *entry) {
 	for {
 		least := e
