@@ -90,6 +90,13 @@ var mutants = []mutant{
 		hidden: "processes follow the mode within a second", test: unit{"services/inventory", "TestNothingIsSoldDirectlyAtOtherTimes"},
 	},
 	{
+		name: "any process accepts numbers that were issued without Redis", file: "services/seckill/internal/degraded/gate.go",
+		old:    "if issuedDirectly(p.OrderSN) && g.watch.mayBeDirect(activityID) {",
+		now:    "if issuedDirectly(p.OrderSN) && p.UserID == \"\" {",
+		hidden: "few processes reach Redis and not inventory",
+		test:   unit{"services/seckill/internal/degraded", "TestNumbersIssuedWithoutRedisNeedRecentModes"},
+	},
+	{
 		name: "the gate does not get what was sold without it", file: coreDir + "mode.go",
 		old:    "if err := c.svc.Gates.resync(ctx, refOf(a.ID), since); err != nil {\n\t\treturn err\n\t}\n\treturn c",
 		now:    "_ = since\n\treturn c",
