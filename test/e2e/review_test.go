@@ -48,7 +48,8 @@ func TestReviewBeforeFulfilment(t *testing.T) {
 		results, err := sale.Merchant.CancelOrders(ctx, sale.ActivityID, []string{paid, unpaid.OrderSN, "42"}, "robots")
 		require.NoError(t, err)
 		require.Equal(t, []client.CancelResult{
-			{OrderSN: paid, Outcome: "refunding"}, {OrderSN: unpaid.OrderSN, Outcome: "cancelled"},
+			{OrderSN: paid, Outcome: "refunding"},
+			{OrderSN: unpaid.OrderSN, Outcome: "cancelled"},
 			{OrderSN: "42", Outcome: "not_found"},
 		}, results)
 	}
