@@ -11,8 +11,9 @@ import (
 // ActionCancelOrders is the action of a review by which orders are cancelled or refunded.
 const ActionCancelOrders = "orders.cancel"
 
-// reviewClosing is when the closing of refunded orders is delivered that makes the ledger follow if the review did not.
-const reviewClosing = 10 * time.Second
+// reviewClosing is when the closing of refunded orders is delivered that makes the ledger follow if the review did not. It
+// is longer than a call and its repetitions take: a refund that is made later would be missed.
+const reviewClosing = time.Minute
 
 // refundReview is the reason that the order service records with the refunds of a review.
 const refundReview = "review"
