@@ -19,8 +19,9 @@ import (
 )
 
 const (
-	// settleTime is the time that the client gets, after the last handlers, to store their results or to send their
-	// messages back to the broker.
+	// settleTime is the time that the client gets before its shutdown, to store the results of the last handlers or send
+	// their messages back, and for heartbeats on their way. The broker lists a consumer whose heartbeat it handles after
+	// the end of the connection for two minutes, and nobody gets the messages of its queues.
 	settleTime = 300 * time.Millisecond
 	// steadyAfter is the lifetime of a consumer object from which the pause before its replacement is short again.
 	steadyAfter = 30 * time.Second
@@ -138,12 +139,7 @@ func (s *subscription) drain(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
-	select {
-	case <-time.After(settleTime):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return nil
 }
 
 // consumerObject is one consumer of the client library.
@@ -192,10 +188,11 @@ func consumeTimeout(s bus.Subscription) time.Duration {
 	return clientTimeout + time.Duration(2*maxWaiting/s.Concurrency+4)*s.Timeout
 }
 
-// stop shuts the client down. If that takes longer than shutdownWait, as with a dead broker, it continues in the
-// background.
+// stop shuts the client down, after settleTime. If the shutdown takes longer than shutdownWait, as with a dead broker,
+// it continues in the background.
 func (c *consumerObject) stop() {
 	c.client.Suspend()
+	time.Sleep(settleTime)
 	done := make(chan struct{})
 	go func() {
 		_ = c.client.Shutdown() // never fails
