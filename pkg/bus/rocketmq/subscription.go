@@ -21,7 +21,7 @@ import (
 const (
 	// settleTime is the time that the client gets before its shutdown, to store the results of the last handlers or send
 	// their messages back, and for heartbeats on their way. The broker lists a consumer whose heartbeat it handles after
-	// the end of the connection for two minutes, and nobody gets the messages of its queues.
+	// the end of the connection for two minutes, and no process gets the messages of its queues.
 	settleTime = 300 * time.Millisecond
 	// steadyAfter is the lifetime of a consumer object from which the pause before its replacement is short again.
 	steadyAfter = 30 * time.Second
