@@ -260,6 +260,25 @@ func TestCommitOutcomeUnknown(t *testing.T) {
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, runs, 2)
 	require.EqualValues(t, 1, inserted("again"))
+
+	runs = 0
+	single := func(tx *gorm.DB) error {
+		runs++
+		require.False(t, sqldb.InsideTx(tx))
+		cut.afterRequest.Store(runs == 1)
+		_, err := sqldb.Exec(tx, "INSERT INTO items (name) SELECT 'single' WHERE NOT EXISTS "+
+			"(SELECT 1 FROM items WHERE name = 'single')")
+		return err
+	}
+	err = sqldb.InTx(t.Context(), db, single, sqldb.Single())
+	require.ErrorIs(t, err, sqldb.ErrCommitUnknown)
+	require.Equal(t, 1, runs, "never repeated silently")
+	require.Eventually(t, func() bool { return inserted("single") == 1 }, 30*time.Second, 10*time.Millisecond)
+
+	runs = 0
+	require.NoError(t, sqldb.InTx(t.Context(), db, single, sqldb.Single(), sqldb.RetryUnknownCommit()))
+	require.GreaterOrEqual(t, runs, 2)
+	require.EqualValues(t, 1, inserted("single"))
 }
 
 func serverAddr(t *testing.T) string {

@@ -66,19 +66,21 @@ func (b *SandboxBook) RecordCharge(ctx context.Context, c core.Charge) error {
 	if err != nil {
 		return err
 	}
-	return refuseTransient(sqldb.InTx(ctx, b.db, func(tx *gorm.DB) error {
-		var known []chargeRow
-		if err := tx.Where("payment_id = ?", pid).Limit(1).Find(&known).Error; err != nil || len(known) == 1 {
-			return err
-		}
-		at, err := sqldb.Now(tx, b.clock)
-		if err != nil {
-			return err
-		}
-		return tx.Create(&chargeRow{
-			PaymentID: pid, OrderSN: sn, UserID: c.UserID, Amount: c.Amount, Currency: c.Currency, CreatedAt: at,
-		}).Error
-	}, sqldb.RetryDuplicates(), sqldb.RetryUnknownCommit()))
+	return refuseTransient(sqldb.InTx(ctx, b.db, func(db *gorm.DB) error {
+		now, at := sqldb.NowIn(db, b.clock)
+		args := append([]any{pid, sn, c.UserID, c.Amount, c.Currency}, at...)
+		_, err := sqldb.Exec(db, "INSERT INTO sandbox_charges (payment_id, order_sn, user_id, amount, currency, created_at) "+
+			"VALUES (?, ?, ?, ?, ?, "+now+") "+keepKnown(db, "payment_id"), args...)
+		return err
+	}, sqldb.Single(), sqldb.RetryUnknownCommit()))
+}
+
+// keepKnown returns the end of an INSERT that changes nothing when a row with its key exists.
+func keepKnown(db *gorm.DB, key string) string {
+	if sqldb.IsSQLite(db) {
+		return "ON CONFLICT (" + key + ") DO NOTHING"
+	}
+	return "ON DUPLICATE KEY UPDATE " + key + " = " + key
 }
 
 // FindCharge returns a charge that RecordCharge has stored.
