@@ -233,7 +233,7 @@ func (s *Service) newLoops(cfg Config, gates *stockgate.Gate) (err error) {
 	s.counts = counts.NewRecorder(gates, counts.Options{
 		Source: source, Known: s.sales.Known, Now: s.sales.Now, Log: tel.Log,
 	})
-	s.suspects = suspects.NewRecorder(gates, suspects.Options{
+	s.suspects = suspects.NewRecorder(gates, counts.Options{
 		Source: source, Known: s.sales.Known, Now: s.sales.Now, Log: tel.Log,
 	})
 	return nil

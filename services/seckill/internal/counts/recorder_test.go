@@ -152,7 +152,7 @@ func TestCountsOfALostGateAreGivenUp(t *testing.T) {
 	record(t, func(t *testing.T, r *Recorder, g *gates, _ func()) {
 		g.set(stockgate.ErrNoGate, false)
 		r.Accepted("1")
-		time.Sleep(giveUpAfter + 2*time.Second)
+		time.Sleep(GiveUpAfter + 2*time.Second)
 		g.set(nil, false)
 		r.Path("1")
 		time.Sleep(2 * time.Second)
@@ -177,7 +177,7 @@ func TestOldCountsAreNotSent(t *testing.T) {
 		require.Equal(t, 1, g.made())
 		r.Path("1")
 		g.mu.Lock()
-		g.ahead, g.err = giveUpAfter, nil
+		g.ahead, g.err = GiveUpAfter, nil
 		clear(g.last)
 		g.mu.Unlock()
 		time.Sleep(time.Second)
@@ -191,10 +191,8 @@ func TestMemoryIsBounded(t *testing.T) {
 		for i := range 2 * maxActivities {
 			r.Accepted(strconv.Itoa(i))
 		}
-		require.Len(t, r.activities, maxActivities)
-		time.Sleep(idleAfter + 3*time.Second)
-		r.mu.RLock()
-		defer r.mu.RUnlock()
-		require.Empty(t, r.activities)
+		require.Equal(t, maxActivities, r.Len())
+		time.Sleep(IdleAfter + 3*time.Second)
+		require.Zero(t, r.Len())
 	})
 }

@@ -15,6 +15,7 @@ import (
 
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/seckill/internal/core"
+	"flashsale.internal/services/seckill/internal/counts"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -73,7 +74,7 @@ func record(t *testing.T, test func(t *testing.T, r *Recorder, g *gates, stop fu
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		g := &gates{last: map[string]time.Time{}, sums: map[string]int64{}}
-		r := NewRecorder(g, Options{
+		r := NewRecorder(g, counts.Options{
 			Source: "me", Log: slog.New(slog.DiscardHandler), Now: func(context.Context) time.Time { return time.Now() },
 			Known: func(id string) bool { return id == "1" || id == "2" || len(id) > 5 },
 		})
@@ -140,7 +141,7 @@ func TestSuspectsOfALostGateAreDropped(t *testing.T) {
 	record(t, func(t *testing.T, r *Recorder, g *gates, _ func()) {
 		g.set(stockgate.ErrNoGate, false)
 		r.User("1", "ann", core.Early)
-		time.Sleep(giveUpAfter + 2*flushEvery)
+		time.Sleep(counts.GiveUpAfter + 2*flushEvery)
 		g.set(nil, false)
 		r.User("1", "bob", core.Early)
 		time.Sleep(2 * flushEvery)
@@ -164,15 +165,11 @@ func TestMemoryIsBounded(t *testing.T) {
 			r.User("1000000", strconv.Itoa(i), core.Early)
 			r.Address("1000000", strconv.Itoa(i), core.Early)
 		}
-		r.mu.RLock()
-		require.Len(t, r.activities, maxActivities)
-		r.mu.RUnlock()
-		time.Sleep(3 * flushEvery)
+		require.Equal(t, maxActivities, r.Len())
+		time.Sleep(counts.IdleAfter + 3*flushEvery)
 		g.mu.Lock()
 		require.Equal(t, keptKeys, g.most)
 		g.mu.Unlock()
-		r.mu.RLock()
-		defer r.mu.RUnlock()
-		require.Empty(t, r.activities)
+		require.Zero(t, r.Len())
 	})
 }
