@@ -31,7 +31,7 @@ export const codes = {
   failed_system: 'Our mistake; not charged.',
   closed_expired: 'Time to pay is over.',
   closed_cancelled: 'You cancelled.',
-  closed_rejected: 'Could not be made; a payment is refunded.',
+  closed_rejected: 'Cancelled by the seller; a payment is refunded.',
   closed_refunded: 'Your payment is refunded.',
   closed_voided: 'The seller withdrew this sale; a payment is refunded.',
 }

@@ -32,7 +32,7 @@ export const codes: Record<keyof typeof en, string> = {
   failed_system: '系统原因未成功，未扣款。',
   closed_expired: '支付时间已过。',
   closed_cancelled: '您已取消。',
-  closed_rejected: '订单未能生成，已付款项将退回。',
+  closed_rejected: '卖家已取消此订单，已付款项将退回。',
   closed_refunded: '款项已退回。',
   closed_voided: '卖家已撤回此活动，已付款项将退回。',
 }
