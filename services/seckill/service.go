@@ -26,6 +26,7 @@ import (
 	"flashsale.internal/pkg/ordersn"
 	"flashsale.internal/pkg/presence"
 	"flashsale.internal/pkg/stockgate"
+	"flashsale.internal/pkg/stockgate/counting"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/seckill/internal/core"
 	"flashsale.internal/services/seckill/internal/counts"
@@ -230,10 +231,10 @@ func (s *Service) newLoops(cfg Config, gates *stockgate.Gate) (err error) {
 	s.sales = core.NewSaleCache(degraded.Catalogue{Catalogue: catalogue, Watch: s.watch}, s.deps.Now)
 	s.feed = core.NewFeed(s.degraded, cfg.StreamsMax)
 	source := strings.ToLower(rand.Text())
-	s.counts = counts.NewRecorder(gates, counts.Options{
+	s.counts = counts.NewRecorder(gates, counting.Options{
 		Source: source, Known: s.sales.Known, Now: s.sales.Now, Log: tel.Log,
 	})
-	s.suspects = suspects.NewRecorder(gates, counts.Options{
+	s.suspects = suspects.NewRecorder(gates, counting.Options{
 		Source: source, Known: s.sales.Known, Now: s.sales.Now, Log: tel.Log,
 	})
 	return nil

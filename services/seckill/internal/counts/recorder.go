@@ -1,5 +1,5 @@
 // Package counts counts path and purchase requests by activity in memory and adds the counts to the gates once a
-// second. Its Activities do so for counts of any kind.
+// second.
 package counts
 
 import (
@@ -10,6 +10,7 @@ import (
 
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/stockgate"
+	"flashsale.internal/pkg/stockgate/counting"
 )
 
 const maxActivities = 1024
@@ -21,7 +22,7 @@ type Gate interface {
 
 // Recorder counts path and purchase requests.
 type Recorder struct {
-	*Activities[*requests, stockgate.RequestCounts]
+	*counting.Activities[*requests, stockgate.RequestCounts]
 }
 
 // requests are those of one activity.
@@ -31,8 +32,8 @@ type requests struct {
 }
 
 // NewRecorder returns a Recorder; Run makes it write.
-func NewRecorder(gate Gate, o Options) *Recorder {
-	return &Recorder{NewActivities(Kind[*requests, stockgate.RequestCounts]{
+func NewRecorder(gate Gate, o counting.Options) *Recorder {
+	return &Recorder{counting.NewActivities(counting.Kind[*requests, stockgate.RequestCounts]{
 		Name: "request counts", Every: time.Second, Unit: time.Second, MaxActivities: maxActivities,
 		New: func() *requests { return &requests{} },
 		Add: func(ctx context.Context, activityID, source string, at time.Time, c stockgate.RequestCounts) error {
@@ -73,7 +74,7 @@ func (r *Recorder) Refused(activityID string, code contract.Code) {
 	})
 }
 
-// Take implements Counter.
+// Take implements counting.Counter.
 func (c *requests) Take() (counted stockgate.RequestCounts, some bool) {
 	counted = stockgate.RequestCounts{
 		Accepted: c.accepted.Swap(0), Paths: c.paths.Swap(0), Solved: c.solved.Swap(0), Failed: c.failed.Swap(0),

@@ -15,6 +15,7 @@ import (
 
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/stockgate"
+	"flashsale.internal/pkg/stockgate/counting"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -85,7 +86,7 @@ func record(t *testing.T, test func(t *testing.T, r *Recorder, g *gates, stop fu
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		g := &gates{last: map[string]time.Time{}, sums: map[string]stockgate.RequestCounts{}}
-		r := NewRecorder(g, Options{
+		r := NewRecorder(g, counting.Options{
 			Source: "me", Log: slog.New(slog.DiscardHandler), Now: g.now,
 			Known: func(id string) bool { return id == "1" || id == "2" },
 		})
@@ -152,7 +153,7 @@ func TestCountsOfALostGateAreGivenUp(t *testing.T) {
 	record(t, func(t *testing.T, r *Recorder, g *gates, _ func()) {
 		g.set(stockgate.ErrNoGate, false)
 		r.Accepted("1")
-		time.Sleep(GiveUpAfter + 2*time.Second)
+		time.Sleep(counting.GiveUpAfter + 2*time.Second)
 		g.set(nil, false)
 		r.Path("1")
 		time.Sleep(2 * time.Second)
@@ -177,7 +178,7 @@ func TestOldCountsAreNotSent(t *testing.T) {
 		require.Equal(t, 1, g.made())
 		r.Path("1")
 		g.mu.Lock()
-		g.ahead, g.err = GiveUpAfter, nil
+		g.ahead, g.err = counting.GiveUpAfter, nil
 		clear(g.last)
 		g.mu.Unlock()
 		time.Sleep(time.Second)
@@ -192,7 +193,7 @@ func TestMemoryIsBounded(t *testing.T) {
 			r.Accepted(strconv.Itoa(i))
 		}
 		require.Equal(t, maxActivities, r.Len())
-		time.Sleep(IdleAfter + 3*time.Second)
+		time.Sleep(counting.IdleAfter + 3*time.Second)
 		require.Zero(t, r.Len())
 	})
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"flashsale.internal/pkg/stockgate"
+	"flashsale.internal/pkg/stockgate/counting"
 	"flashsale.internal/services/seckill/internal/core"
-	"flashsale.internal/services/seckill/internal/counts"
 )
 
 // Bounds of a Recorder.
@@ -26,7 +26,7 @@ type Gate interface {
 
 // Recorder counts refused requests.
 type Recorder struct {
-	*counts.Activities[*refused, stockgate.Suspects]
+	*counting.Activities[*refused, stockgate.Suspects]
 }
 
 // refused are the refused requests of one activity.
@@ -36,8 +36,8 @@ type refused struct {
 }
 
 // NewRecorder returns a Recorder; Run makes it write.
-func NewRecorder(gate Gate, o counts.Options) *Recorder {
-	return &Recorder{counts.NewActivities(counts.Kind[*refused, stockgate.Suspects]{
+func NewRecorder(gate Gate, o counting.Options) *Recorder {
+	return &Recorder{counting.NewActivities(counting.Kind[*refused, stockgate.Suspects]{
 		Name: "counts of suspects", Every: flushEvery, Unit: time.Millisecond, MaxActivities: maxActivities,
 		New: func() *refused { return &refused{} }, Add: gate.AddSuspects,
 	}, o)}
@@ -68,7 +68,7 @@ func (r *refused) add(key string, c core.Cause, to **Sketch) {
 	(*to).Add(key, c)
 }
 
-// Take implements counts.Counter.
+// Take implements counting.Counter.
 func (r *refused) Take() (counted stockgate.Suspects, some bool) {
 	r.mu.Lock()
 	addresses, users := r.addresses, r.users

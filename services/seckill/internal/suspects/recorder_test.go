@@ -14,8 +14,8 @@ import (
 	"go.uber.org/goleak"
 
 	"flashsale.internal/pkg/stockgate"
+	"flashsale.internal/pkg/stockgate/counting"
 	"flashsale.internal/services/seckill/internal/core"
-	"flashsale.internal/services/seckill/internal/counts"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -74,7 +74,7 @@ func record(t *testing.T, test func(t *testing.T, r *Recorder, g *gates, stop fu
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		g := &gates{last: map[string]time.Time{}, sums: map[string]int64{}}
-		r := NewRecorder(g, counts.Options{
+		r := NewRecorder(g, counting.Options{
 			Source: "me", Log: slog.New(slog.DiscardHandler), Now: func(context.Context) time.Time { return time.Now() },
 			Known: func(id string) bool { return id == "1" || id == "2" || len(id) > 5 },
 		})
@@ -141,7 +141,7 @@ func TestSuspectsOfALostGateAreDropped(t *testing.T) {
 	record(t, func(t *testing.T, r *Recorder, g *gates, _ func()) {
 		g.set(stockgate.ErrNoGate, false)
 		r.User("1", "ann", core.Early)
-		time.Sleep(counts.GiveUpAfter + 2*flushEvery)
+		time.Sleep(counting.GiveUpAfter + 2*flushEvery)
 		g.set(nil, false)
 		r.User("1", "bob", core.Early)
 		time.Sleep(2 * flushEvery)
@@ -166,7 +166,7 @@ func TestMemoryIsBounded(t *testing.T) {
 			r.Address("1000000", strconv.Itoa(i), core.Early)
 		}
 		require.Equal(t, maxActivities, r.Len())
-		time.Sleep(counts.IdleAfter + 3*flushEvery)
+		time.Sleep(counting.IdleAfter + 3*flushEvery)
 		g.mu.Lock()
 		require.Equal(t, keptKeys, g.most)
 		g.mu.Unlock()

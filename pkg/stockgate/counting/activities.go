@@ -1,4 +1,5 @@
-package counts
+// Package counting keeps counts by activity in memory and adds them to the gates, each once.
+package counting
 
 import (
 	"context"
