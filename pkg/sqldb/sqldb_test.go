@@ -279,6 +279,15 @@ func TestCommitOutcomeUnknown(t *testing.T) {
 	require.NoError(t, sqldb.InTx(t.Context(), db, single, sqldb.Single(), sqldb.RetryUnknownCommit()))
 	require.GreaterOrEqual(t, runs, 2)
 	require.EqualValues(t, 1, inserted("single"))
+
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	err = sqldb.InTx(ctx, db, func(tx *gorm.DB) error {
+		_, err := sqldb.Exec(tx, "INSERT INTO items (name) SELECT 'slow' FROM (SELECT SLEEP(1)) s")
+		return err
+	}, sqldb.Single())
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorIs(t, err, sqldb.ErrCommitUnknown, "the statement was sent")
 }
 
 func serverAddr(t *testing.T) string {

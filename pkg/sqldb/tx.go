@@ -140,10 +140,11 @@ func once(ctx context.Context, db *gorm.DB, fn func(tx *gorm.DB) error, single b
 	}
 }
 
-// onceSingle runs a function of one statement, whose outcome is unknown if the connection breaks before its response.
+// onceSingle runs a function of one statement, whose outcome is unknown if the connection breaks or the context ends
+// before its response.
 func onceSingle(db *gorm.DB, fn func(db *gorm.DB) error) error {
 	err := fn(db)
-	if errors.Is(err, mysqldriver.ErrInvalidConn) {
+	if errors.Is(err, mysqldriver.ErrInvalidConn) || err != nil && db.Statement.Context.Err() != nil {
 		return fmt.Errorf("%w: %w", ErrCommitUnknown, err)
 	}
 	return err

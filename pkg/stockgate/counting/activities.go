@@ -43,8 +43,8 @@ type Kind[C Counter[B], B any] struct {
 	Unit          time.Duration // of the times of counts
 	MaxActivities int           // those above are not counted
 	New           func() C
-	// Add adds counts to the gate of an activity. Repeating it adds nothing. No two calls of a source for one activity
-	// have the same time.
+	// Add adds counts to the gate of an activity. Different counts of a source for one activity have different times;
+	// a call with the time of an earlier one repeats it, and adds nothing.
 	Add func(ctx context.Context, activityID, source string, at time.Time, counted B) error
 }
 
