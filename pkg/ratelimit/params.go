@@ -116,3 +116,9 @@ func (c *curve) cost(stored float64, n int64) float64 {
 	}
 	return sum + want*c.stable
 }
+
+// debit returns by how much a grant of n permits moves the due time. The last permit of a grant passes when the price
+// of those before it, rounded up, is earned; the next permit follows after no less than the stable price from there.
+func (c *curve) debit(stored float64, n int64) float64 {
+	return max(math.Ceil(c.cost(stored, n)), math.Ceil(c.cost(stored, n-1))+math.Ceil(c.stable))
+}

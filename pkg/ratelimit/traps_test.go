@@ -756,3 +756,25 @@ func TestTrap27WarmUpIsSmooth(t *testing.T) {
 		require.Equal(t, 1375*time.Millisecond, take(t, l, "", 0).RetryAfter, "cold again")
 	})
 }
+
+// TestWarmUpWaitsAreRoundedToTheStrictSide: 60 ms apart stay 60 ms apart where the price of earlier permits, which is
+// 219.2 ms here, comes out as a fraction of a microsecond more and is rounded up.
+func TestWarmUpWaitsAreRoundedToTheStrictSide(t *testing.T) {
+	spec := Spec{Algorithm: WarmUp, Limit: PerMinute(1000).WithBurst(4), WarmUp: time.Second}
+	m, v := newMini(t), newVirtual()
+	local, err := NewLocal(spec, WithClock(v.Now))
+	require.NoError(t, err)
+	for name, l := range map[string]Limiter{"local": local, "on Redis": onRedis(t, m.rdb, spec)} {
+		t.Run(name, func(t *testing.T) {
+			require.True(t, take(t, l, "k", 2).Allowed)
+			var last time.Duration
+			for _, n := range []int64{4, 4, 1} {
+				res, err := l.Take(t.Context(), Request{Key: "k", N: n, MaxWait: time.Minute})
+				require.NoError(t, err)
+				require.Equal(t, n, res.Granted)
+				require.GreaterOrEqual(t, res.Wait, last+time.Duration(n)*time.Minute/1000)
+				last = res.Wait
+			}
+		})
+	}
+}

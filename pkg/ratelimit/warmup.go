@@ -45,7 +45,7 @@ func (p *params) decideWarm(stored float64, next, now int64, q query) (float64, 
 	}
 	d.ok = true
 	d.wait = int64(math.Ceil(max(0, before(d.granted)-free)))
-	d.debit = int64(math.Ceil(p.warm.cost(stored, d.granted)))
+	d.debit = int64(p.warm.debit(stored, d.granted))
 	next += d.debit
 	stored = math.Max(0, stored-float64(d.granted))
 	d.remaining = p.maxWarm(stored, float64(now)+p.warm.tolerance-float64(next))

@@ -78,7 +78,9 @@ local function warm_decide(key, a)
     if need <= most and before <= room + wait then retry = max(0, ceil(before - free - wait)) end
     return n == 0 and 0 or -1, warm_most(a, stored, free), 0, retry, warm_cold(a, due, stored), now, 0
   end
-  local delay, cost = max(0, ceil(warm_cost(a, stored, give - 1) - free)), ceil(warm_cost(a, stored, give))
+  local before = ceil(warm_cost(a, stored, give - 1))
+  -- the next permit follows no less than the stable price after the last of these, which passes at a rounded time
+  local delay, cost = max(0, ceil(before - free)), max(ceil(warm_cost(a, stored, give)), before + ceil(ARGV[a + 6]))
   local after, rest = due + cost, max(0, stored - give)
   return give, warm_most(a, rest, now + room - after), delay, 0, warm_cold(a, after, rest), now, cost, after, rest
 end
