@@ -35,6 +35,7 @@ type lease struct {
 	refusedUntil          int64         // Redis grants nothing before this time (ns since 1970)
 	fetching              chan struct{} // closed when the pending fetch has returned; nil if none is pending
 
+	waiting       int64   // permits for which callers wait
 	requested     int64   // permits requested since measuredSince
 	measuredSince int64   // ns since 1970
 	demand        float64 // permits per ns
@@ -75,47 +76,60 @@ func (s *leases) take(ctx context.Context, rs *redisSpec, r Request) (res Result
 	q := rs.p.query(r)
 	c.mu.Lock()
 	c.requested += q.n
+	d, decided := c.decide(q, s.l.clock.now())
+	if !decided {
+		c.waiting += q.n
+		d, decided, err = s.fetchUntilDecided(ctx, rs, r.Key, c, q, limit)
+		c.waiting -= q.n
+	}
+	c.mu.Unlock()
+	if !decided {
+		res, err = s.l.decideWithoutRedis(ctx, rs, r, err)
+		return res, true, err
+	}
+	return rs.p.result(q, d, SourceLease), true, nil
+}
+
+// fetchUntilDecided fetches leases, or waits for those that another caller fetches, until they decide. Without a
+// decision, the context has ended or Redis is unreachable; err is the error of the call to Redis, if there was one. The
+// caller holds the lock of the lease, which is released meanwhile.
+func (s *leases) fetchUntilDecided(
+	ctx context.Context, rs *redisSpec, key string, c *lease, q query, limit int64,
+) (d decision, decided bool, err error) {
 	for range maxFetches {
-		now := s.l.clock.now()
-		c.lastUsed = now
-		if d, decided := c.decide(q, now); decided {
-			c.mu.Unlock()
-			return rs.p.result(q, d, SourceLease), true, nil
-		}
 		if fetched := c.fetching; fetched != nil {
 			c.mu.Unlock()
 			select {
 			case <-fetched:
 			case <-ctx.Done():
-				return Result{Limit: rs.p.spec.Limit, Source: SourceLease}, true, context.Cause(ctx)
 			}
 			c.mu.Lock()
-			continue
-		}
-		if !s.l.conn.breaker.allow() {
+			if ctx.Err() != nil {
+				return d, false, nil
+			}
+		} else {
+			if !s.l.conn.breaker.allow() {
+				return d, false, nil
+			}
+			c.fetching = make(chan struct{})
+			size, missing := c.nextSize(rs.p, limit, s.l.clock.now()), q.least-c.permits
+			next := query{n: max(size, missing), least: max(1, missing), wait: s.maxAhead(rs.p, limit, q)}
 			c.mu.Unlock()
-			res, err = s.l.decideWithoutRedis(ctx, rs, r, nil)
-			return res, true, err
+			err := s.fetch(ctx, rs, key, c, next)
+			c.mu.Lock()
+			close(c.fetching)
+			c.fetching = nil
+			if err != nil {
+				return d, false, err
+			}
 		}
-		c.fetching = make(chan struct{})
-		size, missing := c.nextSize(rs.p, limit, now), q.least-c.permits
-		c.mu.Unlock()
-		next := query{n: max(size, missing), least: max(1, missing), wait: s.maxAhead(rs.p, limit, q)}
-		err := s.fetch(ctx, rs, r.Key, c, next)
-		c.mu.Lock()
-		close(c.fetching)
-		c.fetching = nil
-		if err != nil {
-			c.mu.Unlock()
-			res, err = s.l.decideWithoutRedis(ctx, rs, r, err)
-			return res, true, err
+		if d, decided := c.decide(q, s.l.clock.now()); decided {
+			return d, true, nil
 		}
 	}
 	// Other callers used up every lease before this one got a permit.
 	retry := max(rs.p.perPermit, int64(time.Millisecond))
-	d := decision{remaining: c.permits, retryAfter: retry, resetAfter: c.resetAfter}
-	c.mu.Unlock()
-	return rs.p.result(q, d, SourceLease), true, nil
+	return decision{remaining: c.permits, retryAfter: retry, resetAfter: c.resetAfter}, true, nil
 }
 
 // maxAhead returns how far ahead a lease may be, in ns: far enough that every process can have its next lease.
@@ -128,6 +142,7 @@ func (s *leases) maxAhead(p *params, limit int64, q query) int64 {
 
 // decide decides from the permits at hand: a grant, at once or within the wait, or a refusal that certainly holds.
 func (c *lease) decide(q query, now int64) (decision, bool) {
+	c.lastUsed = now
 	if c.expiresAt > 0 && now >= c.expiresAt {
 		c.permits = 0
 	}
@@ -152,7 +167,9 @@ func (c *lease) decide(q query, now int64) (decision, bool) {
 // less in proportion, so that all processes together hold at most 1/largeShare full leases.
 const largeShare = 0.2
 
-// nextSize returns the size of the next lease, by the recent share of this process in the whole limit.
+// nextSize returns the size of the next lease: by the recent share of this process in the whole limit, and no less than
+// what callers wait for now. Without these, one call to Redis would serve no more callers than a lease holds, and where
+// calls are slow, because the process has much to do, most of the limit would stay unused.
 func (c *lease) nextSize(p *params, limit, now int64) int64 {
 	if spent := now - c.measuredSince; spent >= int64(time.Millisecond) {
 		recent := float64(c.requested) / float64(spent)
@@ -162,7 +179,8 @@ func (c *lease) nextSize(p *params, limit, now int64) int64 {
 		c.demand = (c.demand + recent) / 2
 		c.requested, c.measuredSince = 0, now
 	}
-	return max(1, min(limit, int64(c.demand*float64(p.period)/float64(p.rate)/largeShare*float64(limit))))
+	size := max(1, min(limit, int64(c.demand*float64(p.period)/float64(p.rate)/largeShare*float64(limit))))
+	return max(size, min(c.waiting-c.permits, p.maxCost))
 }
 
 // fetch gets the next lease from Redis. The time-out of the Conn bounds the call; the caller's context does not end

@@ -182,6 +182,45 @@ func TestLeasesNeverExceedTheLimit(t *testing.T) {
 	}
 }
 
+// TestOneCallServesAllWhoWait: where a call to Redis takes long, the callers that wait meanwhile share the next one, and
+// none is refused while the limit has permits. 1 % of it would serve 10 of them with each call.
+func TestOneCallServesAllWhoWait(t *testing.T) {
+	const callers = 200
+	slow := newLagging(t, realRedis(t).(*redis.Client).Options().Addr)
+	rdb := redis.NewClient(&redis.Options{Addr: slow.addr, DB: testDB, DisableIdentity: true})
+	defer rdb.Close()
+	l, err := NewConn(rdb, ConnOptions{Timeout: patience}).NewRedis(uniqueName(t),
+		Spec{Algorithm: TokenBucket, Limit: Limit{Rate: 1000, Period: 24 * time.Hour}},
+		RedisOptions{Lease: 0.01, OnFailure: FailClosed})
+	require.NoError(t, err)
+	require.True(t, take(t, l, "", 1).Allowed) // the script is loaded and a connection open
+	l.leases.returnAll(t.Context())
+	held := l.leases.leaseFor("")
+
+	hold := make(chan struct{})
+	slow.hold.Store(&hold)
+	count := &counting{commands: map[string]int{}}
+	rdb.AddHook(count)
+	granted := make(chan bool, callers)
+	for range callers {
+		go func() {
+			res, err := l.Take(context.Background(), Request{N: 1})
+			granted <- err == nil && res.Allowed
+		}()
+	}
+	require.Eventually(t, func() bool {
+		held.mu.Lock()
+		defer held.mu.Unlock()
+		return held.waiting == callers
+	}, patience, time.Millisecond)
+	slow.hold.Store(nil)
+	close(hold)
+	for range callers {
+		require.True(t, <-granted)
+	}
+	require.LessOrEqual(t, count.commands["evalsha"], 3)
+}
+
 // TestIdleLeaseIsReturned: unused leased permits are returned for the other processes.
 func TestIdleLeaseIsReturned(t *testing.T) {
 	rdb := realRedis(t)
