@@ -112,8 +112,7 @@ func (s *leases) fetchUntilDecided(
 				return d, false, nil
 			}
 			c.fetching = make(chan struct{})
-			size, missing := c.nextSize(rs.p, limit, s.l.clock.now()), q.least-c.permits
-			next := query{n: max(size, missing), least: max(1, missing), wait: s.maxAhead(rs.p, limit, q)}
+			next := s.nextQuery(rs.p, c, q, limit)
 			c.mu.Unlock()
 			err := s.fetch(ctx, rs, key, c, next)
 			c.mu.Lock()
@@ -130,6 +129,20 @@ func (s *leases) fetchUntilDecided(
 	// Other callers used up every lease before this one got a permit.
 	retry := max(rs.p.perPermit, int64(time.Millisecond))
 	return decision{remaining: c.permits, retryAfter: retry, resetAfter: c.resetAfter}, true, nil
+}
+
+// nextQuery returns the query for the next lease. It is for no less than what callers wait for now. Otherwise one call
+// would serve no more callers than a lease holds, and where calls are slow, because the process has much to do, most of
+// the limit would stay unused. Permits beyond a lease are only for these callers, so they are no later than these accept.
+func (s *leases) nextQuery(p *params, c *lease, q query, limit int64) query {
+	missing := q.least - c.permits
+	next := query{
+		n: max(missing, c.nextSize(p, limit, s.l.clock.now())), least: max(1, missing), wait: s.maxAhead(p, limit, q),
+	}
+	if waiting := min(c.waiting-c.permits, p.maxCost); waiting > next.n {
+		next.n, next.wait = waiting, q.wait
+	}
+	return next
 }
 
 // maxAhead returns how far ahead a lease may be, in ns: far enough that every process can have its next lease.
@@ -167,9 +180,7 @@ func (c *lease) decide(q query, now int64) (decision, bool) {
 // less in proportion, so that all processes together hold at most 1/largeShare full leases.
 const largeShare = 0.2
 
-// nextSize returns the size of the next lease: by the recent share of this process in the whole limit, and no less than
-// what callers wait for now. Without these, one call to Redis would serve no more callers than a lease holds, and where
-// calls are slow, because the process has much to do, most of the limit would stay unused.
+// nextSize returns the size of the next lease, by the recent share of this process in the whole limit.
 func (c *lease) nextSize(p *params, limit, now int64) int64 {
 	if spent := now - c.measuredSince; spent >= int64(time.Millisecond) {
 		recent := float64(c.requested) / float64(spent)
@@ -179,8 +190,7 @@ func (c *lease) nextSize(p *params, limit, now int64) int64 {
 		c.demand = (c.demand + recent) / 2
 		c.requested, c.measuredSince = 0, now
 	}
-	size := max(1, min(limit, int64(c.demand*float64(p.period)/float64(p.rate)/largeShare*float64(limit))))
-	return max(size, min(c.waiting-c.permits, p.maxCost))
+	return max(1, min(limit, int64(c.demand*float64(p.period)/float64(p.rate)/largeShare*float64(limit))))
 }
 
 // fetch gets the next lease from Redis. The time-out of the Conn bounds the call; the caller's context does not end

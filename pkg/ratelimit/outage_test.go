@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -186,39 +187,46 @@ func TestLeasesNeverExceedTheLimit(t *testing.T) {
 // none is refused while the limit has permits. 1 % of it would serve 10 of them with each call.
 func TestOneCallServesAllWhoWait(t *testing.T) {
 	const callers = 200
-	slow := newLagging(t, realRedis(t).(*redis.Client).Options().Addr)
-	rdb := redis.NewClient(&redis.Options{Addr: slow.addr, DB: testDB, DisableIdentity: true})
-	defer rdb.Close()
-	l, err := NewConn(rdb, ConnOptions{Timeout: patience}).NewRedis(uniqueName(t),
-		Spec{Algorithm: TokenBucket, Limit: Limit{Rate: 1000, Period: 24 * time.Hour}},
-		RedisOptions{Lease: 0.01, OnFailure: FailClosed})
-	require.NoError(t, err)
-	require.True(t, take(t, l, "", 1).Allowed) // the script is loaded and a connection open
-	l.leases.returnAll(t.Context())
-	held := l.leases.leaseFor("")
+	for _, burst := range []int64{1000, 100} {
+		t.Run(fmt.Sprintf("burst %d", burst), func(t *testing.T) {
+			slow := newLagging(t, realRedis(t).(*redis.Client).Options().Addr)
+			rdb := redis.NewClient(&redis.Options{Addr: slow.addr, DB: testDB, DisableIdentity: true})
+			defer rdb.Close()
+			l, err := NewConn(rdb, ConnOptions{Timeout: patience}).NewRedis(uniqueName(t),
+				Spec{Algorithm: TokenBucket, Limit: Limit{Rate: 1000, Period: 24 * time.Hour, Burst: burst}},
+				RedisOptions{Lease: 0.01, OnFailure: FailClosed})
+			require.NoError(t, err)
+			require.True(t, take(t, l, "", 1).Allowed) // the script is loaded and a connection open
+			l.leases.returnAll(t.Context())
+			held := l.leases.leaseFor("")
 
-	hold := make(chan struct{})
-	slow.hold.Store(&hold)
-	count := &counting{commands: map[string]int{}}
-	rdb.AddHook(count)
-	granted := make(chan bool, callers)
-	for range callers {
-		go func() {
-			res, err := l.Take(context.Background(), Request{N: 1})
-			granted <- err == nil && res.Allowed
-		}()
+			hold := make(chan struct{})
+			slow.hold.Store(&hold)
+			count := &counting{commands: map[string]int{}}
+			rdb.AddHook(count)
+			allowed := make(chan int64, callers)
+			for range callers {
+				go func() {
+					res, err := l.Take(context.Background(), Request{N: 1})
+					assert.NoError(t, err)
+					allowed <- res.Granted
+				}()
+			}
+			require.Eventually(t, func() bool {
+				held.mu.Lock()
+				defer held.mu.Unlock()
+				return held.waiting == callers
+			}, patience, time.Millisecond)
+			slow.hold.Store(nil)
+			close(hold)
+			granted := int64(0)
+			for range callers {
+				granted += <-allowed
+			}
+			require.Equal(t, min(callers, burst-1), granted)
+			require.LessOrEqual(t, count.commands["evalsha"], 4)
+		})
 	}
-	require.Eventually(t, func() bool {
-		held.mu.Lock()
-		defer held.mu.Unlock()
-		return held.waiting == callers
-	}, patience, time.Millisecond)
-	slow.hold.Store(nil)
-	close(hold)
-	for range callers {
-		require.True(t, <-granted)
-	}
-	require.LessOrEqual(t, count.commands["evalsha"], 3)
 }
 
 // TestIdleLeaseIsReturned: unused leased permits are returned for the other processes.
