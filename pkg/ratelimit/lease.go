@@ -43,7 +43,7 @@ type lease struct {
 
 func newLeases(l *Redis) *leases { return &leases{l: l} }
 
-// maxPermits returns the largest number of permits in one lease.
+// maxPermits returns the largest number of permits that a lease holds while no caller waits.
 func (s *leases) maxPermits(p *params) int64 {
 	return max(1, min(int64(float64(p.rate)*s.l.o.Lease), p.maxCost))
 }
@@ -77,17 +77,42 @@ func (s *leases) take(ctx context.Context, rs *redisSpec, r Request) (res Result
 	c.mu.Lock()
 	c.requested += q.n
 	d, decided := c.decide(q, s.l.clock.now())
+	unused := Result{}
 	if !decided {
 		c.waiting += q.n
 		d, decided, err = s.fetchUntilDecided(ctx, rs, r.Key, c, q, limit)
 		c.waiting -= q.n
+		unused = Result{Granted: c.takeUnused(limit), stamp: c.stamp}
 	}
 	c.mu.Unlock()
-	if !decided {
+	if unused.Granted > 0 {
+		s.refund(context.WithoutCancel(ctx), rs, r.Key, unused)
+	}
+	switch {
+	case decided:
+		return rs.p.result(q, d, SourceLease), true, nil
+	case ctx.Err() != nil:
+		return Result{Limit: rs.p.spec.Limit, Source: SourceLease}, true, context.Cause(ctx)
+	default:
 		res, err = s.l.decideWithoutRedis(ctx, rs, r, err)
 		return res, true, err
 	}
-	return rs.p.result(q, d, SourceLease), true, nil
+}
+
+// takeUnused takes the permits that callers waited for and did not use, because their contexts ended or the permits
+// came later than they accept. They are what is above a lease when no caller waits any more.
+func (c *lease) takeUnused(limit int64) int64 {
+	if c.waiting > 0 || c.permits <= limit {
+		return 0
+	}
+	n := c.permits - limit
+	c.permits = limit
+	return n
+}
+
+// refund returns unused permits to Redis. If that fails, they are lost: too few requests pass, never too many.
+func (s *leases) refund(ctx context.Context, rs *redisSpec, key string, unused Result) {
+	_ = s.l.refund(ctx, []*redisSpec{rs}, []string{s.l.key(rs, key)}, []Result{unused})
 }
 
 // fetchUntilDecided fetches leases, or waits for those that another caller fetches, until they decide. Without a
@@ -95,7 +120,7 @@ func (s *leases) take(ctx context.Context, rs *redisSpec, r Request) (res Result
 // caller holds the lock of the lease, which is released meanwhile.
 func (s *leases) fetchUntilDecided(
 	ctx context.Context, rs *redisSpec, key string, c *lease, q query, limit int64,
-) (d decision, decided bool, err error) {
+) (decision, bool, error) {
 	for range maxFetches {
 		if fetched := c.fetching; fetched != nil {
 			c.mu.Unlock()
@@ -105,11 +130,11 @@ func (s *leases) fetchUntilDecided(
 			}
 			c.mu.Lock()
 			if ctx.Err() != nil {
-				return d, false, nil
+				return decision{}, false, nil
 			}
 		} else {
 			if !s.l.conn.breaker.allow() {
-				return d, false, nil
+				return decision{}, false, nil
 			}
 			c.fetching = make(chan struct{})
 			next := s.nextQuery(rs.p, c, q, limit)
@@ -119,7 +144,7 @@ func (s *leases) fetchUntilDecided(
 			close(c.fetching)
 			c.fetching = nil
 			if err != nil {
-				return d, false, err
+				return decision{}, false, err
 			}
 		}
 		if d, decided := c.decide(q, s.l.clock.now()); decided {
@@ -133,7 +158,8 @@ func (s *leases) fetchUntilDecided(
 
 // nextQuery returns the query for the next lease. It is for no less than what callers wait for now. Otherwise one call
 // would serve no more callers than a lease holds, and where calls are slow, because the process has much to do, most of
-// the limit would stay unused. Permits beyond a lease are only for these callers, so they are no later than these accept.
+// the limit would stay unused. Permits beyond a lease are only for these callers, so they are no later than the caller
+// that fetches accepts.
 func (s *leases) nextQuery(p *params, c *lease, q query, limit int64) query {
 	missing := q.least - c.permits
 	next := query{
@@ -214,13 +240,16 @@ func (s *leases) fetch(ctx context.Context, rs *redisSpec, key string, c *lease,
 		return nil
 	}
 	now := s.l.clock.now()
+	c.expiresAt = 0
+	if rs.p.spec.Algorithm == FixedWindow {
+		if d.stamp != c.stamp { // permits of an earlier window
+			c.permits = 0
+		}
+		c.expiresAt = sent + d.resetAfter
+	}
 	c.permits += d.granted
 	c.stamp = d.stamp
 	c.usableFrom = max(c.usableFrom, now+d.wait) // from the time of the reply, not of the call: the strict side
-	if rs.p.spec.Algorithm == FixedWindow {
-		c.permits = d.granted
-		c.expiresAt = sent + d.resetAfter
-	}
 	return nil
 }
 
@@ -277,8 +306,8 @@ func (s *leases) returnUnused(ctx context.Context, idle time.Duration) {
 		c.permits, c.demand = 0, 0
 		c.mu.Unlock()
 		s.drop(key)
-		if n > 0 { // if this fails, the permits are lost: too few requests pass, never too many
-			_ = s.l.refund(ctx, []*redisSpec{rs}, []string{s.l.key(rs, key)}, []Result{{Granted: n, stamp: stamp}})
+		if n > 0 {
+			s.refund(ctx, rs, key, Result{Granted: n, stamp: stamp})
 		}
 		return ctx.Err() == nil
 	})

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"slices"
@@ -183,50 +184,121 @@ func TestLeasesNeverExceedTheLimit(t *testing.T) {
 	}
 }
 
+// slowLease is a limiter with leases of 10 permits, whose replies from Redis can be held back.
+type slowLease struct {
+	*Redis
+	proxy *delayProxy
+	held  *lease
+	count *counting
+}
+
+// newSlowLease returns a limiter of 1,000 permits in 12 hours that holds no lease. One permit is spent.
+func newSlowLease(t *testing.T, a Algorithm, burst int64) slowLease {
+	proxy := newLagging(t, realRedis(t).(*redis.Client).Options().Addr)
+	rdb := redis.NewClient(&redis.Options{Addr: proxy.addr, DB: testDB, DisableIdentity: true})
+	t.Cleanup(func() { _ = rdb.Close() })
+	l, err := NewConn(rdb, ConnOptions{Timeout: patience}).NewRedis(uniqueName(t),
+		Spec{Algorithm: a, Limit: Limit{Rate: 1000, Period: 12 * time.Hour, Burst: burst}},
+		RedisOptions{Lease: 0.01, OnFailure: FailClosed, DenyCache: -1})
+	require.NoError(t, err)
+	require.True(t, take(t, l, "", 1).Allowed) // the script is loaded and a connection open
+	l.leases.returnAll(t.Context())
+	count := &counting{commands: map[string]int{}}
+	rdb.AddHook(count)
+	return slowLease{l, proxy, l.leases.leaseFor(""), count}
+}
+
+// afterAllWait makes the callers wait for the reply to one call before it arrives. It returns the sum of the grants.
+func (l slowLease) afterAllWait(t *testing.T, callers int64) (granted int64) {
+	hold := make(chan struct{})
+	l.proxy.hold.Store(&hold)
+	grants := make(chan int64, callers)
+	for range callers {
+		go func() {
+			res, err := l.Take(context.Background(), Request{N: 1})
+			assert.NoError(t, err)
+			grants <- res.Granted
+		}()
+	}
+	require.Eventually(t, func() bool { return l.wait(0) == callers }, patience, time.Millisecond)
+	l.proxy.hold.Store(nil)
+	close(hold)
+	for range callers {
+		granted += <-grants
+	}
+	require.Zero(t, l.wait(0))
+	return granted
+}
+
+// wait makes n more callers wait, and returns how many do.
+func (l slowLease) wait(n int64) int64 {
+	l.held.mu.Lock()
+	defer l.held.mu.Unlock()
+	l.held.waiting += n
+	return l.held.waiting
+}
+
 // TestOneCallServesAllWhoWait: where a call to Redis takes long, the callers that wait meanwhile share the next one, and
 // none is refused while the limit has permits. 1 % of it would serve 10 of them with each call.
 func TestOneCallServesAllWhoWait(t *testing.T) {
 	const callers = 200
-	for _, burst := range []int64{1000, 100} {
-		t.Run(fmt.Sprintf("burst %d", burst), func(t *testing.T) {
-			slow := newLagging(t, realRedis(t).(*redis.Client).Options().Addr)
-			rdb := redis.NewClient(&redis.Options{Addr: slow.addr, DB: testDB, DisableIdentity: true})
-			defer rdb.Close()
-			l, err := NewConn(rdb, ConnOptions{Timeout: patience}).NewRedis(uniqueName(t),
-				Spec{Algorithm: TokenBucket, Limit: Limit{Rate: 1000, Period: 24 * time.Hour, Burst: burst}},
-				RedisOptions{Lease: 0.01, OnFailure: FailClosed})
-			require.NoError(t, err)
-			require.True(t, take(t, l, "", 1).Allowed) // the script is loaded and a connection open
-			l.leases.returnAll(t.Context())
-			held := l.leases.leaseFor("")
-
-			hold := make(chan struct{})
-			slow.hold.Store(&hold)
-			count := &counting{commands: map[string]int{}}
-			rdb.AddHook(count)
-			allowed := make(chan int64, callers)
-			for range callers {
-				go func() {
-					res, err := l.Take(context.Background(), Request{N: 1})
-					assert.NoError(t, err)
-					allowed <- res.Granted
-				}()
-			}
-			require.Eventually(t, func() bool {
-				held.mu.Lock()
-				defer held.mu.Unlock()
-				return held.waiting == callers
-			}, patience, time.Millisecond)
-			slow.hold.Store(nil)
-			close(hold)
-			granted := int64(0)
-			for range callers {
-				granted += <-allowed
-			}
-			require.Equal(t, min(callers, burst-1), granted)
-			require.LessOrEqual(t, count.commands["evalsha"], 4)
+	for _, a := range []Algorithm{TokenBucket, FixedWindow} {
+		t.Run(a.String(), func(t *testing.T) {
+			l := newSlowLease(t, a, 0)
+			require.EqualValues(t, callers, l.afterAllWait(t, callers))
+			require.LessOrEqual(t, l.count.commands["evalsha"], 3)
 		})
 	}
+	t.Run("as many as there are", func(t *testing.T) { // also if the next one is due in less than the longest time ahead
+		l := newSlowLease(t, TokenBucket, 100)
+		require.EqualValues(t, 99, l.afterAllWait(t, callers))
+	})
+}
+
+// TestPermitsOfCallersThatLeftAreReturned: if the contexts of callers end during a call, no more than a lease is held.
+func TestPermitsOfCallersThatLeftAreReturned(t *testing.T) {
+	for _, a := range []Algorithm{TokenBucket, FixedWindow} {
+		t.Run(a.String(), func(t *testing.T) {
+			l := newSlowLease(t, a, 0)
+			l.wait(300)
+			hold := make(chan struct{})
+			l.proxy.hold.Store(&hold)
+			granted := make(chan int64)
+			go func() {
+				res, err := l.Take(context.Background(), Request{N: 1})
+				assert.NoError(t, err)
+				granted <- res.Granted
+			}()
+			require.Eventually(t, func() bool { return l.wait(0) == 301 }, patience, time.Millisecond)
+			l.wait(-300)
+			l.proxy.hold.Store(nil)
+			close(hold)
+			require.EqualValues(t, 1, <-granted)
+			require.EqualValues(t, 10, l.held.permits)
+			require.EqualValues(t, 1000-2-10, take(t, l, "", 0).Remaining)
+		})
+	}
+}
+
+// TestLeaseAfterAFixedWindow: when a limit stops being a FixedWindow, its leases no longer end with the window.
+func TestLeaseAfterAFixedWindow(t *testing.T) {
+	l := newSlowLease(t, FixedWindow, 0)
+	take(t, l, "", 1)
+	require.NotZero(t, l.held.expiresAt)
+	require.NoError(t, l.SetSpec(Spec{Algorithm: TokenBucket, Limit: Limit{Rate: 1000, Period: 12 * time.Hour}}))
+	l.held.expiresAt = 1 // the window has ended
+	for range 20 {
+		require.True(t, take(t, l, "", 1).Allowed)
+	}
+	require.Less(t, l.count.commands["evalsha"], 20)
+}
+
+// TestFixedWindowKeepsWhatItHolds: a request that costs more than the lease holds adds to it.
+func TestFixedWindowKeepsWhatItHolds(t *testing.T) {
+	l := newSlowLease(t, FixedWindow, 0)
+	take(t, l, "", 1)
+	l.held.permits, l.held.demand, l.held.measuredSince = 2, 0, math.MaxInt64 // so it fetches only what is missing
+	require.EqualValues(t, 3, take(t, l, "", 3).Granted)
 }
 
 // TestIdleLeaseIsReturned: unused leased permits are returned for the other processes.

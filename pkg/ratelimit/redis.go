@@ -30,9 +30,9 @@ type RedisOptions struct {
 	// DenyCache is the number of refused keys kept in memory (default 65,536; negative: none).
 	DenyCache int
 	// Lease is the part of Rate that this process may fetch in advance and grant by itself, at most 0.01 (default 0: each
-	// decision is a query to Redis). One call fetches more if more callers wait for it. A permit counts in Redis from the fetch, but may be granted later. So after a
-	// pause up to Instances*Lease*Rate permits above the limit may pass in a short interval. In the long run the limit is
-	// exact.
+	// decision is a query to Redis). One call fetches more if more callers wait for it. A permit counts in Redis from the
+	// fetch, but may be granted later. So after a pause up to Instances*Lease*Rate permits above the limit may pass in a
+	// short interval. In the long run the limit is exact.
 	Lease float64
 }
 

@@ -778,3 +778,20 @@ func TestWarmUpWaitsAreRoundedToTheStrictSide(t *testing.T) {
 		})
 	}
 }
+
+// TestWarmUpDebitsAreEqual: locally and on Redis, where a price is no whole number of microseconds.
+func TestWarmUpDebitsAreEqual(t *testing.T) {
+	spec := Spec{Algorithm: WarmUp, Limit: PerSecond(7).WithBurst(4), WarmUp: time.Second}
+	m, v := newMini(t), newVirtual()
+	local, err := NewLocal(spec, WithClock(v.Now))
+	require.NoError(t, err)
+	shared := onRedis(t, m.rdb, spec)
+	for range 20 {
+		want, got := take(t, local, "k", 2), take(t, shared, "k", 2)
+		require.Equal(t, want.Granted, got.Granted)
+		require.Equal(t, want.debit, got.debit)
+		const step = 285_716 * time.Microsecond
+		v.add(step)
+		m.pass(step)
+	}
+}

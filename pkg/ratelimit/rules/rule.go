@@ -53,7 +53,7 @@ type Rule struct {
 	// OnFailure is the behaviour while Redis is unreachable: local (default: the share of this process), open or
 	// closed.
 	OnFailure string `yaml:"on_failure,omitempty" json:"on_failure,omitempty"`
-	// Lease is the fraction of the limit, at most 0.01, that a process fetches at a time (default 0: one query for
+	// Lease is the fraction of the limit, at most 0.01, that a process fetches in advance (default 0: one query for
 	// each request).
 	Lease float64 `yaml:"lease,omitempty" json:"lease,omitempty"`
 	// Inherit is how spent permits are carried over when the limit changes: as_is (default) or in_proportion.

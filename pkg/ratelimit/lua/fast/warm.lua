@@ -33,6 +33,7 @@ do
     local before, give, debit, retry = n > 1 and ceil(cost(stored, n - 1)) or 0, -1, 0, 0
     if before <= free then
       give, debit = n, ceil(cost(stored, n))
+      if debit < before + ceil(stable) then debit = before + ceil(stable) end
       free, due, stored = free - debit, due + debit, stored > n and stored - n or 0
     else
       retry = ceil(before - free)
