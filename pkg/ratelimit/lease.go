@@ -165,7 +165,7 @@ func (s *leases) nextQuery(p *params, c *lease, q query, limit int64) query {
 	next := query{
 		n: max(missing, c.nextSize(p, limit, s.l.clock.now())), least: max(1, missing), wait: s.maxAhead(p, limit, q),
 	}
-	if waiting := min(c.waiting-c.permits, p.maxCost); waiting > next.n {
+	if waiting := c.waiting - c.permits; waiting > next.n { // Redis grants Burst at most
 		next.n, next.wait = waiting, q.wait
 	}
 	return next
