@@ -6,9 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"io/fs"
-	"log/slog"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -31,13 +29,15 @@ func Each(t *testing.T, migrations fs.FS, fn func(t *testing.T, db *gorm.DB)) {
 // SQLite returns a migrated database in a temporary file.
 func SQLite(t testing.TB, migrations fs.FS) *gorm.DB {
 	t.Helper()
-	return open(t, "sqlite:"+filepath.Join(t.TempDir(), "test.db"), migrations)
+	kind, prepare := migrate(t, migrations)
+	return PreparedSQLite(t, kind, prepare)
 }
 
 // MariaDB returns a migrated database with a random name on the server of MYSQL_DSN. It is dropped when the test ends.
 func MariaDB(t testing.TB, migrations fs.FS) *gorm.DB {
 	t.Helper()
-	return open(t, MariaDBDSN(t), migrations)
+	kind, prepare := migrate(t, migrations)
+	return PreparedMariaDB(t, kind, prepare)
 }
 
 // MariaDBDSN creates an empty database as MariaDB does, and returns its DSN.
@@ -80,14 +80,5 @@ func connect(t testing.TB, dsn string) *gorm.DB {
 	db, err := sqldb.Open(dsn, sqldb.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = sqldb.Close(db) })
-	return db
-}
-
-func open(t testing.TB, dsn string, migrations fs.FS) *gorm.DB {
-	t.Helper()
-	db := connect(t, dsn)
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	require.NoError(t, sqldb.Migrate(ctx, db, migrations, slog.New(slog.DiscardHandler)), "migrate %T", migrations)
 	return db
 }

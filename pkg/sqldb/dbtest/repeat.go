@@ -32,35 +32,35 @@ func RepeatMigrations(t *testing.T, migrations fs.FS) {
 		db := connect(t, MariaDBDSN(t))
 		for _, version := range versions(t, migrations, "mysql") {
 			upTo := until(t, migrations, version)
-			require.NoError(t, migrate(t, db, upTo))
+			require.NoError(t, apply(t, db, upTo))
 			before := schemaOf(t, db)
 			res := db.Exec("DELETE FROM goose_db_version WHERE version_id = ?", version)
 			require.NoError(t, res.Error)
 			require.EqualValues(t, 1, res.RowsAffected, "version %d", version)
-			require.NoError(t, migrate(t, db, upTo), "version %d again", version)
+			require.NoError(t, apply(t, db, upTo), "version %d again", version)
 			require.Equal(t, before, schemaOf(t, db), "version %d", version)
 			requireApplied(t, db, upTo)
 		}
 	})
 	t.Run("sqlite", func(t *testing.T) {
 		db := connect(t, "sqlite:"+filepath.Join(t.TempDir(), "test.db"))
-		require.NoError(t, migrate(t, db, until(t, migrations, 1)))
+		require.NoError(t, apply(t, db, until(t, migrations, 1)))
 		for _, version := range versions(t, migrations, "sqlite")[1:] {
 			upTo := until(t, migrations, version)
 			before := schemaOf(t, db)
 			require.NoError(t, db.Exec(fmt.Sprintf("CREATE TRIGGER killed BEFORE INSERT ON goose_db_version "+
 				"WHEN NEW.version_id = %d BEGIN SELECT RAISE(ABORT, 'killed'); END", version)).Error)
-			require.ErrorContains(t, migrate(t, db, upTo), "killed", "version %d", version)
+			require.ErrorContains(t, apply(t, db, upTo), "killed", "version %d", version)
 			require.NoError(t, db.Exec("DROP TRIGGER killed").Error)
 			require.Equal(t, before, schemaOf(t, db), "version %d", version)
-			require.NoError(t, migrate(t, db, upTo), "version %d again", version)
+			require.NoError(t, apply(t, db, upTo), "version %d again", version)
 			require.NotEqual(t, before, schemaOf(t, db), "version %d", version)
 			requireApplied(t, db, upTo)
 		}
 	})
 }
 
-func migrate(t *testing.T, db *gorm.DB, migrations fs.FS) error {
+func apply(t *testing.T, db *gorm.DB, migrations fs.FS) error {
 	return sqldb.Migrate(t.Context(), db, migrations, slog.New(slog.DiscardHandler))
 }
 

@@ -3,14 +3,13 @@
 package ordertest
 
 import (
+	"context"
+	"fmt"
 	"log/slog"
-	"path/filepath"
 	"testing"
 
-	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
-	"flashsale.internal/pkg/sqldb"
 	"flashsale.internal/pkg/sqldb/dbtest"
 	"flashsale.internal/services/order"
 )
@@ -22,10 +21,14 @@ func Each(t *testing.T, fn func(t *testing.T, db *gorm.DB)) {
 	t.Run("sqlite", func(t *testing.T) { fn(t, SQLite(t)) })
 }
 
-// EachLayout runs fn as Each does, and on the other layouts: several tables, and the 16 tables of version 1.
+// EachLayout runs fn as Each does, and without -short on the other layouts: several tables, and the 16 tables of
+// version 1.
 func EachLayout(t *testing.T, fn func(t *testing.T, db *gorm.DB)) {
 	t.Helper()
 	Each(t, fn)
+	if testing.Short() {
+		return
+	}
 	t.Run("mariadb, 4 tables", func(t *testing.T) { fn(t, MariaDB(t, 4)) })
 	t.Run("mariadb, version 1", func(t *testing.T) { fn(t, dbtest.MariaDB(t, order.Migrations)) })
 	t.Run("sqlite, version 1", func(t *testing.T) { fn(t, dbtest.SQLite(t, order.Migrations)) })
@@ -34,20 +37,17 @@ func EachLayout(t *testing.T, fn func(t *testing.T, db *gorm.DB)) {
 // SQLite returns a database in a temporary file.
 func SQLite(t testing.TB) *gorm.DB {
 	t.Helper()
-	return migrated(t, "sqlite:"+filepath.Join(t.TempDir(), "test.db"), 1)
+	return dbtest.PreparedSQLite(t, "orders", migrate(1))
 }
 
 // MariaDB returns a database on the server of MYSQL_DSN with this number of order tables.
 func MariaDB(t testing.TB, tables int) *gorm.DB {
 	t.Helper()
-	return migrated(t, dbtest.MariaDBDSN(t), tables)
+	return dbtest.PreparedMariaDB(t, fmt.Sprintf("orders in %d tables", tables), migrate(tables))
 }
 
-func migrated(t testing.TB, dsn string, tables int) *gorm.DB {
-	t.Helper()
-	db, err := sqldb.Open(dsn, sqldb.Options{})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = sqldb.Close(db) })
-	require.NoError(t, order.Migrate(t.Context(), db, tables, slog.New(slog.DiscardHandler)))
-	return db
+func migrate(tables int) dbtest.Prepare {
+	return func(ctx context.Context, db *gorm.DB) error {
+		return order.Migrate(ctx, db, tables, slog.New(slog.DiscardHandler))
+	}
 }
