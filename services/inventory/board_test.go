@@ -12,11 +12,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"gorm.io/gorm"
 
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/httpserver"
-	"flashsale.internal/pkg/sqldb/dbtest"
 	"flashsale.internal/pkg/stockgate"
 )
 
@@ -69,48 +67,47 @@ func (s *shop) sell(id, sku string) {
 
 // The board has the counts of the gate, of the ledger, and of all processes that count requests.
 func TestBoardAgainstKnownCounts(t *testing.T) {
-	dbtest.Each(t, Migrations, func(t *testing.T, db *gorm.DB) {
-		s, at, id, sku := selling(t, db, 10)
-		s.sell(id, sku)
-		second := time.Now().UTC().Truncate(time.Second).Add(-10 * time.Second)
-		for _, source := range []string{"pod-1", "pod-2"} {
-			for n := range 3 {
-				require.NoError(t, s.gate.AddCounts(t.Context(), id, source, stockgate.RequestCounts{
-					At: second.Add(time.Duration(n) * time.Second), Accepted: 2, Paths: 5, Refused: map[string]int64{"sold_out": 7},
-				}))
-			}
+	t.Parallel()
+	s, at, id, sku := selling(t, 10)
+	s.sell(id, sku)
+	second := time.Now().UTC().Truncate(time.Second).Add(-10 * time.Second)
+	for _, source := range []string{"pod-1", "pod-2"} {
+		for n := range 3 {
+			require.NoError(t, s.gate.AddCounts(t.Context(), id, source, stockgate.RequestCounts{
+				At: second.Add(time.Duration(n) * time.Second), Accepted: 2, Paths: 5, Refused: map[string]int64{"sold_out": 7},
+			}))
 		}
-		// Of the present second more may come.
-		require.NoError(t, s.gate.AddCounts(t.Context(), id, "pod-1", stockgate.RequestCounts{At: time.Now().UTC().Truncate(time.Second), Paths: 1}))
-		var b boardView
-		got := s.do("GET", at+"/board", "")
-		require.Equal(t, 200, got.status, "%s", got.body)
-		got.into(t, &b)
-		require.Equal(t, []string{id, "Sale", "open", "EUR"}, []string{b.ActivityID, b.Title, b.State, b.Currency})
-		require.Equal(t, struct{ Total, Left, Held, Sold int64 }{10, 8, 1, 1}, b.Units)
-		require.Equal(t, struct{ Pending, Paid, Closed, Rejected int64 }{1, 1, 1, 0}, b.Orders)
-		require.Equal(t, []int64{3, 31, 42}, []int64{b.Totals.Accepted, b.Totals.Paths, b.Totals.Refused["sold_out"]})
-		require.Len(t, b.Points, 3)
-		for n, p := range b.Points {
-			require.Equal(t, second.Add(time.Duration(n)*time.Second), p.At)
-			require.Equal(t, []int64{4, 10, 14}, []int64{p.Accepted, p.Paths, p.Refused["sold_out"]})
-			require.Nil(t, p.Left, "no board was open")
-		}
-		require.Zero(t, b.Stock.SKUs[0].Difference)
+	}
+	// Of the present second more may come.
+	require.NoError(t, s.gate.AddCounts(t.Context(), id, "pod-1", stockgate.RequestCounts{At: time.Now().UTC().Truncate(time.Second), Paths: 1}))
+	var b boardView
+	got := s.do("GET", at+"/board", "")
+	require.Equal(t, 200, got.status, "%s", got.body)
+	got.into(t, &b)
+	require.Equal(t, []string{id, "Sale", "open", "EUR"}, []string{b.ActivityID, b.Title, b.State, b.Currency})
+	require.Equal(t, struct{ Total, Left, Held, Sold int64 }{10, 8, 1, 1}, b.Units)
+	require.Equal(t, struct{ Pending, Paid, Closed, Rejected int64 }{1, 1, 1, 0}, b.Orders)
+	require.Equal(t, []int64{3, 31, 42}, []int64{b.Totals.Accepted, b.Totals.Paths, b.Totals.Refused["sold_out"]})
+	require.Len(t, b.Points, 3)
+	for n, p := range b.Points {
+		require.Equal(t, second.Add(time.Duration(n)*time.Second), p.At)
+		require.Equal(t, []int64{4, 10, 14}, []int64{p.Accepted, p.Paths, p.Refused["sold_out"]})
+		require.Nil(t, p.Left, "no board was open")
+	}
+	require.Zero(t, b.Stock.SKUs[0].Difference)
 
-		// A change of the merchant shows at once, also within the second of a sample.
-		require.Equal(t, 200, s.do("POST", at+"/pause", "").status)
-		s.do("GET", at+"/board", "").into(t, &b)
-		require.Equal(t, "paused", b.State)
+	// A change of the merchant shows at once, also within the second of a sample.
+	require.Equal(t, 200, s.do("POST", at+"/pause", "").status)
+	s.do("GET", at+"/board", "").into(t, &b)
+	require.Equal(t, "paused", b.State)
 
-		// Boards of a draft and of an ended sale.
-		s.do("GET", "/v1/merchant/activities/"+s.draft(sku, 3)+"/board", "").into(t, &b)
-		require.Equal(t, "draft", b.State)
-		require.Equal(t, struct{ Total, Left, Held, Sold int64 }{3, 3, 0, 0}, b.Units)
-		require.Equal(t, 200, s.do("POST", at+"/end", "").status)
-		s.do("GET", at+"/board", "").into(t, &b)
-		require.Equal(t, "ended", b.State)
-	})
+	// Boards of a draft and of an ended sale.
+	s.do("GET", "/v1/merchant/activities/"+s.draft(sku, 3)+"/board", "").into(t, &b)
+	require.Equal(t, "draft", b.State)
+	require.Equal(t, struct{ Total, Left, Held, Sold int64 }{3, 3, 0, 0}, b.Units)
+	require.Equal(t, 200, s.do("POST", at+"/end", "").status)
+	s.do("GET", at+"/board", "").into(t, &b)
+	require.Equal(t, "ended", b.State)
 }
 
 // serve serves the shop's handler on a port until the returned function is called, as a process does.
@@ -158,7 +155,8 @@ func (s *shop) events(url string) <-chan [2]string {
 }
 
 func TestBoardEvents(t *testing.T) {
-	s, at, id, sku := selling(t, dbtest.SQLite(t, Migrations), 10)
+	t.Parallel()
+	s, at, id, sku := selling(t, 10)
 	s.svc.board.Interval, s.svc.board.StockEvery = 20*time.Millisecond, 50*time.Millisecond
 	url, stop := s.serve()
 	events := s.events(url + at + "/board/events")
@@ -232,7 +230,8 @@ func TestBoardEvents(t *testing.T) {
 }
 
 func TestBoardEventsEndAndAreBounded(t *testing.T) {
-	s, at, _, _ := selling(t, dbtest.SQLite(t, Migrations), 10)
+	t.Parallel()
+	s, at, _, _ := selling(t, 10)
 	s.svc.board.StreamFor, s.svc.board.Heartbeat = 300*time.Millisecond, 50*time.Millisecond
 	got := s.do("GET", at+"/board/events", "")
 	require.Equal(t, 200, got.status)

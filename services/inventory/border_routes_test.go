@@ -15,13 +15,11 @@ import (
 
 	"github.com/go-chi/chi/v5"
 	"github.com/stretchr/testify/require"
-	"gorm.io/gorm"
 
 	"flashsale.internal/pkg/admission"
 	"flashsale.internal/pkg/apitest"
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/contract"
-	"flashsale.internal/pkg/sqldb/dbtest"
 	"flashsale.internal/services/inventory/internal/core"
 )
 
@@ -84,8 +82,8 @@ var onlyDrafts = map[string]bool{"patchActivity": true, "publishActivity": true}
 // limitName is the only rule of these tests, so that no call is refused because of its rate.
 const limitName = "path-total"
 
-func newBorderShop(t *testing.T, db *gorm.DB, change ...func(*Config)) *shop {
-	s := newShop(t, db, change...)
+func newBorderShop(t *testing.T, change ...func(*Config)) *shop {
+	s := newShop(t, change...)
 	s.svc.cfg.ReconcilePause = 1e6
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
 	require.NoError(t, os.WriteFile(rules, []byte("version: 1\nrules:\n  - {name: "+limitName+", limit: 1000}\n"), 0o600))
@@ -139,6 +137,7 @@ func (s *shop) call(token string, op apitest.Operation, b objects, query string)
 }
 
 func TestEachOperationHasABorderCase(t *testing.T) {
+	t.Parallel()
 	var ids, described []string
 	for _, op := range apitest.Operations(t, openAPI) {
 		ids = append(ids, op.ID)
@@ -147,7 +146,7 @@ func TestEachOperationHasABorderCase(t *testing.T) {
 	require.ElementsMatch(t, slices.Collect(maps.Keys(borderCases)), ids, "borderCases and %s", openAPI)
 	require.ElementsMatch(t, slices.Collect(maps.Keys(borderMoves)), ids, "borderMoves and %s", openAPI)
 
-	s := newShop(t, dbtest.SQLite(t, Migrations))
+	s := newShop(t)
 	routes, ok := s.svc.Handler().(chi.Routes)
 	require.True(t, ok)
 	var served []string
@@ -160,46 +159,45 @@ func TestEachOperationHasABorderCase(t *testing.T) {
 
 // For a merchant, objects of another merchant do not exist, in each operation of the OpenAPI file.
 func TestEachOperationKeepsToItsMerchant(t *testing.T) {
-	dbtest.Each(t, Migrations, func(t *testing.T, db *gorm.DB) {
-		s := newBorderShop(t, db, func(c *Config) { c.OrderURL = newLookups(t).url })
-		// One user works for both merchants.
-		one, two := s.mintFor("one", "clerk", auth.Merchant), s.mintFor("two", "clerk", auth.Merchant)
-		buyer, operator := s.mintFor("", "clerk"), s.mintFor("", "op", auth.Operator)
-		for _, op := range apitest.Operations(t, openAPI) {
-			t.Run(op.ID, func(t *testing.T) {
-				c := borderCases[op.ID]
-				mine, theirs := s.objectsOf(one, !onlyDrafts[op.ID]), s.objectsOf(two, !onlyDrafts[op.ID])
-				require.Equal(t, "unauthenticated", s.call("", op, mine, "").code())
-				require.Equal(t, "forbidden", s.call(buyer, op, mine, "").code())
-				ofObject := strings.Contains(op.Path, "{product_id}") || strings.Contains(op.Path, "{activity_id}")
-				switch {
-				case c.operators:
-					require.Equal(t, "forbidden", s.call(one, op, mine, "").code())
-					require.Equal(t, "forbidden", s.call(one, op, theirs, "").code())
-					got := s.call(operator, op, theirs, "")
-					require.Equal(t, cmp.Or(c.status, 200), got.status, "%s", got.body)
-				case ofObject:
-					none := objects{product: "424242", sku: theirs.sku, activity: "424242"}
-					got := s.call(one, op, theirs, "")
-					require.Equal(t, 404, got.status, "%s", got.body)
-					require.Equal(t, problemOf(s.call(one, op, none, "")), problemOf(got))
-					require.Equal(t, problemOf(s.call(operator, op, none, "")), problemOf(got))
-					require.Equal(t, 200, s.call(one, op, mine, "").status)
-					require.Equal(t, 200, s.call(operator, op, theirs, "").status)
-				case op.Method == http.MethodGet:
-					s.listsOnlyItsOwn(op, mine, theirs, one, operator)
-				default:
-					var made struct {
-						MerchantID string `json:"merchant_id"`
-					}
-					got := s.call(one, op, mine, "?merchant_id=two")
-					got.into(t, &made)
-					require.Equal(t, 201, got.status, "%s", got.body)
-					require.Equal(t, "one", made.MerchantID, "the parameter means nothing")
+	t.Parallel()
+	s := newBorderShop(t, func(c *Config) { c.OrderURL = newLookups(t).url })
+	// One user works for both merchants.
+	one, two := s.mintFor("one", "clerk", auth.Merchant), s.mintFor("two", "clerk", auth.Merchant)
+	buyer, operator := s.mintFor("", "clerk"), s.mintFor("", "op", auth.Operator)
+	for _, op := range apitest.Operations(t, openAPI) {
+		t.Run(op.ID, func(t *testing.T) {
+			c := borderCases[op.ID]
+			mine, theirs := s.objectsOf(one, !onlyDrafts[op.ID]), s.objectsOf(two, !onlyDrafts[op.ID])
+			require.Equal(t, "unauthenticated", s.call("", op, mine, "").code())
+			require.Equal(t, "forbidden", s.call(buyer, op, mine, "").code())
+			ofObject := strings.Contains(op.Path, "{product_id}") || strings.Contains(op.Path, "{activity_id}")
+			switch {
+			case c.operators:
+				require.Equal(t, "forbidden", s.call(one, op, mine, "").code())
+				require.Equal(t, "forbidden", s.call(one, op, theirs, "").code())
+				got := s.call(operator, op, theirs, "")
+				require.Equal(t, cmp.Or(c.status, 200), got.status, "%s", got.body)
+			case ofObject:
+				none := objects{product: "424242", sku: theirs.sku, activity: "424242"}
+				got := s.call(one, op, theirs, "")
+				require.Equal(t, 404, got.status, "%s", got.body)
+				require.Equal(t, problemOf(s.call(one, op, none, "")), problemOf(got))
+				require.Equal(t, problemOf(s.call(operator, op, none, "")), problemOf(got))
+				require.Equal(t, 200, s.call(one, op, mine, "").status)
+				require.Equal(t, 200, s.call(operator, op, theirs, "").status)
+			case op.Method == http.MethodGet:
+				s.listsOnlyItsOwn(op, mine, theirs, one, operator)
+			default:
+				var made struct {
+					MerchantID string `json:"merchant_id"`
 				}
-			})
-		}
-	})
+				got := s.call(one, op, mine, "?merchant_id=two")
+				got.into(t, &made)
+				require.Equal(t, 201, got.status, "%s", got.body)
+				require.Equal(t, "one", made.MerchantID, "the parameter means nothing")
+			}
+		})
+	}
 }
 
 // listsOnlyItsOwn checks a list of products or activities.
@@ -247,59 +245,57 @@ func (s *shop) listsOnlyItsOwn(op apitest.Operation, mine, theirs objects, merch
 // A caller who acts for no merchant owns nothing: an operator sees all but creates nothing, any other caller sees
 // nothing.
 func TestACallerWithoutAMerchantOwnsNothing(t *testing.T) {
-	eachDB(t, func(w *world) {
-		a := w.draft(1, 5)
-		product := core.Product{Name: "Thing", SKUs: []core.SKU{{Name: "a", ListPrice: 1, Currency: "EUR"}}}
-		for _, by := range []core.Caller{operator("op"), {UserID: "clerk"}} {
-			_, err := w.core.CreateProduct(w.ctx, by, product, nil)
-			require.Equal(t, contract.CodeForbidden, contract.CodeOf(err))
-			_, err = w.core.CreateActivity(w.ctx, by, core.ActivityDraftRequest{Title: "Sale"})
-			require.Equal(t, contract.CodeForbidden, contract.CodeOf(err))
-			list, err := w.core.Activities(w.ctx, by.Scope(), "", core.Page{Limit: 9})
-			require.NoError(t, err)
-			require.Equal(t, by.Operator, len(list) == 1)
-		}
-		_, err := w.core.Activity(w.ctx, core.Scope{}, a.ID)
-		require.Equal(t, contract.CodeNotFound, contract.CodeOf(err))
-	})
+	t.Parallel()
+	w := newWorld(t)
+	a := w.draft(1, 5)
+	product := core.Product{Name: "Thing", SKUs: []core.SKU{{Name: "a", ListPrice: 1, Currency: "EUR"}}}
+	for _, by := range []core.Caller{operator("op"), {UserID: "clerk"}} {
+		_, err := w.core.CreateProduct(w.ctx, by, product, nil)
+		require.Equal(t, contract.CodeForbidden, contract.CodeOf(err))
+		_, err = w.core.CreateActivity(w.ctx, by, core.ActivityDraftRequest{Title: "Sale"})
+		require.Equal(t, contract.CodeForbidden, contract.CodeOf(err))
+		list, err := w.core.Activities(w.ctx, by.Scope(), "", core.Page{Limit: 9})
+		require.NoError(t, err)
+		require.Equal(t, by.Operator, len(list) == 1)
+	}
+	_, err := w.core.Activity(w.ctx, core.Scope{}, a.ID)
+	require.Equal(t, contract.CodeNotFound, contract.CodeOf(err))
 }
 
 // A SKU of another merchant does not exist for an activity, also if an operator names it.
 func TestAnActivitySellsOnlySKUsOfItsMerchant(t *testing.T) {
-	dbtest.Each(t, Migrations, func(t *testing.T, db *gorm.DB) {
-		s := newBorderShop(t, db)
-		one, two := s.mintFor("one", "clerk", auth.Merchant), s.mintFor("two", "clerk", auth.Merchant)
-		operatorOfTwo := s.mintFor("two", "op", auth.Operator)
-		mine, theirs := s.objectsOf(one, false), s.objectsOf(two, false)
-		patch := func(token, sku string) response {
-			return s.as(token, "PATCH", "/v1/merchant/activities/"+mine.activity, fmt.Sprintf(`{"items":[{"sku_id":%q,"price":1,"stock":1}]}`, sku))
-		}
-		unknown := problemOf(patch(one, "424242"))
-		for _, token := range []string{one, operatorOfTwo} {
-			require.Equal(t, unknown, problemOf(patch(token, theirs.sku)))
-			require.Equal(t, 200, patch(token, mine.sku).status)
-		}
-		got := s.as(one, "POST", "/v1/merchant/activities", activityBody(theirs.sku, 5))
-		require.Equal(t, "items[0].sku_id", got.field())
-		require.Equal(t, problemOf(s.as(one, "POST", "/v1/merchant/activities", activityBody("424242", 5))), problemOf(got))
-		require.Equal(t, "items[0].sku_id", s.as(operatorOfTwo, "POST", "/v1/merchant/activities", activityBody(mine.sku, 5)).field())
-	})
+	t.Parallel()
+	s := newBorderShop(t)
+	one, two := s.mintFor("one", "clerk", auth.Merchant), s.mintFor("two", "clerk", auth.Merchant)
+	operatorOfTwo := s.mintFor("two", "op", auth.Operator)
+	mine, theirs := s.objectsOf(one, false), s.objectsOf(two, false)
+	patch := func(token, sku string) response {
+		return s.as(token, "PATCH", "/v1/merchant/activities/"+mine.activity, fmt.Sprintf(`{"items":[{"sku_id":%q,"price":1,"stock":1}]}`, sku))
+	}
+	unknown := problemOf(patch(one, "424242"))
+	for _, token := range []string{one, operatorOfTwo} {
+		require.Equal(t, unknown, problemOf(patch(token, theirs.sku)))
+		require.Equal(t, 200, patch(token, mine.sku).status)
+	}
+	got := s.as(one, "POST", "/v1/merchant/activities", activityBody(theirs.sku, 5))
+	require.Equal(t, "items[0].sku_id", got.field())
+	require.Equal(t, problemOf(s.as(one, "POST", "/v1/merchant/activities", activityBody("424242", 5))), problemOf(got))
+	require.Equal(t, "items[0].sku_id", s.as(operatorOfTwo, "POST", "/v1/merchant/activities", activityBody(mine.sku, 5)).field())
 }
 
 // A known Idempotency-Key of the same user returns nothing to another merchant.
 func TestAnIdempotencyKeyBelongsToItsMerchant(t *testing.T) {
-	dbtest.Each(t, Migrations, func(t *testing.T, db *gorm.DB) {
-		s := newBorderShop(t, db)
-		one, two := s.mintFor("one", "clerk", auth.Merchant), s.mintFor("two", "clerk", auth.Merchant)
-		mine := s.objectsOf(one, true)
-		adjust := func(token, body string) response {
-			return s.as(token, "POST", "/v1/merchant/activities/"+mine.activity+"/stock-adjustments", body, "Idempotency-Key", "k")
-		}
-		body := fmt.Sprintf(`{"sku_id":%q,"delta":1,"reason":"r"}`, mine.sku)
-		first := adjust(one, body)
-		require.Equal(t, 200, first.status, "%s", first.body)
-		require.Equal(t, "not_found", adjust(two, body).code())
-		require.Equal(t, "not_found", adjust(two, strings.Replace(body, `"r"`, `"other"`, 1)).code(), "no conflict is shown either")
-		require.Equal(t, string(first.body), string(adjust(one, body).body))
-	})
+	t.Parallel()
+	s := newBorderShop(t)
+	one, two := s.mintFor("one", "clerk", auth.Merchant), s.mintFor("two", "clerk", auth.Merchant)
+	mine := s.objectsOf(one, true)
+	adjust := func(token, body string) response {
+		return s.as(token, "POST", "/v1/merchant/activities/"+mine.activity+"/stock-adjustments", body, "Idempotency-Key", "k")
+	}
+	body := fmt.Sprintf(`{"sku_id":%q,"delta":1,"reason":"r"}`, mine.sku)
+	first := adjust(one, body)
+	require.Equal(t, 200, first.status, "%s", first.body)
+	require.Equal(t, "not_found", adjust(two, body).code())
+	require.Equal(t, "not_found", adjust(two, strings.Replace(body, `"r"`, `"other"`, 1)).code(), "no conflict is shown either")
+	require.Equal(t, string(first.body), string(adjust(one, body).body))
 }

@@ -21,13 +21,11 @@ import (
 	"flashsale.internal/pkg/apitest"
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/contract"
-	"flashsale.internal/pkg/sqldb"
-	"flashsale.internal/pkg/sqldb/dbtest"
 	"flashsale.internal/pkg/stockgate"
 )
 
 var borderCalls = flag.Int("border.calls", 7400,
-	"least calls of TestMerchantsAreSeparate on MariaDB; SQLite gets a twentieth (-rapid.seed repeats a run)")
+	"least calls of TestMerchantsAreSeparate, of which -short makes a third (-rapid.seed repeats a run)")
 
 const (
 	callsPerWorld = 444 // three of each operation by each of four callers
@@ -45,23 +43,20 @@ func TestMerchantsAreSeparate(t *testing.T) {
 		seed = fmt.Sprint(rand.Uint64() >> 1)
 	}
 	t.Logf("seed %s: repeat with -rapid.seed=%s", seed, seed)
-	dbtest.Each(t, Migrations, func(t *testing.T, db *gorm.DB) {
-		calls := *borderCalls
-		if sqldb.IsSQLite(db) {
-			calls /= 20
-		}
-		worlds := max(1, (calls+callsPerWorld-1)/callsPerWorld)
-		orders := newLookups(t)
-		s := newBorderShop(t, db, func(c *Config) { c.OrderURL = orders.url })
-		s.withQuotas(quotaLive, quotaSKUs)
-		s.svc.board.StreamFor = time.Millisecond
-		b := &border{shop: s, orders: orders, ops: apitest.Operations(t, openAPI), texts: rowTexts(t, db), calls: map[string]map[string]int{}}
-		require.Zero(t, callsPerWorld%(4*len(b.ops)), "each world makes the same number of calls by each caller to each operation")
-		setFlag(t, "rapid.seed", seed)
-		setFlag(t, "rapid.checks", fmt.Sprint(worlds))
-		rapid.Check(t, b.play)
-		b.report(t, worlds)
-	})
+	worlds := max(1, (*borderCalls+callsPerWorld-1)/callsPerWorld)
+	if testing.Short() {
+		worlds = max(1, worlds/3)
+	}
+	orders := newLookups(t)
+	s := newBorderShop(t, func(c *Config) { c.OrderURL = orders.url })
+	s.withQuotas(quotaLive, quotaSKUs)
+	s.svc.board.StreamFor = time.Millisecond
+	b := &border{shop: s, orders: orders, ops: apitest.Operations(t, openAPI), texts: rowTexts(t, s.db), calls: map[string]map[string]int{}}
+	require.Zero(t, callsPerWorld%(4*len(b.ops)), "each world makes the same number of calls by each caller to each operation")
+	setFlag(t, "rapid.seed", seed)
+	setFlag(t, "rapid.checks", checks(worlds))
+	rapid.Check(t, b.play)
+	b.report(t, worlds)
 }
 
 func setFlag(t *testing.T, name, value string) {

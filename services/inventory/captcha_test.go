@@ -4,41 +4,38 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"gorm.io/gorm"
 
 	"flashsale.internal/pkg/contract"
-	"flashsale.internal/pkg/sqldb/dbtest"
 )
 
 // Kind and difficulty of the challenge may change on a draft and while the sale is open; the gate has them.
 func TestCaptchaOfTheAPI(t *testing.T) {
-	dbtest.Each(t, Migrations, func(t *testing.T, db *gorm.DB) {
-		s := newShop(t, db)
-		sku := s.product("EUR")[0]
-		id := s.draft(sku, 5)
-		at := "/v1/merchant/activities/" + id
-		captcha := func() contract.Captcha {
-			a, err := s.gate.Audit(t.Context(), contract.GateRef{ActivityID: id})
-			require.NoError(t, err)
-			return a.Captcha
-		}
-		shown := string(s.do("GET", at, "").body)
-		require.Contains(t, shown, `"captcha":"none"`)
-		require.Contains(t, shown, `"captcha_difficulty":50`)
-		require.Equal(t, "captcha", s.do("PATCH", at, `{"captcha":"riddle"}`).field())
-		require.Equal(t, "captcha", s.do("PATCH", at, `{"captcha":true}`).field())
-		for _, wrong := range []string{"0", "1001", "-1"} {
-			require.Equal(t, "captcha_difficulty", s.do("PATCH", at, `{"captcha_difficulty":`+wrong+`}`).field())
-		}
-		require.Equal(t, 200, s.do("PATCH", at, `{"captcha_difficulty":7}`).status)
-		require.Equal(t, 200, s.do("POST", at+"/publish", "").status)
-		require.Zero(t, captcha())
+	t.Parallel()
+	s := newShop(t)
+	sku := s.product("EUR")[0]
+	id := s.draft(sku, 5)
+	at := "/v1/merchant/activities/" + id
+	captcha := func() contract.Captcha {
+		a, err := s.gate.Audit(t.Context(), contract.GateRef{ActivityID: id})
+		require.NoError(t, err)
+		return a.Captcha
+	}
+	shown := string(s.do("GET", at, "").body)
+	require.Contains(t, shown, `"captcha":"none"`)
+	require.Contains(t, shown, `"captcha_difficulty":50`)
+	require.Equal(t, "captcha", s.do("PATCH", at, `{"captcha":"riddle"}`).field())
+	require.Equal(t, "captcha", s.do("PATCH", at, `{"captcha":true}`).field())
+	for _, wrong := range []string{"0", "1001", "-1"} {
+		require.Equal(t, "captcha_difficulty", s.do("PATCH", at, `{"captcha_difficulty":`+wrong+`}`).field())
+	}
+	require.Equal(t, 200, s.do("PATCH", at, `{"captcha_difficulty":7}`).status)
+	require.Equal(t, 200, s.do("POST", at+"/publish", "").status)
+	require.Zero(t, captcha())
 
-		require.Contains(t, string(s.do("PATCH", at, `{"captcha":"pow"}`).body), `"captcha":"pow"`)
-		require.Equal(t, contract.Captcha{Kind: contract.CaptchaPow, Difficulty: 7}, captcha())
-		require.Equal(t, 200, s.do("PATCH", at, `{"captcha":"slide","captcha_difficulty":1000}`).status)
-		require.Equal(t, contract.Captcha{Kind: contract.CaptchaSlide, Difficulty: 1000}, captcha())
-		require.Equal(t, 200, s.do("PATCH", at, `{"captcha":"none"}`).status)
-		require.Zero(t, captcha())
-	})
+	require.Contains(t, string(s.do("PATCH", at, `{"captcha":"pow"}`).body), `"captcha":"pow"`)
+	require.Equal(t, contract.Captcha{Kind: contract.CaptchaPow, Difficulty: 7}, captcha())
+	require.Equal(t, 200, s.do("PATCH", at, `{"captcha":"slide","captcha_difficulty":1000}`).status)
+	require.Equal(t, contract.Captcha{Kind: contract.CaptchaSlide, Difficulty: 1000}, captcha())
+	require.Equal(t, 200, s.do("PATCH", at, `{"captcha":"none"}`).status)
+	require.Zero(t, captcha())
 }

@@ -42,6 +42,7 @@ func (w *world) closeLater(early time.Duration, first contract.OrderClose) (call
 
 // A bus whose clock is ahead delivers delayed messages early: order responds not_due, or paying.
 func TestABusThatIsAheadCausesFewCalls(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		early, left time.Duration // by which the bus is ahead; until the deadline, when the first closing is delivered
 		most        int
@@ -54,7 +55,7 @@ func TestABusThatIsAheadCausesFewCalls(t *testing.T) {
 	} {
 		for _, paying := range []time.Duration{0, 2 * time.Minute, time.Second} {
 			t.Run(fmt.Sprint(c.early, c.left, paying), func(t *testing.T) {
-				w := newWorld(t, dbtest.SQLite(t, Migrations))
+				w := newWorld(t)
 				w.orders.now = w.parts.Now
 				a := w.sale(1, 2)
 				r := w.buy(a, "u")
@@ -78,34 +79,35 @@ func TestABusThatIsAheadCausesFewCalls(t *testing.T) {
 
 // The pauses between closings that come too early grow from 1 s to 30 s.
 func TestThePausesAfterEarlyClosingsGrow(t *testing.T) {
-	eachDB(t, func(w *world) {
-		a := w.sale(1, 2)
-		r := w.buy(a, "u")
-		w.land(r)
-		w.orders.set("pending", r.OrderSN)
-		due := time.Now().Add(time.Minute).UTC().Truncate(time.Millisecond)
-		w.orders.due[r.OrderSN] = due
-		w.shift = 2 * time.Minute // this process is ahead of the order service
-		next := message(w.t, contract.TopicOrderClose,
-			contract.OrderClose{OrderSNs: []string{r.OrderSN}, ActivityID: a.ID, DueAt: due})
-		for _, seconds := range []int{1, 2, 4, 8, 16, 30, 30, 30, 30, 30} {
-			want := time.Duration(seconds) * time.Second
-			began := time.Now()
-			require.NoError(w.t, w.consumer.OrderClose(w.ctx, next))
-			sent := w.broker.take(contract.TopicOrderClose)
-			require.Len(w.t, sent, 1)
-			require.WithinRange(w.t, sent[0].DeliverAt, began.Add(want-time.Second/10), time.Now().Add(want))
-			next.Message = sent[0]
-		}
+	t.Parallel()
+	w := newWorld(t)
+	a := w.sale(1, 2)
+	r := w.buy(a, "u")
+	w.land(r)
+	w.orders.set("pending", r.OrderSN)
+	due := time.Now().Add(time.Minute).UTC().Truncate(time.Millisecond)
+	w.orders.due[r.OrderSN] = due
+	w.shift = 2 * time.Minute // this process is ahead of the order service
+	next := message(w.t, contract.TopicOrderClose,
+		contract.OrderClose{OrderSNs: []string{r.OrderSN}, ActivityID: a.ID, DueAt: due})
+	for _, seconds := range []int{1, 2, 4, 8, 16, 30, 30, 30, 30, 30} {
+		want := time.Duration(seconds) * time.Second
+		began := time.Now()
 		require.NoError(w.t, w.consumer.OrderClose(w.ctx, next))
-		require.Empty(w.t, w.broker.take(contract.TopicOrderClose), "left to the sweep of the order service")
-	})
+		sent := w.broker.take(contract.TopicOrderClose)
+		require.Len(w.t, sent, 1)
+		require.WithinRange(w.t, sent[0].DeliverAt, began.Add(want-time.Second/10), time.Now().Add(want))
+		next.Message = sent[0]
+	}
+	require.NoError(w.t, w.consumer.OrderClose(w.ctx, next))
+	require.Empty(w.t, w.broker.take(contract.TopicOrderClose), "left to the sweep of the order service")
 }
 
 // A closing that came too early publishes one later closing, however often it is repeated because the gate is unavailable.
 func TestAnEarlyClosingWithoutItsGateDoesNotMultiply(t *testing.T) {
+	t.Parallel()
 	mini := miniredis.RunT(t)
-	w := newWorldOn(t, dbtest.SQLite(t, Migrations), []string{mini.Addr()}, 0)
+	w := newWorldOn(t, dbtest.MariaDB(t, Migrations), []string{mini.Addr()}, 0)
 	a := w.sale(1, 2)
 	r := w.buy(a, "u")
 	w.land(r)
@@ -129,15 +131,15 @@ func TestAnEarlyClosingWithoutItsGateDoesNotMultiply(t *testing.T) {
 func eachSkew(t *testing.T, fn func(w *world)) {
 	for _, skew := range []time.Duration{5 * time.Minute, -5 * time.Minute} {
 		t.Run(fmt.Sprint(skew), func(t *testing.T) {
-			eachDB(t, func(w *world) {
-				w.skew = skew
-				fn(w)
-			})
+			w := newWorld(t)
+			w.skew = skew
+			fn(w)
 		})
 	}
 }
 
 func TestSweepsOfRowsDoNotDependOnTheClockOfAProcess(t *testing.T) {
+	t.Parallel()
 	eachSkew(t, func(w *world) {
 		a := w.sale(1, 5)
 		lost, overdue := w.buy(a, "u1"), w.buy(a, "u2")
@@ -181,6 +183,7 @@ func TestSweepsOfRowsDoNotDependOnTheClockOfAProcess(t *testing.T) {
 
 // Another process is in the middle of an adjustment.
 func TestAnAdjustmentInProgressIsNotResumedByAProcessThatIsAhead(t *testing.T) {
+	t.Parallel()
 	eachSkew(t, func(w *world) {
 		a := w.sale(1, 5)
 		made, err := w.parts.Store.BeginAdjustment(w.ctx, core.AllMerchants(), adjustmentKey(0), core.Adjustment{
@@ -200,6 +203,7 @@ func TestAnAdjustmentInProgressIsNotResumedByAProcessThatIsAhead(t *testing.T) {
 }
 
 func TestTheDelayOfAClosingDoesNotDependOnTheClockOfAProcess(t *testing.T) {
+	t.Parallel()
 	eachSkew(t, func(w *world) {
 		a := w.sale(1, 2)
 		r := w.buy(a, "u")
@@ -243,6 +247,7 @@ func (w *world) sellsLostUnits(n int, before func(i int)) {
 }
 
 func TestRefusedUnitsReturnAfterTheLostReservationWhateverTheClockShows(t *testing.T) {
+	t.Parallel()
 	eachSkew(t, func(w *world) { w.sellsLostUnits(3, func(int) {}) })
 }
 
@@ -259,50 +264,50 @@ func (g *shiftedGate) Now(ctx context.Context) (time.Time, error) {
 
 // A replica whose clock is behind that of the old master becomes the master.
 func TestRefusedUnitsReturnAfterTheLostReservationWhenRedisTimeGoesBack(t *testing.T) {
-	eachDB(t, func(w *world) {
-		g := &shiftedGate{Gate: w.parts.Gate, ahead: 5 * time.Minute}
-		w.parts.Gate = g
-		w.restart()
-		w.sellsLostUnits(3, func(i int) {
-			if i > 0 {
-				g.ahead = 0
-			}
-		})
+	t.Parallel()
+	w := newWorld(t)
+	g := &shiftedGate{Gate: w.parts.Gate, ahead: 5 * time.Minute}
+	w.parts.Gate = g
+	w.restart()
+	w.sellsLostUnits(3, func(i int) {
+		if i > 0 {
+			g.ahead = 0
+		}
 	})
 }
 
 // A process that must not decide by time settles all rows instead.
 func TestRefusedUnitsReturnAfterTheLostReservationWithoutAClock(t *testing.T) {
-	eachDB(t, func(w *world) {
-		w.parts.Gate = &shiftedGate{Gate: w.parts.Gate, ahead: 5 * time.Minute}
-		w.sellsLostUnits(3, func(i int) {
-			if i == 0 { // the gate exists
-				w.parts.Clocks = func(context.Context) error { return clocks.ErrOffset }
-				w.restart()
-			}
-		})
+	t.Parallel()
+	w := newWorld(t)
+	w.parts.Gate = &shiftedGate{Gate: w.parts.Gate, ahead: 5 * time.Minute}
+	w.sellsLostUnits(3, func(i int) {
+		if i == 0 { // the gate exists
+			w.parts.Clocks = func(context.Context) error { return clocks.ErrOffset }
+			w.restart()
+		}
 	})
 }
 
 // A process that must not decide by time does not take an absent gate for one that is not due any more.
 func TestAProcessWithAWrongClockLeavesNoEffectOut(t *testing.T) {
-	eachDB(t, func(w *world) {
-		a := w.sale(1, 5)
-		r := w.buy(a, "u")
-		w.land(r)
-		w.follow(event(r, contract.OrderCreated), event(r, contract.OrderPaid))
-		w.shift = time.Until(a.EndsAt) + core.GateKept + time.Hour
-		require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err())
-		paid := message(w.t, contract.TopicOrderEvents, event(r, contract.OrderPaid))
-		w.parts.Clocks = func(context.Context) error { return clocks.ErrOffset }
-		w.restart()
-		require.ErrorIs(w.t, w.consumer.OrderEvents(w.ctx, paid), core.ErrGateUnavailable, "the message returns")
-		_, err := w.core.StockView(w.ctx, core.AllMerchants(), a.ID)
-		require.Equal(w.t, contract.CodeGateUnavailable, contract.CodeOf(err))
-		w.parts.Clocks = nil
-		w.restart()
-		require.NoError(w.t, w.consumer.OrderEvents(w.ctx, paid))
-	})
+	t.Parallel()
+	w := newWorld(t)
+	a := w.sale(1, 5)
+	r := w.buy(a, "u")
+	w.land(r)
+	w.follow(event(r, contract.OrderCreated), event(r, contract.OrderPaid))
+	w.shift = time.Until(a.EndsAt) + core.GateKept + time.Hour
+	require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err())
+	paid := message(w.t, contract.TopicOrderEvents, event(r, contract.OrderPaid))
+	w.parts.Clocks = func(context.Context) error { return clocks.ErrOffset }
+	w.restart()
+	require.ErrorIs(w.t, w.consumer.OrderEvents(w.ctx, paid), core.ErrGateUnavailable, "the message returns")
+	_, err := w.core.StockView(w.ctx, core.AllMerchants(), a.ID)
+	require.Equal(w.t, contract.CodeGateUnavailable, contract.CodeOf(err))
+	w.parts.Clocks = nil
+	w.restart()
+	require.NoError(w.t, w.consumer.OrderEvents(w.ctx, paid))
 }
 
 func adjustmentKey(n int) core.IdempotencyKey {
@@ -311,6 +316,7 @@ func adjustmentKey(n int) core.IdempotencyKey {
 
 // An activity ends, and its gate is due, by the time of the database.
 func TestTheEndOfAnActivityDoesNotDependOnTheClockOfAProcess(t *testing.T) {
+	t.Parallel()
 	eachSkew(t, func(w *world) {
 		a := w.sale(1, 5)
 		w.shift = time.Until(a.EndsAt) - 10*time.Second
@@ -335,7 +341,8 @@ func TestTheEndOfAnActivityDoesNotDependOnTheClockOfAProcess(t *testing.T) {
 // A process whose clock differs from Redis's by more than 2 s sweeps nothing and builds no gate, reports it in its
 // health, and stays ready.
 func TestAProcessWithAWrongClockSweepsNothing(t *testing.T) {
-	w := newWorld(t, dbtest.SQLite(t, Migrations))
+	t.Parallel()
+	w := newWorld(t)
 	a := w.sale(1, 5)
 	r := w.buy(a, "u1")
 	w.land(r)

@@ -38,6 +38,7 @@ func (w *world) twice(user string) (a, b *core.Activity, first, second contract.
 // The ledger has another purchase under the order_sn of a dead letter. Its rejection ends the entry that holds units
 // for the dead letter's purchase, in that entry's gate, and nothing else.
 func TestRejectingAConflictingOrderSNEndsTheEntryThatHoldsItsUnits(t *testing.T) {
+	t.Parallel()
 	for name, user := range map[string]string{"another buyer": "u2", "same buyer": "u1"} {
 		t.Run(name, func(t *testing.T) {
 			killedEverywhere(t, func(w *world) (func() error, func()) {
@@ -68,92 +69,92 @@ func TestRejectingAConflictingOrderSNEndsTheEntryThatHoldsItsUnits(t *testing.T)
 
 // The item of the dead letter cannot be read. The gate has the purchase.
 func TestRejectingAnUnreadableConflictEndsTheEntryThatHoldsItsUnits(t *testing.T) {
-	eachDB(t, func(w *world) {
-		a, b, first, second, id := w.twice("u2")
-		require.NoError(w.t, w.db.Exec("UPDATE dead_letters SET item = ? WHERE id = ?",
-			[]byte(`{"order_sn":"`+second.OrderSN+`","activity_id":"`+b.ID+`","lines":[]}`), id).Error)
-		_, err := w.core.RejectDeadLetter(w.ctx, operator("op"), id)
-		require.NoError(w.t, err)
-		require.Equal(w.t, stockgate.StatusFailed, w.entry(b, second.OrderSN).Status)
-		require.Equal(w.t, int64(5), w.left(b, 0))
-		require.Equal(w.t, stockgate.StatusCreated, w.entry(a, first.OrderSN).Status)
-		w.agree(a)
-	})
+	t.Parallel()
+	w := newWorld(t)
+	a, b, first, second, id := w.twice("u2")
+	require.NoError(w.t, w.db.Exec("UPDATE dead_letters SET item = ? WHERE id = ?",
+		[]byte(`{"order_sn":"`+second.OrderSN+`","activity_id":"`+b.ID+`","lines":[]}`), id).Error)
+	_, err := w.core.RejectDeadLetter(w.ctx, operator("op"), id)
+	require.NoError(w.t, err)
+	require.Equal(w.t, stockgate.StatusFailed, w.entry(b, second.OrderSN).Status)
+	require.Equal(w.t, int64(5), w.left(b, 0))
+	require.Equal(w.t, stockgate.StatusCreated, w.entry(a, first.OrderSN).Status)
+	w.agree(a)
 }
 
 // A third purchase under the order_sn holds the units. It has a dead letter of its own.
 func TestRejectingAConflictLeavesAThirdPurchase(t *testing.T) {
-	eachDB(t, func(w *world) {
-		_, b, _, second, id := w.twice("u2")
-		third := second
-		third.UserID = "u3"
-		w.land(third)
-		for _, l := range w.deadLetters(core.DeadLetterOpen) {
-			if l.ID == id {
-				continue
-			}
-			_, err := w.core.RejectDeadLetter(w.ctx, operator("op"), l.ID)
-			require.NoError(w.t, err)
+	t.Parallel()
+	w := newWorld(t)
+	_, b, _, second, id := w.twice("u2")
+	third := second
+	third.UserID = "u3"
+	w.land(third)
+	for _, l := range w.deadLetters(core.DeadLetterOpen) {
+		if l.ID == id {
+			continue
 		}
-		require.Equal(w.t, stockgate.StatusQueued, w.entry(b, second.OrderSN).Status, "u2 still waits")
-		require.Equal(w.t, int64(4), w.left(b, 0))
-	})
+		_, err := w.core.RejectDeadLetter(w.ctx, operator("op"), l.ID)
+		require.NoError(w.t, err)
+	}
+	require.Equal(w.t, stockgate.StatusQueued, w.entry(b, second.OrderSN).Status, "u2 still waits")
+	require.Equal(w.t, int64(4), w.left(b, 0))
 }
 
 // Both purchases are of one gate: it lost the first and accepted the second. A gate has one entry for an order_sn, and
 // it belongs to the purchase that the ledger has.
 func TestRejectingAConflictWithinOneGateGivesTheEntryToTheLedgersPurchase(t *testing.T) {
-	eachDB(t, func(w *world) {
-		a := w.sale(1, 5)
-		second := w.buy(a, "u2")
-		first := second
-		first.UserID = "u1"
-		w.loses(func() error {
-			return w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, first))
-		})
-		w.land(second)
-		require.Equal(w.t, "u2", w.entry(a, second.OrderSN).UserID)
-		_, err := w.core.RejectDeadLetter(w.ctx, operator("op"), w.deadLetters(core.DeadLetterOpen)[0].ID)
-		require.NoError(w.t, err)
-		e := w.entry(a, first.OrderSN)
-		require.Equal(w.t, []any{"u1", true}, []any{e.UserID, e.Landed})
-		require.Equal(w.t, core.StateReserved, w.row(first.OrderSN).State)
-		w.agree(a)
-		require.Equal(w.t, int64(4), w.left(a, 0))
-		_, outcome := w.reserve(a, "u2")
-		require.Equal(w.t, stockgate.Accepted, outcome, "the allowance of the second buyer is released")
+	t.Parallel()
+	w := newWorld(t)
+	a := w.sale(1, 5)
+	second := w.buy(a, "u2")
+	first := second
+	first.UserID = "u1"
+	w.loses(func() error {
+		return w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, first))
 	})
+	w.land(second)
+	require.Equal(w.t, "u2", w.entry(a, second.OrderSN).UserID)
+	_, err := w.core.RejectDeadLetter(w.ctx, operator("op"), w.deadLetters(core.DeadLetterOpen)[0].ID)
+	require.NoError(w.t, err)
+	e := w.entry(a, first.OrderSN)
+	require.Equal(w.t, []any{"u1", true}, []any{e.UserID, e.Landed})
+	require.Equal(w.t, core.StateReserved, w.row(first.OrderSN).State)
+	w.agree(a)
+	require.Equal(w.t, int64(4), w.left(a, 0))
+	_, outcome := w.reserve(a, "u2")
+	require.Equal(w.t, stockgate.Accepted, outcome, "the allowance of the second buyer is released")
 }
 
 // The message of the purchase that holds the units was lost. It is journaled again, so that it becomes a dead letter.
 func TestALostConflictingPurchaseIsJournaledAgain(t *testing.T) {
-	eachDB(t, func(w *world) {
-		w.parts.Sweep.RejournalAfter = time.Millisecond
-		w.restart()
-		_, b, _, second, id := w.twice("u1")
+	t.Parallel()
+	w := newWorld(t)
+	w.parts.Sweep.RejournalAfter = time.Millisecond
+	w.restart()
+	_, b, _, second, id := w.twice("u1")
+	require.NoError(w.t, w.journalSweep.Run(w.ctx))
+	entries, _, err := w.gate.ReadJournal(w.ctx, ref(b), "test", 10)
+	require.NoError(w.t, err)
+	require.Empty(w.t, entries, "its dead letter waits for an operator")
+	require.NoError(w.t, w.db.Exec("DELETE FROM dead_letters WHERE id = ?", id).Error)
+	require.Eventually(w.t, func() bool {
 		require.NoError(w.t, w.journalSweep.Run(w.ctx))
-		entries, _, err := w.gate.ReadJournal(w.ctx, ref(b), "test", 10)
+		entries, _, err = w.gate.ReadJournal(w.ctx, ref(b), "test", 10)
 		require.NoError(w.t, err)
-		require.Empty(w.t, entries, "its dead letter waits for an operator")
-		require.NoError(w.t, w.db.Exec("DELETE FROM dead_letters WHERE id = ?", id).Error)
-		require.Eventually(w.t, func() bool {
-			require.NoError(w.t, w.journalSweep.Run(w.ctx))
-			entries, _, err = w.gate.ReadJournal(w.ctx, ref(b), "test", 10)
-			require.NoError(w.t, err)
-			return len(entries) == 1 && entries[0].OrderSN == second.OrderSN
-		}, 30*time.Second, 5*time.Millisecond)
-	})
+		return len(entries) == 1 && entries[0].OrderSN == second.OrderSN
+	}, 30*time.Second, 5*time.Millisecond)
 }
 
 // A rejected conflict is no difference between the second gate and the ledger.
 func TestTheReconcilerAcceptsARejectedConflict(t *testing.T) {
-	eachDB(t, func(w *world) {
-		_, b, _, _, id := w.twice("u2")
-		_, err := w.core.RejectDeadLetter(w.ctx, operator("op"), id)
-		require.NoError(w.t, err)
-		w.settles()
-		out := w.reconcile(b)
-		require.Empty(w.t, out.Repairs)
-		require.Equal(w.t, []reconcile.Difference(nil), out.Differences)
-	})
+	t.Parallel()
+	w := newWorld(t)
+	_, b, _, _, id := w.twice("u2")
+	_, err := w.core.RejectDeadLetter(w.ctx, operator("op"), id)
+	require.NoError(w.t, err)
+	w.settles()
+	out := w.reconcile(b)
+	require.Empty(w.t, out.Repairs)
+	require.Equal(w.t, []reconcile.Difference(nil), out.Differences)
 }

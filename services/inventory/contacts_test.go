@@ -13,11 +13,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"gorm.io/gorm"
 
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/contract"
-	"flashsale.internal/pkg/sqldb/dbtest"
 )
 
 // lookups is the lookup of the order service behind a real HTTP server. An order that it does not have is unknown.
@@ -118,90 +116,90 @@ func (s *shop) export(token, at string) [][]string {
 // Merchants see contacts in full. Operators see the first character of the name and the last four digits of the phone
 // number, also if they are merchants too. Without the order service the list is served without orders.
 func TestContactsInTheOrdersOfAnActivity(t *testing.T) {
-	dbtest.Each(t, Migrations, func(t *testing.T, db *gorm.DB) {
-		l := newLookups(t)
-		s := newShop(t, db, func(c *Config) { c.OrderURL = l.url })
-		at := "/v1/merchant/activities/" + s.open(5) + "/orders"
-		l.set("1000", `"state":"paid","amount":9900,"currency":"EUR","contact":{"name":"王小明","phone":"+8613812345678","address_lines":["=1+1","1 Renmin Road"]}`)
-		l.set("1001", `"state":"closed","amount":9900,"currency":"EUR","contact":{"name":"=cmd()","phone":"+4915112345678"}`)
-		l.set("1002", `"state":"pending","amount":9900,"currency":"EUR"`)
-		l.set("1003", `"state":"pending","amount":1,"currency":"EUR","contact":{"name":"＝sum()","phone":"+15550100"}`)
+	t.Parallel()
+	l := newLookups(t)
+	s := newShop(t, func(c *Config) { c.OrderURL = l.url })
+	at := "/v1/merchant/activities/" + s.open(5) + "/orders"
+	l.set("1000", `"state":"paid","amount":9900,"currency":"EUR","contact":{"name":"王小明","phone":"+8613812345678","address_lines":["=1+1","1 Renmin Road"]}`)
+	l.set("1001", `"state":"closed","amount":9900,"currency":"EUR","contact":{"name":"=cmd()","phone":"+4915112345678"}`)
+	l.set("1002", `"state":"pending","amount":9900,"currency":"EUR"`)
+	l.set("1003", `"state":"pending","amount":1,"currency":"EUR","contact":{"name":"＝sum()","phone":"+15550100"}`)
 
-		type item struct {
-			SN      string  `json:"order_sn"`
-			State   *string `json:"order_state"`
-			Amount  *int64  `json:"amount"`
-			Contact *struct {
-				Name    string    `json:"name"`
-				Phone   string    `json:"phone"`
-				Address *[]string `json:"address_lines"`
-			} `json:"contact"`
+	type item struct {
+		SN      string  `json:"order_sn"`
+		State   *string `json:"order_state"`
+		Amount  *int64  `json:"amount"`
+		Contact *struct {
+			Name    string    `json:"name"`
+			Phone   string    `json:"phone"`
+			Address *[]string `json:"address_lines"`
+		} `json:"contact"`
+	}
+	list := func(token string) map[string]item {
+		got := s.as(token, "GET", at, "")
+		require.Equal(t, 200, got.status, "%s", got.body)
+		require.Equal(t, "no-store", got.header.Get("Cache-Control"))
+		var all struct {
+			Items []item `json:"items"`
 		}
-		list := func(token string) map[string]item {
-			got := s.as(token, "GET", at, "")
-			require.Equal(t, 200, got.status, "%s", got.body)
-			require.Equal(t, "no-store", got.header.Get("Cache-Control"))
-			var all struct {
-				Items []item `json:"items"`
-			}
-			got.into(t, &all)
-			found := map[string]item{}
-			for _, it := range all.Items {
-				found[it.SN] = it
-			}
-			require.Len(t, found, 5)
-			return found
+		got.into(t, &all)
+		found := map[string]item{}
+		for _, it := range all.Items {
+			found[it.SN] = it
 		}
-		full := list(s.token)
-		require.Equal(t, "王小明", full["1000"].Contact.Name)
-		require.Equal(t, "+8613812345678", full["1000"].Contact.Phone)
-		require.Equal(t, []string{"=1+1", "1 Renmin Road"}, *full["1000"].Contact.Address)
-		require.Equal(t, "paid", *full["1000"].State)
-		require.Equal(t, int64(9900), *full["1000"].Amount)
-		require.Nil(t, full["1002"].Contact)
-		require.Equal(t, "pending", *full["1002"].State)
-		require.Nil(t, full["1004"].State, "no order yet")
-		require.Contains(t, string(s.do("GET", at, "").body), `"order_state":null`)
-		require.Equal(t, []string{"paid", "9900", "EUR", "王小明", "'+8613812345678", "'=1+1, 1 Renmin Road"}, s.export(s.token, at)[5][9:])
-		require.Equal(t, []string{"closed", "9900", "EUR", "'=cmd()", "'+4915112345678", ""}, s.export(s.token, at)[4][9:])
-		require.Equal(t, []string{"pending", "9900", "EUR", "", "", ""}, s.export(s.token, at)[3][9:])
-		require.Equal(t, "'＝sum()", s.export(s.token, at)[2][12])
-		require.Equal(t, []string{"", "", "", "", "", ""}, s.export(s.token, at)[1][9:])
+		require.Len(t, found, 5)
+		return found
+	}
+	full := list(s.token)
+	require.Equal(t, "王小明", full["1000"].Contact.Name)
+	require.Equal(t, "+8613812345678", full["1000"].Contact.Phone)
+	require.Equal(t, []string{"=1+1", "1 Renmin Road"}, *full["1000"].Contact.Address)
+	require.Equal(t, "paid", *full["1000"].State)
+	require.Equal(t, int64(9900), *full["1000"].Amount)
+	require.Nil(t, full["1002"].Contact)
+	require.Equal(t, "pending", *full["1002"].State)
+	require.Nil(t, full["1004"].State, "no order yet")
+	require.Contains(t, string(s.do("GET", at, "").body), `"order_state":null`)
+	require.Equal(t, []string{"paid", "9900", "EUR", "王小明", "'+8613812345678", "'=1+1, 1 Renmin Road"}, s.export(s.token, at)[5][9:])
+	require.Equal(t, []string{"closed", "9900", "EUR", "'=cmd()", "'+4915112345678", ""}, s.export(s.token, at)[4][9:])
+	require.Equal(t, []string{"pending", "9900", "EUR", "", "", ""}, s.export(s.token, at)[3][9:])
+	require.Equal(t, "'＝sum()", s.export(s.token, at)[2][12])
+	require.Equal(t, []string{"", "", "", "", "", ""}, s.export(s.token, at)[1][9:])
 
-		for name, token := range map[string]string{
-			"operator": s.mint("op", auth.Operator), "operator and merchant": s.mint("both", auth.Merchant, auth.Operator),
-		} {
-			masked := list(token)
-			require.Equal(t, "王***", masked["1000"].Contact.Name, name)
-			require.Equal(t, "***5678", masked["1000"].Contact.Phone, name)
-			require.Nil(t, masked["1000"].Contact.Address, name)
-			require.Equal(t, []string{"paid", "9900", "EUR", "王***", "***5678", ""}, s.export(token, at)[5][9:], name)
-			for _, got := range []response{s.as(token, "GET", at, ""), s.as(token, "GET", at, "", "Accept", "text/csv")} {
-				for _, secret := range []string{"小明", "138123", "Renmin", "cmd", "491511"} {
-					require.NotContains(t, string(got.body), secret, name)
-				}
+	for name, token := range map[string]string{
+		"operator": s.mint("op", auth.Operator), "operator and merchant": s.mint("both", auth.Merchant, auth.Operator),
+	} {
+		masked := list(token)
+		require.Equal(t, "王***", masked["1000"].Contact.Name, name)
+		require.Equal(t, "***5678", masked["1000"].Contact.Phone, name)
+		require.Nil(t, masked["1000"].Contact.Address, name)
+		require.Equal(t, []string{"paid", "9900", "EUR", "王***", "***5678", ""}, s.export(token, at)[5][9:], name)
+		for _, got := range []response{s.as(token, "GET", at, ""), s.as(token, "GET", at, "", "Accept", "text/csv")} {
+			for _, secret := range []string{"小明", "138123", "Renmin", "cmd", "491511"} {
+				require.NotContains(t, string(got.body), secret, name)
 			}
 		}
-		require.Equal(t, 403, s.as(s.mint("u0"), "GET", at, "").status, "a buyer")
-		require.Equal(t, 401, s.as("", "GET", at, "").status)
+	}
+	require.Equal(t, 403, s.as(s.mint("u0"), "GET", at, "").status, "a buyer")
+	require.Equal(t, 401, s.as("", "GET", at, "").status)
 
-		l.respond(http.StatusServiceUnavailable)
-		down := list(s.token)
-		require.Nil(t, down["1000"].Contact)
-		require.Nil(t, down["1000"].State)
-		require.Equal(t, []string{"", "", "", "", "", ""}, s.export(s.token, at)[5][9:])
-		l.respond(0)
-		require.Eventually(t, func() bool { // the breaker may be open
-			return list(s.token)["1000"].Contact != nil
-		}, 30*time.Second, 50*time.Millisecond)
-	})
+	l.respond(http.StatusServiceUnavailable)
+	down := list(s.token)
+	require.Nil(t, down["1000"].Contact)
+	require.Nil(t, down["1000"].State)
+	require.Equal(t, []string{"", "", "", "", "", ""}, s.export(s.token, at)[5][9:])
+	l.respond(0)
+	require.Eventually(t, func() bool { // the breaker may be open
+		return list(s.token)["1000"].Contact != nil
+	}, 30*time.Second, 50*time.Millisecond)
 }
 
 // Each page of an export takes as few lookups as their bound allows. An order service that keeps failing does not
 // delay an export page by page.
 func TestLookupsOfAnExport(t *testing.T) {
+	t.Parallel()
 	l := newLookups(t)
-	s := newShop(t, dbtest.SQLite(t, Migrations), func(c *Config) { c.OrderURL = l.url })
+	s := newShop(t, func(c *Config) { c.OrderURL = l.url })
 	const rowsOfSale = 4100 // five pages
 	at := "/v1/merchant/activities/" + s.open(rowsOfSale) + "/orders"
 	for i := range rowsOfSale {

@@ -8,39 +8,46 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"flashsale.internal/pkg/contract"
-	"flashsale.internal/pkg/sqldb/dbtest"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/inventory/internal/core"
 )
 
-// killedEverywhere runs work once for each of its steps, on a new world, killed before or after that step. Then it
+// killedEverywhere runs work once for each of its steps, on the same world, killed before or after that step. Then it
 // restarts the process, runs the work again, and checks that the result is the same as without the kill.
+//
+// A kill after a step leaves the dependencies as a kill before the next step does. So with -short only the last step is
+// also killed after it.
 func killedEverywhere(t *testing.T, prepare func(w *world) (work func() error, check func())) {
-	db := dbtest.SQLite(t, Migrations)
-	w := newWorld(t, db)
-	for _, after := range []bool{false, true} {
-		for step := 1; ; step++ {
-			work, check := prepare(w)
-			w.faults.kill(step, after)
-			err := work()
-			died := w.faults.heal()
-			require.True(t, died || err == nil, "%v", err)
-			if died {
-				w.restart()
-			}
-			if err != nil { // work that succeeded is not repeated
-				require.NoError(t, work(), "repeated after a kill at step %d, after=%v", step, after)
-			}
-			check()
-			if !died {
-				require.Greater(t, step, 1)
-				break
-			}
+	w := newWorld(t)
+	killed := func(step int, after bool) (died bool) {
+		work, check := prepare(w)
+		w.faults.kill(step, after)
+		err := work()
+		died = w.faults.heal()
+		require.True(t, died || err == nil, "%v", err)
+		if died {
+			w.restart()
+		}
+		if err != nil { // work that succeeded is not repeated
+			require.NoError(t, work(), "repeated after a kill at step %d, after=%v", step, after)
+		}
+		check()
+		return died
+	}
+	steps := 0
+	for killed(steps+1, false) {
+		steps++
+	}
+	require.Positive(t, steps)
+	for step := 1; step <= steps; step++ {
+		if step == steps || !testing.Short() {
+			require.True(t, killed(step, true), "step %d of %d", step, steps)
 		}
 	}
 }
 
 func TestKilledWhileLanding(t *testing.T) {
+	t.Parallel()
 	killedEverywhere(t, func(w *world) (func() error, func()) {
 		a := w.sale(1, 2)
 		good := w.buy(a, "u1")
@@ -60,6 +67,7 @@ func TestKilledWhileLanding(t *testing.T) {
 }
 
 func TestKilledWhileFollowing(t *testing.T) {
+	t.Parallel()
 	killedEverywhere(t, func(w *world) (func() error, func()) {
 		a := w.sale(1, 4)
 		var r []contract.Reservation
@@ -80,6 +88,7 @@ func TestKilledWhileFollowing(t *testing.T) {
 }
 
 func TestKilledWhileClosing(t *testing.T) {
+	t.Parallel()
 	killedEverywhere(t, func(w *world) (func() error, func()) {
 		a := w.sale(1, 6)
 		var r []contract.Reservation
@@ -109,6 +118,7 @@ func TestKilledWhileClosing(t *testing.T) {
 }
 
 func TestKilledWhilePublishing(t *testing.T) {
+	t.Parallel()
 	killedEverywhere(t, func(w *world) (func() error, func()) {
 		a := w.draft(1, 4)
 		return func() error { _, err := w.core.Publish(w.ctx, seller("m"), a.ID); return err }, func() {
@@ -123,47 +133,48 @@ func TestKilledWhilePublishing(t *testing.T) {
 
 // The call is not repeated: the gate controller finishes what a killed process began.
 func TestTheGateControllerFinishesKilledChanges(t *testing.T) {
-	eachDB(t, func(w *world) {
-		for _, after := range []bool{false, true} {
-			for step := 1; step < 5; step++ {
-				a := w.draft(1, 4)
-				w.faults.kill(step, after)
-				_, err := w.core.Publish(w.ctx, seller("m"), a.ID)
-				died := w.faults.heal()
-				require.Equal(w.t, died, err != nil)
-				if step == 1 && !after { // not even decided
-					continue
-				}
-				w.restart()
-				require.NoError(w.t, w.gates.EnsureGates(w.ctx))
-				w.agree(a)
-				_, state, err := w.gate.UnitsLeft(w.ctx, ref(a))
-				require.NoError(w.t, err)
-				require.Equal(w.t, stockgate.GateOpen, state)
-
-				w.faults.kill(step, after)
-				_, err = w.core.Pause(w.ctx, seller("m"), a.ID)
-				died = w.faults.heal()
-				require.Equal(w.t, died, err != nil)
-				if step == 1 && !after {
-					continue
-				}
-				w.restart()
-				require.NoError(w.t, w.gates.EnsureGates(w.ctx))
-				_, outcome := w.reserve(a, "u1")
-				require.Equal(w.t, stockgate.Paused, outcome)
-				sale, err := w.gate.Sale(w.ctx, a.ID)
-				require.NoError(w.t, err)
-				require.Equal(w.t, stockgate.GatePaused, sale.State)
+	t.Parallel()
+	w := newWorld(t)
+	for _, after := range []bool{false, true} {
+		for step := 1; step < 5; step++ {
+			a := w.draft(1, 4)
+			w.faults.kill(step, after)
+			_, err := w.core.Publish(w.ctx, seller("m"), a.ID)
+			died := w.faults.heal()
+			require.Equal(w.t, died, err != nil)
+			if step == 1 && !after { // not even decided
+				continue
 			}
+			w.restart()
+			require.NoError(w.t, w.gates.EnsureGates(w.ctx))
+			w.agree(a)
+			_, state, err := w.gate.UnitsLeft(w.ctx, ref(a))
+			require.NoError(w.t, err)
+			require.Equal(w.t, stockgate.GateOpen, state)
+
+			w.faults.kill(step, after)
+			_, err = w.core.Pause(w.ctx, seller("m"), a.ID)
+			died = w.faults.heal()
+			require.Equal(w.t, died, err != nil)
+			if step == 1 && !after {
+				continue
+			}
+			w.restart()
+			require.NoError(w.t, w.gates.EnsureGates(w.ctx))
+			_, outcome := w.reserve(a, "u1")
+			require.Equal(w.t, stockgate.Paused, outcome)
+			sale, err := w.gate.Sale(w.ctx, a.ID)
+			require.NoError(w.t, err)
+			require.Equal(w.t, stockgate.GatePaused, sale.State)
 		}
-		ready, err := w.gate.Ready(w.ctx)
-		require.NoError(w.t, err)
-		require.True(w.t, ready)
-	})
+	}
+	ready, err := w.gate.Ready(w.ctx)
+	require.NoError(w.t, err)
+	require.True(w.t, ready)
 }
 
 func TestKilledWhileAdjusting(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		delta int64
 		hold  int64 // units that the ledger holds and the gate lacks
@@ -222,7 +233,8 @@ func TestKilledWhileAdjusting(t *testing.T) {
 
 // The call is not repeated: the sweep applies or refuses the unfinished adjustment.
 func TestAnUnfinishedAdjustmentIsResumed(t *testing.T) {
-	w := newWorld(t, dbtest.SQLite(t, Migrations))
+	t.Parallel()
+	w := newWorld(t)
 	for _, delta := range []int64{7, -2, -9} {
 		for _, after := range []bool{false, true} {
 			for step := 1; ; step++ {

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"gorm.io/gorm"
 
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/contract"
@@ -92,109 +91,109 @@ func (s *directSale) figures() core.DirectSale {
 }
 
 func TestDirectPurchasesAreDecidedOnce(t *testing.T) {
-	eachDB(t, func(w *world) {
-		s := newDirectSale(w, 10, core.DegradedSale{PerSecond: 1000}, 0)
-		one, two := s.purchase("a", 1), s.purchase("b", 2)
-		require.Equal(t, []string{"fresh reserved", "fresh reserved"}, s.reserve(one, two))
-		require.Equal(t, []string{"reserved", "reserved"}, s.reserve(one, two), "a repeated call takes nothing")
-		require.Equal(t, int64(7), s.available())
-		other := two
-		other.UserID = "c"
-		lines := two
-		lines.Lines = []contract.Line{{SKUID: s.sku, Qty: 1}}
-		require.Equal(t, []string{"conflict"}, s.reserve(other))
-		require.Equal(t, []string{"conflict"}, s.reserve(lines))
-		require.Equal(t, []string{"limit_reached", "unknown_sku"}, s.reserve(s.purchase("b", 1), core.DirectPurchase{
-			DirectPurchase: contract.DirectPurchase{OrderSN: s.purchase("d", 1).OrderSN, UserID: "d", Lines: []contract.Line{{SKUID: "999", Qty: 1}}},
-		}))
-		results, err := s.core.ReserveDirectly(s.ctx, s.id, 1, []core.DirectPurchase{s.purchase("b", 1)})
-		require.NoError(t, err)
-		require.Equal(t, []string{two.OrderSN}, results[0].OrderSNs)
-		require.Equal(t, int64(7), s.available(), "refused purchases leave no row")
-	})
+	t.Parallel()
+	w := newWorld(t)
+	s := newDirectSale(w, 10, core.DegradedSale{PerSecond: 1000}, 0)
+	one, two := s.purchase("a", 1), s.purchase("b", 2)
+	require.Equal(t, []string{"fresh reserved", "fresh reserved"}, s.reserve(one, two))
+	require.Equal(t, []string{"reserved", "reserved"}, s.reserve(one, two), "a repeated call takes nothing")
+	require.Equal(t, int64(7), s.available())
+	other := two
+	other.UserID = "c"
+	lines := two
+	lines.Lines = []contract.Line{{SKUID: s.sku, Qty: 1}}
+	require.Equal(t, []string{"conflict"}, s.reserve(other))
+	require.Equal(t, []string{"conflict"}, s.reserve(lines))
+	require.Equal(t, []string{"limit_reached", "unknown_sku"}, s.reserve(s.purchase("b", 1), core.DirectPurchase{
+		DirectPurchase: contract.DirectPurchase{OrderSN: s.purchase("d", 1).OrderSN, UserID: "d", Lines: []contract.Line{{SKUID: "999", Qty: 1}}},
+	}))
+	results, err := s.core.ReserveDirectly(s.ctx, s.id, 1, []core.DirectPurchase{s.purchase("b", 1)})
+	require.NoError(t, err)
+	require.Equal(t, []string{two.OrderSN}, results[0].OrderSNs)
+	require.Equal(t, int64(7), s.available(), "refused purchases leave no row")
 }
 
 func TestDirectPurchasesLeaveWhatWasAcceptedBefore(t *testing.T) {
-	eachDB(t, func(w *world) {
-		s := newDirectSale(w, 10, core.DegradedSale{PerSecond: 1000, Reserve: 10}, 4)
-		for n := range 5 {
-			require.Equal(t, []string{"fresh reserved"}, s.reserve(s.purchase(fmt.Sprint("u", n), 1)))
-		}
-		require.Equal(t, []string{"sold_out"}, s.reserve(s.purchase("late", 1)))
-		known := s.purchase("late", 1)
-		known.MayBeKnown = true
-		require.Equal(t, []string{"later"}, s.reserve(known), "the gate may have accepted it")
+	t.Parallel()
+	w := newWorld(t)
+	s := newDirectSale(w, 10, core.DegradedSale{PerSecond: 1000, Reserve: 10}, 4)
+	for n := range 5 {
+		require.Equal(t, []string{"fresh reserved"}, s.reserve(s.purchase(fmt.Sprint("u", n), 1)))
+	}
+	require.Equal(t, []string{"sold_out"}, s.reserve(s.purchase("late", 1)))
+	known := s.purchase("late", 1)
+	known.MayBeKnown = true
+	require.Equal(t, []string{"later"}, s.reserve(known), "the gate may have accepted it")
 
-		// One that the gate has accepted since takes the reserve, and a second one nothing of what is held back.
-		since := s.purchase("since", 1)
-		since.Accepted, since.ReservedAt = true, time.Now().UTC()
-		require.Equal(t, []string{"reserved"}, s.reserve(since))
-		more := s.purchase("more", 1)
-		more.Accepted, more.ReservedAt = true, time.Now().UTC()
-		results, err := s.core.ReserveDirectly(s.ctx, s.id, 1, []core.DirectPurchase{more})
-		require.NoError(t, err)
-		require.Equal(t, "failed", results[0].Purchase.Status)
-		require.Equal(t, int64(4), s.figures().HeldBack[s.sku])
+	// One that the gate has accepted since takes the reserve, and a second one nothing of what is held back.
+	since := s.purchase("since", 1)
+	since.Accepted, since.ReservedAt = true, time.Now().UTC()
+	require.Equal(t, []string{"reserved"}, s.reserve(since))
+	more := s.purchase("more", 1)
+	more.Accepted, more.ReservedAt = true, time.Now().UTC()
+	results, err := s.core.ReserveDirectly(s.ctx, s.id, 1, []core.DirectPurchase{more})
+	require.NoError(t, err)
+	require.Equal(t, "failed", results[0].Purchase.Status)
+	require.Equal(t, int64(4), s.figures().HeldBack[s.sku])
 
-		// Those from before get all of it.
-		for n := range 4 {
-			early := s.purchase(fmt.Sprint("early", n), 1)
-			early.Accepted, early.ReservedAt = true, s.figures().FiguresAt.Add(-time.Second)
-			require.Equal(t, []string{"reserved"}, s.reserve(early))
-		}
-		require.Zero(t, s.available())
-		require.Zero(t, s.figures().HeldBack[s.sku])
-	})
+	// Those from before get all of it.
+	for n := range 4 {
+		early := s.purchase(fmt.Sprint("early", n), 1)
+		early.Accepted, early.ReservedAt = true, s.figures().FiguresAt.Add(-time.Second)
+		require.Equal(t, []string{"reserved"}, s.reserve(early))
+	}
+	require.Zero(t, s.available())
+	require.Zero(t, s.figures().HeldBack[s.sku])
 }
 
 func TestDirectPurchasesAreBoundedBySecond(t *testing.T) {
-	eachDB(t, func(w *world) {
-		at := time.Now().UTC().Truncate(time.Second)
-		w.fixed = func() time.Time { return at }
-		s := newDirectSale(w, 100, core.DegradedSale{PerSecond: 3}, 0)
-		sell := func(n int) (sold int) {
-			for i := range n {
-				if s.reserve(s.purchase(fmt.Sprint("u", s.seq, i), 1))[0] == "fresh reserved" {
-					sold++
-				}
+	t.Parallel()
+	w := newWorld(t)
+	at := time.Now().UTC().Truncate(time.Second)
+	w.fixed = func() time.Time { return at }
+	s := newDirectSale(w, 100, core.DegradedSale{PerSecond: 3}, 0)
+	sell := func(n int) (sold int) {
+		for i := range n {
+			if s.reserve(s.purchase(fmt.Sprint("u", s.seq, i), 1))[0] == "fresh reserved" {
+				sold++
 			}
-			return sold
 		}
-		require.Equal(t, 3, sell(6))
-		require.Equal(t, 0, sell(2))
-		at = at.Add(time.Second)
-		require.Equal(t, 3, sell(5))
-	})
+		return sold
+	}
+	require.Equal(t, 3, sell(6))
+	require.Equal(t, 0, sell(2))
+	at = at.Add(time.Second)
+	require.Equal(t, 3, sell(5))
 }
 
 func TestNothingIsSoldDirectlyAtOtherTimes(t *testing.T) {
-	eachDB(t, func(w *world) {
-		s := newDirectSale(w, 10, core.DegradedSale{PerSecond: 1000}, 0)
-		now := time.Now().UTC()
-		ago := now.Add(-time.Minute)
-		for name, c := range map[string]struct {
-			set  func()
-			want string
-		}{
-			"gate":          {func() { s.become(contract.ModeGate, 1, ago) }, "later"},
-			"returning":     {func() { s.become(contract.ModeReturning, 1, ago) }, "later"},
-			"another epoch": {func() { s.become(contract.ModeDirect, 2, ago) }, "later"},
-			"too early":     {func() { s.become(contract.ModeDirect, 1, now) }, "later"},
-			"paused":        {func() { s.set("state", "paused") }, "paused"},
-			"not started":   {func() { s.set("starts_at", now.Add(time.Hour)) }, "not_started"},
-			"ended":         {func() { s.set("ends_at", now.Add(-time.Second)) }, "ended"},
-			"switched off":  {func() { s.set("degraded_per_second", 0) }, "later"},
-		} {
-			s.set("state", "published")
-			s.set("starts_at", now.Add(-2*time.Hour))
-			s.set("ends_at", now.Add(2*time.Hour))
-			s.set("degraded_per_second", 1000)
-			s.become(contract.ModeDirect, 1, ago)
-			c.set()
-			require.Equal(t, []string{c.want}, s.reserve(s.purchase("x", 1)), name)
-		}
-		require.Equal(t, int64(10), s.available())
-	})
+	t.Parallel()
+	w := newWorld(t)
+	s := newDirectSale(w, 10, core.DegradedSale{PerSecond: 1000}, 0)
+	now := time.Now().UTC()
+	ago := now.Add(-time.Minute)
+	for name, c := range map[string]struct {
+		set  func()
+		want string
+	}{
+		"gate":          {func() { s.become(contract.ModeGate, 1, ago) }, "later"},
+		"returning":     {func() { s.become(contract.ModeReturning, 1, ago) }, "later"},
+		"another epoch": {func() { s.become(contract.ModeDirect, 2, ago) }, "later"},
+		"too early":     {func() { s.become(contract.ModeDirect, 1, now) }, "later"},
+		"paused":        {func() { s.set("state", "paused") }, "paused"},
+		"not started":   {func() { s.set("starts_at", now.Add(time.Hour)) }, "not_started"},
+		"ended":         {func() { s.set("ends_at", now.Add(-time.Second)) }, "ended"},
+		"switched off":  {func() { s.set("degraded_per_second", 0) }, "later"},
+	} {
+		s.set("state", "published")
+		s.set("starts_at", now.Add(-2*time.Hour))
+		s.set("ends_at", now.Add(2*time.Hour))
+		s.set("degraded_per_second", 1000)
+		s.become(contract.ModeDirect, 1, ago)
+		c.set()
+		require.Equal(t, []string{c.want}, s.reserve(s.purchase("x", 1)), name)
+	}
+	require.Equal(t, int64(10), s.available())
 }
 
 func (s *directSale) set(column string, value any) {
@@ -204,34 +203,34 @@ func (s *directSale) set(column string, value any) {
 // The effects of rows that change while a sale is direct reach the gate before the sale uses it again, and those of older
 // changes that arrive meanwhile, too.
 func TestTheGateGetsWhatWasSoldWithoutIt(t *testing.T) {
-	eachDB(t, func(w *world) {
-		s := newDirectSale(w, 10, core.DegradedSale{PerSecond: 1000}, 0)
-		p := s.purchase("a", 2)
-		require.Equal(t, []string{"fresh reserved"}, s.reserve(p))
-		ref := contract.GateRef{ActivityID: s.id}
-		rows, err := w.parts.Store.Reservations(w.ctx, []string{p.OrderSN})
-		require.NoError(t, err)
-		row := rows[p.OrderSN]
-		old := row
-		old.ChangedAt = row.ChangedAt.Add(-time.Hour)
-		require.NoError(t, w.core.Gates.Sync(w.ctx, []core.Reservation{row, old}))
-		audit, err := w.gate.Audit(w.ctx, ref)
-		require.NoError(t, err)
-		require.Equal(t, int64(10), audit.SKUs[s.sku].Left, "the gate is not used")
-		a, err := w.parts.Store.AnyActivity(w.ctx, s.id)
-		require.NoError(t, err)
-		require.WithinDuration(t, old.ChangedAt, *a.GateLacksSince, time.Millisecond)
+	t.Parallel()
+	w := newWorld(t)
+	s := newDirectSale(w, 10, core.DegradedSale{PerSecond: 1000}, 0)
+	p := s.purchase("a", 2)
+	require.Equal(t, []string{"fresh reserved"}, s.reserve(p))
+	ref := contract.GateRef{ActivityID: s.id}
+	rows, err := w.parts.Store.Reservations(w.ctx, []string{p.OrderSN})
+	require.NoError(t, err)
+	row := rows[p.OrderSN]
+	old := row
+	old.ChangedAt = row.ChangedAt.Add(-time.Hour)
+	require.NoError(t, w.core.Gates.Sync(w.ctx, []core.Reservation{row, old}))
+	audit, err := w.gate.Audit(w.ctx, ref)
+	require.NoError(t, err)
+	require.Equal(t, int64(10), audit.SKUs[s.sku].Left, "the gate is not used")
+	a, err := w.parts.Store.AnyActivity(w.ctx, s.id)
+	require.NoError(t, err)
+	require.WithinDuration(t, old.ChangedAt, *a.GateLacksSince, time.Millisecond)
 
-		require.NoError(t, w.gates.EnsureGates(w.ctx), "this process has not read the gate for long enough")
-		require.Equal(t, contract.ModeDirect, s.mode())
-		s.become(contract.ModeReturning, 1, time.Now().UTC())
-		require.NoError(t, w.gates.EnsureGates(w.ctx))
-		require.Equal(t, contract.ModeGate, s.mode())
-		audit, err = w.gate.Audit(w.ctx, ref)
-		require.NoError(t, err)
-		require.Equal(t, int64(8), audit.SKUs[s.sku].Left)
-		require.Equal(t, int64(2), audit.SKUs[s.sku].Held)
-	})
+	require.NoError(t, w.gates.EnsureGates(w.ctx), "this process has not read the gate for long enough")
+	require.Equal(t, contract.ModeDirect, s.mode())
+	s.become(contract.ModeReturning, 1, time.Now().UTC())
+	require.NoError(t, w.gates.EnsureGates(w.ctx))
+	require.Equal(t, contract.ModeGate, s.mode())
+	audit, err = w.gate.Audit(w.ctx, ref)
+	require.NoError(t, err)
+	require.Equal(t, int64(8), audit.SKUs[s.sku].Left)
+	require.Equal(t, int64(2), audit.SKUs[s.sku].Held)
 }
 
 func (s *directSale) mode() contract.SaleMode {
@@ -242,86 +241,87 @@ func (s *directSale) mode() contract.SaleMode {
 
 // A withdrawal is decided once the gate has what was sold without it.
 func TestWithdrawalsWaitForTheGate(t *testing.T) {
-	eachDB(t, func(w *world) {
-		s := newDirectSale(w, 10, core.DegradedSale{PerSecond: 1000}, 0)
-		adjust := func(key string, delta int64) error {
-			_, err := w.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{
-				ActivityID: s.id, SKUID: s.sku, Delta: delta, Reason: "r",
-				Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: key},
-			})
-			return err
-		}
-		require.Equal(t, contract.CodeGateUnavailable, contract.CodeOf(adjust("less", -3)))
-		require.Equal(t, int64(10), s.available())
-		s.become(contract.ModeGate, 1, time.Now().UTC())
-		require.NoError(t, adjust("less", -3))
-		require.Equal(t, int64(7), s.available())
-	})
+	t.Parallel()
+	w := newWorld(t)
+	s := newDirectSale(w, 10, core.DegradedSale{PerSecond: 1000}, 0)
+	adjust := func(key string, delta int64) error {
+		_, err := w.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{
+			ActivityID: s.id, SKUID: s.sku, Delta: delta, Reason: "r",
+			Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: key},
+		})
+		return err
+	}
+	require.Equal(t, contract.CodeGateUnavailable, contract.CodeOf(adjust("less", -3)))
+	require.Equal(t, int64(10), s.available())
+	s.become(contract.ModeGate, 1, time.Now().UTC())
+	require.NoError(t, adjust("less", -3))
+	require.Equal(t, int64(7), s.available())
 }
 
 func TestFiguresStayWhileASaleIsDirect(t *testing.T) {
-	eachDB(t, func(w *world) {
-		s := newDirectSale(w, 10, core.DegradedSale{PerSecond: 1}, 4)
-		before := s.figures()
-		now := before.SeenAt.Add(time.Second)
-		require.NoError(t, w.parts.Store.NoteGate(w.ctx, s.id, core.DirectSale{SeenAt: now, FiguresAt: now}))
-		after := s.figures()
-		require.Equal(t, now, after.SeenAt)
-		require.Equal(t, before.FiguresAt, after.FiguresAt)
-		require.Equal(t, before.Unlanded, after.Unlanded)
-		s.become(contract.ModeGate, 1, now)
-		now = now.Add(time.Second)
-		require.NoError(t, w.parts.Store.NoteGate(w.ctx, s.id, core.DirectSale{SeenAt: now, FiguresAt: now}))
-		require.Equal(t, now, s.figures().FiguresAt)
-		require.Empty(t, s.figures().Unlanded)
-		require.NoError(t, w.parts.Store.NoteGate(w.ctx, s.id, core.DirectSale{SeenAt: before.SeenAt, FiguresAt: before.SeenAt}))
-		require.Equal(t, now, s.figures().SeenAt, "an older reading changes nothing")
-	})
+	t.Parallel()
+	w := newWorld(t)
+	s := newDirectSale(w, 10, core.DegradedSale{PerSecond: 1}, 4)
+	before := s.figures()
+	now := before.SeenAt.Add(time.Second)
+	require.NoError(t, w.parts.Store.NoteGate(w.ctx, s.id, core.DirectSale{SeenAt: now, FiguresAt: now}))
+	after := s.figures()
+	require.Equal(t, now, after.SeenAt)
+	require.Equal(t, before.FiguresAt, after.FiguresAt)
+	require.Equal(t, before.Unlanded, after.Unlanded)
+	s.become(contract.ModeGate, 1, now)
+	now = now.Add(time.Second)
+	require.NoError(t, w.parts.Store.NoteGate(w.ctx, s.id, core.DirectSale{SeenAt: now, FiguresAt: now}))
+	require.Equal(t, now, s.figures().FiguresAt)
+	require.Empty(t, s.figures().Unlanded)
+	require.NoError(t, w.parts.Store.NoteGate(w.ctx, s.id, core.DirectSale{SeenAt: before.SeenAt, FiguresAt: before.SeenAt}))
+	require.Equal(t, now, s.figures().SeenAt, "an older reading changes nothing")
 }
 
 func TestWorkerLeases(t *testing.T) {
-	dbtest.Each(t, Migrations, func(t *testing.T, db *gorm.DB) {
-		at := time.Now().UTC().Truncate(time.Millisecond)
-		s := store.New(db, store.WithClock(func() time.Time { return at }))
-		ids := core.DirectWorkers()
-		ids.End = ids.First + 2
-		lease := func(r contract.WorkerLease) contract.LeasedWorker {
-			l, err := s.LeaseWorker(t.Context(), ids, r)
-			require.NoError(t, err)
-			return l
-		}
-		require.Equal(t, -1, lease(contract.WorkerLease{Owner: "a"}).Worker, "Redis was not read")
-		require.NoError(t, s.NoteRedisLeases(t.Context(), true))
-		at = at.Add(time.Minute)
-		require.NoError(t, s.NoteRedisLeases(t.Context(), false))
-		require.Equal(t, -1, lease(contract.WorkerLease{Owner: "a"}).Worker, "Redis had a holder")
-		at = at.Add(ids.ClearFor)
-		require.NoError(t, s.NoteRedisLeases(t.Context(), false))
-		a := lease(contract.WorkerLease{Owner: "a"})
-		require.Equal(t, 224, a.Worker)
-		require.Greater(t, a.From, a.High, "only a renewal permits to issue")
-		require.Equal(t, a.Worker, lease(contract.WorkerLease{Owner: "a"}).Worker, "a lost response")
-		b := lease(contract.WorkerLease{Owner: "b"})
-		require.Equal(t, 225, b.Worker)
-		require.Equal(t, 2, b.Holders)
-		require.Equal(t, -1, lease(contract.WorkerLease{Owner: "c"}).Worker)
-		at = at.Add(ids.Term)
-		renewed := lease(contract.WorkerLease{Owner: "a", Worker: 224, Renew: true})
-		require.Equal(t, at.Add(ids.Term).UnixMilli(), renewed.High)
-		require.Zero(t, lease(contract.WorkerLease{Owner: "a", Worker: 225, Renew: true}).High, "the id of another owner")
-		at = at.Add(ids.Term + time.Millisecond)
-		c := lease(contract.WorkerLease{Owner: "c", Seen: at.Add(time.Hour).UnixMilli()})
-		require.Equal(t, 225, c.Worker, "one term after its last high-water mark")
-		require.Greater(t, c.From, b.High)
-		require.Greater(t, c.From, at.Add(time.Hour).UnixMilli())
-		require.Zero(t, lease(contract.WorkerLease{Owner: "b", Worker: 225, Renew: true}).High)
-		require.NoError(t, s.NoteRedisLeases(t.Context(), true))
-		require.Zero(t, lease(contract.WorkerLease{Owner: "a", Worker: 224, Renew: true}).High, "a process holds one in Redis")
-	})
+	t.Parallel()
+	db := dbtest.MariaDB(t, Migrations)
+	at := time.Now().UTC().Truncate(time.Millisecond)
+	s := store.New(db, store.WithClock(func() time.Time { return at }))
+	ids := core.DirectWorkers()
+	ids.End = ids.First + 2
+	lease := func(r contract.WorkerLease) contract.LeasedWorker {
+		l, err := s.LeaseWorker(t.Context(), ids, r)
+		require.NoError(t, err)
+		return l
+	}
+	require.Equal(t, -1, lease(contract.WorkerLease{Owner: "a"}).Worker, "Redis was not read")
+	require.NoError(t, s.NoteRedisLeases(t.Context(), true))
+	at = at.Add(time.Minute)
+	require.NoError(t, s.NoteRedisLeases(t.Context(), false))
+	require.Equal(t, -1, lease(contract.WorkerLease{Owner: "a"}).Worker, "Redis had a holder")
+	at = at.Add(ids.ClearFor)
+	require.NoError(t, s.NoteRedisLeases(t.Context(), false))
+	a := lease(contract.WorkerLease{Owner: "a"})
+	require.Equal(t, 224, a.Worker)
+	require.Greater(t, a.From, a.High, "only a renewal permits to issue")
+	require.Equal(t, a.Worker, lease(contract.WorkerLease{Owner: "a"}).Worker, "a lost response")
+	b := lease(contract.WorkerLease{Owner: "b"})
+	require.Equal(t, 225, b.Worker)
+	require.Equal(t, 2, b.Holders)
+	require.Equal(t, -1, lease(contract.WorkerLease{Owner: "c"}).Worker)
+	at = at.Add(ids.Term)
+	renewed := lease(contract.WorkerLease{Owner: "a", Worker: 224, Renew: true})
+	require.Equal(t, at.Add(ids.Term).UnixMilli(), renewed.High)
+	require.Zero(t, lease(contract.WorkerLease{Owner: "a", Worker: 225, Renew: true}).High, "the id of another owner")
+	at = at.Add(ids.Term + time.Millisecond)
+	c := lease(contract.WorkerLease{Owner: "c", Seen: at.Add(time.Hour).UnixMilli()})
+	require.Equal(t, 225, c.Worker, "one term after its last high-water mark")
+	require.Greater(t, c.From, b.High)
+	require.Greater(t, c.From, at.Add(time.Hour).UnixMilli())
+	require.Zero(t, lease(contract.WorkerLease{Owner: "b", Worker: 225, Renew: true}).High)
+	require.NoError(t, s.NoteRedisLeases(t.Context(), true))
+	require.Zero(t, lease(contract.WorkerLease{Owner: "a", Worker: 224, Renew: true}).High, "a process holds one in Redis")
 }
 
 func TestDegradedSaleOfAnActivity(t *testing.T) {
-	s := newShop(t, dbtest.SQLite(t, Migrations))
+	t.Parallel()
+	s := newShop(t)
 	sku := s.product("EUR")[0]
 	body := func(degraded string) string {
 		now := time.Now().UTC()
@@ -387,24 +387,24 @@ func TestDegradedSaleOfAnActivity(t *testing.T) {
 
 // A process that stops publishes the deductions of its direct purchases. Without the broker it leaves them to the sweep.
 func TestDeductionsOfDirectPurchasesArePublishedAtTheEnd(t *testing.T) {
-	eachDB(t, func(w *world) {
-		s := newDirectSale(w, 20, core.DegradedSale{PerSecond: 1000}, 0)
-		stopped, stop := context.WithCancel(t.Context())
-		stop()
-		for n := range 10 {
-			require.Equal(t, []string{"fresh reserved"}, s.reserve(s.purchase(strconv.Itoa(n), 1)))
-		}
-		require.NoError(t, w.core.PublishLater(stopped, t.Context()))
-		require.Len(t, w.broker.take(contract.TopicDeductions), 10)
+	t.Parallel()
+	w := newWorld(t)
+	s := newDirectSale(w, 20, core.DegradedSale{PerSecond: 1000}, 0)
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	for n := range 10 {
+		require.Equal(t, []string{"fresh reserved"}, s.reserve(s.purchase(strconv.Itoa(n), 1)))
+	}
+	require.NoError(t, w.core.PublishLater(stopped, t.Context()))
+	require.Len(t, w.broker.take(contract.TopicDeductions), 10)
 
-		w.broker.setDown(true)
-		for n := range 10 {
-			require.Equal(t, []string{"fresh reserved"}, s.reserve(s.purchase("b"+strconv.Itoa(n), 1)))
-		}
-		require.NoError(t, w.core.PublishLater(stopped, t.Context()))
-		w.broker.setDown(false)
-		require.Empty(t, w.broker.take(contract.TopicDeductions))
-	})
+	w.broker.setDown(true)
+	for n := range 10 {
+		require.Equal(t, []string{"fresh reserved"}, s.reserve(s.purchase("b"+strconv.Itoa(n), 1)))
+	}
+	require.NoError(t, w.core.PublishLater(stopped, t.Context()))
+	w.broker.setDown(false)
+	require.Empty(t, w.broker.take(contract.TopicDeductions))
 }
 
 // lostHoldings is a store that cannot read the purchases of a buyer.
@@ -418,65 +418,65 @@ func (lostHoldings) ReservationsOfActivity(
 
 // A purchase whose transaction has committed gets its deduction, also if its call fails afterwards.
 func TestDeductionsOfDirectPurchasesSurviveAFailedCall(t *testing.T) {
-	eachDB(t, func(w *world) {
-		s := newDirectSale(w, 20, core.DegradedSale{PerSecond: 1000}, 0)
-		require.Equal(t, []string{"fresh reserved"}, s.reserve(s.purchase("a", 2)))
-		parts := w.parts
-		parts.Store = lostHoldings{parts.Store}
-		svc := parts.start().core
-		sold := s.purchase("b", 1)
-		_, err := svc.ReserveDirectly(w.ctx, s.id, 1, []core.DirectPurchase{s.purchase("a", 1), sold})
-		require.Error(t, err)
-		stopped, stop := context.WithCancel(t.Context())
-		stop()
-		require.NoError(t, svc.PublishLater(stopped, t.Context()))
-		require.Contains(t, w.deductions(), sold.OrderSN)
-	})
+	t.Parallel()
+	w := newWorld(t)
+	s := newDirectSale(w, 20, core.DegradedSale{PerSecond: 1000}, 0)
+	require.Equal(t, []string{"fresh reserved"}, s.reserve(s.purchase("a", 2)))
+	parts := w.parts
+	parts.Store = lostHoldings{parts.Store}
+	svc := parts.start().core
+	sold := s.purchase("b", 1)
+	_, err := svc.ReserveDirectly(w.ctx, s.id, 1, []core.DirectPurchase{s.purchase("a", 1), sold})
+	require.Error(t, err)
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	require.NoError(t, svc.PublishLater(stopped, t.Context()))
+	require.Contains(t, w.deductions(), sold.OrderSN)
 }
 
 func TestInternalCallsOfDirectSales(t *testing.T) {
-	eachDB(t, func(w *world) {
-		s := newDirectSale(w, 10, core.DegradedSale{PerSecond: 1000, Drop: 3}, 2)
-		const secret = "a secret for tests only, of length"
-		h := httpapi.NewInternal(w.core, telemetry.Discard(nil), []string{secret}, http.NotFoundHandler(), sqldb.IsTransient)
-		call := func(method, path, body string, out any) int {
-			r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
-			auth.SignInternal(r, secret)
-			r.Header.Set("Content-Type", "application/json")
-			got := httptest.NewRecorder()
-			h.ServeHTTP(got, r)
-			if out != nil {
-				require.NoError(t, json.Unmarshal(got.Body.Bytes(), out), "%s", got.Body)
-			}
-			return got.Code
+	t.Parallel()
+	w := newWorld(t)
+	s := newDirectSale(w, 10, core.DegradedSale{PerSecond: 1000, Drop: 3}, 2)
+	const secret = "a secret for tests only, of length"
+	h := httpapi.NewInternal(w.core, telemetry.Discard(nil), []string{secret}, http.NotFoundHandler(), sqldb.IsTransient)
+	call := func(method, path, body string, out any) int {
+		r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
+		auth.SignInternal(r, secret)
+		r.Header.Set("Content-Type", "application/json")
+		got := httptest.NewRecorder()
+		h.ServeHTTP(got, r)
+		if out != nil {
+			require.NoError(t, json.Unmarshal(got.Body.Bytes(), out), "%s", got.Body)
 		}
-		var modes contract.Modes
-		require.Equal(t, 200, call("GET", contract.ModesPath+"?lost="+s.id+":4000", "", &modes))
-		require.Len(t, modes.Activities, 1)
-		m := modes.Activities[0]
-		require.Equal(t, contract.ModeDirect, m.Mode)
-		require.Equal(t, int64(3), m.Drop)
-		require.Equal(t, int64(8), m.Sale.Items[0].Left)
-		require.Equal(t, 400, call("GET", contract.ModesPath+"?lost=x", "", nil))
-		p := s.purchase("a", 1)
-		body := fmt.Sprintf(`{"activity_id":%q,"epoch":1,"items":[{"order_sn":%q,"user_id":"a","lines":[{"sku_id":%q,"qty":1}]}]}`, s.id, p.OrderSN, s.sku)
-		var results contract.DirectResults
-		require.Equal(t, 200, call("POST", contract.ReservePath, body, &results))
-		require.Equal(t, contract.DirectReserved, results.Results[0].Outcome)
-		require.True(t, results.Results[0].Fresh)
-		var found contract.DirectStates
-		require.Equal(t, 200, call("POST", contract.LookupPath, fmt.Sprintf(`{"activity_id":%q,"order_sns":[%q,"7"]}`, s.id, p.OrderSN), &found))
-		require.Len(t, found.Purchases, 1)
-		require.Equal(t, "queued", found.Purchases[0].Status)
-		require.Equal(t, 200, call("POST", contract.LookupPath, fmt.Sprintf(`{"activity_id":%q,"user_id":"a"}`, s.id), &found))
-		require.Len(t, found.Purchases, 1)
-		for _, wrong := range []string{
-			`{}`, `{"activity_id":"1","epoch":1,"items":[]}`,
-			`{"activity_id":"1","epoch":1,"items":[{"order_sn":"x","user_id":"a","lines":[{"sku_id":"1","qty":1}]}]}`,
-			strings.Replace(body, `"user_id":"a"`, `"user_id":"a b"`, 1), strings.Replace(body, `"qty":1`, `"qty":0`, 1),
-		} {
-			require.Equal(t, 400, call("POST", contract.ReservePath, wrong, nil), wrong)
-		}
-		require.Equal(t, 400, call("POST", contract.LeasePath, `{"owner":""}`, nil))
-	})
+		return got.Code
+	}
+	var modes contract.Modes
+	require.Equal(t, 200, call("GET", contract.ModesPath+"?lost="+s.id+":4000", "", &modes))
+	require.Len(t, modes.Activities, 1)
+	m := modes.Activities[0]
+	require.Equal(t, contract.ModeDirect, m.Mode)
+	require.Equal(t, int64(3), m.Drop)
+	require.Equal(t, int64(8), m.Sale.Items[0].Left)
+	require.Equal(t, 400, call("GET", contract.ModesPath+"?lost=x", "", nil))
+	p := s.purchase("a", 1)
+	body := fmt.Sprintf(`{"activity_id":%q,"epoch":1,"items":[{"order_sn":%q,"user_id":"a","lines":[{"sku_id":%q,"qty":1}]}]}`, s.id, p.OrderSN, s.sku)
+	var results contract.DirectResults
+	require.Equal(t, 200, call("POST", contract.ReservePath, body, &results))
+	require.Equal(t, contract.DirectReserved, results.Results[0].Outcome)
+	require.True(t, results.Results[0].Fresh)
+	var found contract.DirectStates
+	require.Equal(t, 200, call("POST", contract.LookupPath, fmt.Sprintf(`{"activity_id":%q,"order_sns":[%q,"7"]}`, s.id, p.OrderSN), &found))
+	require.Len(t, found.Purchases, 1)
+	require.Equal(t, "queued", found.Purchases[0].Status)
+	require.Equal(t, 200, call("POST", contract.LookupPath, fmt.Sprintf(`{"activity_id":%q,"user_id":"a"}`, s.id), &found))
+	require.Len(t, found.Purchases, 1)
+	for _, wrong := range []string{
+		`{}`, `{"activity_id":"1","epoch":1,"items":[]}`,
+		`{"activity_id":"1","epoch":1,"items":[{"order_sn":"x","user_id":"a","lines":[{"sku_id":"1","qty":1}]}]}`,
+		strings.Replace(body, `"user_id":"a"`, `"user_id":"a b"`, 1), strings.Replace(body, `"qty":1`, `"qty":0`, 1),
+	} {
+		require.Equal(t, 400, call("POST", contract.ReservePath, wrong, nil), wrong)
+	}
+	require.Equal(t, 400, call("POST", contract.LeasePath, `{"owner":""}`, nil))
 }

@@ -38,34 +38,35 @@ func (w *world) loses(handle func() error) {
 
 // The new master lacks the last effects, whatever they were.
 func TestANewMasterIsSynced(t *testing.T) {
-	eachDB(t, func(w *world) {
-		m := w.onMaster()
-		a := w.sale(1, 10)
-		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
-		var r []contract.Reservation
-		for i := range 4 {
-			r = append(r, w.buy(a, fmt.Sprint("u", i)))
-		}
-		w.land(r...)
-		w.follow(event(r[2], contract.OrderCreated))
-		events := message(w.t, contract.TopicOrderEvents, event(r[0], contract.OrderCreated), event(r[1], contract.OrderPaid), event(r[2], contract.OrderClosed))
-		w.loses(func() error { return w.consumer.OrderEvents(w.ctx, events) })
-		unheard := contract.Reservation{OrderSN: newSN(), UserID: "u4", ActivityID: a.ID, Lines: r[0].Lines, ReservedAt: w.parts.Now()}
-		w.loses(func() error { return w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, unheard)) })
-		refused := w.buy(a, "u4") // the gate accepts another purchase of the buyer
-		w.loses(func() error { return w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, refused)) })
+	t.Parallel()
+	w := newWorld(t)
+	m := w.onMaster()
+	a := w.sale(1, 10)
+	require.NoError(w.t, w.gates.EnsureGates(w.ctx))
+	var r []contract.Reservation
+	for i := range 4 {
+		r = append(r, w.buy(a, fmt.Sprint("u", i)))
+	}
+	w.land(r...)
+	w.follow(event(r[2], contract.OrderCreated))
+	events := message(w.t, contract.TopicOrderEvents, event(r[0], contract.OrderCreated), event(r[1], contract.OrderPaid), event(r[2], contract.OrderClosed))
+	w.loses(func() error { return w.consumer.OrderEvents(w.ctx, events) })
+	unheard := contract.Reservation{OrderSN: newSN(), UserID: "u4", ActivityID: a.ID, Lines: r[0].Lines, ReservedAt: w.parts.Now()}
+	w.loses(func() error { return w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, unheard)) })
+	refused := w.buy(a, "u4") // the gate accepts another purchase of the buyer
+	w.loses(func() error { return w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, refused)) })
 
-		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
-		require.Equal(w.t, int64(5), w.left(a, 0), "the same master has lost nothing")
-		m.id = "second"
-		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
-		w.agree(a)
-		require.Equal(w.t, int64(6), w.left(a, 0))
-	})
+	require.NoError(w.t, w.gates.EnsureGates(w.ctx))
+	require.Equal(w.t, int64(5), w.left(a, 0), "the same master has lost nothing")
+	m.id = "second"
+	require.NoError(w.t, w.gates.EnsureGates(w.ctx))
+	w.agree(a)
+	require.Equal(w.t, int64(6), w.left(a, 0))
 }
 
 // An unreadable row and a damaged sale document do not keep the other effects from the new master.
 func TestANewMasterIsSyncedInSpiteOfUnreadableRows(t *testing.T) {
+	t.Parallel()
 	eachUnreadable(t, func(w *world, lines string) {
 		alarms := w.alarms()
 		m := w.onMaster()
@@ -89,58 +90,58 @@ func TestANewMasterIsSyncedInSpiteOfUnreadableRows(t *testing.T) {
 // A gate is confirmed for the first time, as after an upgrade, or after more than a day. Purchases that ended longer ago
 // than gates keep them get no entry again. Those that the gate still has live are ended.
 func TestANewMasterGetsNoEntriesThatWereTrimmed(t *testing.T) {
-	eachDB(t, func(w *world) {
-		m := w.onMaster()
-		a := w.sale(1, 10)
-		held, trimmed, rejected, lost := w.buy(a, "u1"), w.buy(a, "u2"), w.buy(a, "u3"), w.buy(a, "u4")
-		w.land(held, trimmed, rejected, lost)
-		w.follow(event(trimmed, contract.OrderCreated), event(lost, contract.OrderCreated))
-		w.follow(event(trimmed, contract.OrderClosed))
-		w.loses(func() error {
-			return w.consumer.OrderEvents(w.ctx, message(w.t, contract.TopicOrderEvents, event(lost, contract.OrderClosed)))
-		})
-		require.NoError(w.t, w.db.Exec("UPDATE reservations SET state = 'rejected', reason = 'sold_out' WHERE order_sn = ?", rejected.OrderSN).Error)
-		forgotten := []string{trimmed.OrderSN, rejected.OrderSN}
-		require.NoError(w.t, w.rdb.HDel(w.ctx, gateKey(a, "held"), forgotten...).Err())
-		w.shift = 25 * time.Hour
-		m.id = "second"
-		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
-		found, err := w.gate.Lookup(w.ctx, ref(a), forgotten)
-		require.NoError(w.t, err)
-		require.Empty(w.t, found)
-		require.Equal(w.t, stockgate.StatusClosed, w.entry(a, lost.OrderSN).Status)
-		require.Equal(w.t, stockgate.StatusQueued, w.entry(a, held.OrderSN).Status)
+	t.Parallel()
+	w := newWorld(t)
+	m := w.onMaster()
+	a := w.sale(1, 10)
+	held, trimmed, rejected, lost := w.buy(a, "u1"), w.buy(a, "u2"), w.buy(a, "u3"), w.buy(a, "u4")
+	w.land(held, trimmed, rejected, lost)
+	w.follow(event(trimmed, contract.OrderCreated), event(lost, contract.OrderCreated))
+	w.follow(event(trimmed, contract.OrderClosed))
+	w.loses(func() error {
+		return w.consumer.OrderEvents(w.ctx, message(w.t, contract.TopicOrderEvents, event(lost, contract.OrderClosed)))
 	})
+	require.NoError(w.t, w.db.Exec("UPDATE reservations SET state = 'rejected', reason = 'sold_out' WHERE order_sn = ?", rejected.OrderSN).Error)
+	forgotten := []string{trimmed.OrderSN, rejected.OrderSN}
+	require.NoError(w.t, w.rdb.HDel(w.ctx, gateKey(a, "held"), forgotten...).Err())
+	w.shift = 25 * time.Hour
+	m.id = "second"
+	require.NoError(w.t, w.gates.EnsureGates(w.ctx))
+	found, err := w.gate.Lookup(w.ctx, ref(a), forgotten)
+	require.NoError(w.t, err)
+	require.Empty(w.t, found)
+	require.Equal(w.t, stockgate.StatusClosed, w.entry(a, lost.OrderSN).Status)
+	require.Equal(w.t, stockgate.StatusQueued, w.entry(a, held.OrderSN).Status)
 }
 
 // Redis was unreachable for longer than the window: the effects that it lost were written before the outage.
 func TestAMasterReplacedAfterALongOutageIsSyncedFromItsBeginning(t *testing.T) {
-	eachDB(t, func(w *world) {
-		m := w.onMaster()
-		a := w.sale(1, 10)
-		r := w.buy(a, "u1")
-		w.land(r)
-		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
-		w.loses(func() error {
-			return w.consumer.OrderEvents(w.ctx, message(w.t, contract.TopicOrderEvents, event(r, contract.OrderPaid)))
-		})
-		w.shift = 30 * time.Minute
-		m.id = "second"
-		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
-		w.agree(a)
+	t.Parallel()
+	w := newWorld(t)
+	m := w.onMaster()
+	a := w.sale(1, 10)
+	r := w.buy(a, "u1")
+	w.land(r)
+	require.NoError(w.t, w.gates.EnsureGates(w.ctx))
+	w.loses(func() error {
+		return w.consumer.OrderEvents(w.ctx, message(w.t, contract.TopicOrderEvents, event(r, contract.OrderPaid)))
 	})
+	w.shift = 30 * time.Minute
+	m.id = "second"
+	require.NoError(w.t, w.gates.EnsureGates(w.ctx))
+	w.agree(a)
 }
 
 // The list of gates may be on another node than the gate. Without it no relay reads the journal.
 func TestAnUnregisteredGateIsRegisteredAgain(t *testing.T) {
-	eachDB(t, func(w *world) {
-		a := w.sale(1, 10)
-		require.NoError(w.t, w.gate.Unregister(w.ctx, ref(a)))
-		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
-		refs, err := w.gate.Refs(w.ctx)
-		require.NoError(w.t, err)
-		require.Contains(w.t, refs, ref(a))
-	})
+	t.Parallel()
+	w := newWorld(t)
+	a := w.sale(1, 10)
+	require.NoError(w.t, w.gate.Unregister(w.ctx, ref(a)))
+	require.NoError(w.t, w.gates.EnsureGates(w.ctx))
+	refs, err := w.gate.Refs(w.ctx)
+	require.NoError(w.t, err)
+	require.Contains(w.t, refs, ref(a))
 }
 
 // withdraw withdraws three of five units, while the ledger holds four that the gate lacks. The gate takes them, the
@@ -162,25 +163,25 @@ func (w *world) short() (*core.Activity, contract.Reservation) {
 
 // The undo of a refused withdrawal was acknowledged and then lost.
 func TestARefusedWithdrawalIsUndoneOnANewMaster(t *testing.T) {
-	eachDB(t, func(w *world) {
-		m := w.onMaster()
-		a, _ := w.short()
-		require.Equal(w.t, contract.CodeInsufficientStock, contract.CodeOf(w.withdraw(a)))
-		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
-		var id string
-		require.NoError(w.t, w.db.Table("adjustments").Where("activity_id = ?", a.ID).Pluck("id", &id).Error)
-		sku := a.Items[0].SKUID
-		require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err())
-		require.NoError(w.t, w.gate.Preload(w.ctx, ref(a), stockgate.Snapshot{
-			Config: stockgate.Config{State: stockgate.GateOpen, StartsAt: a.StartsAt, EndsAt: a.EndsAt, PerUserLimit: 10, ReorderLimit: a.ReorderLimit, Version: a.Version},
-			Stock:  map[string]int64{sku: 5}, Totals: map[string]int64{sku: 5},
-		}))
-		require.NoError(w.t, w.gate.Adjust(w.ctx, ref(a), stockgate.Adjustment{ID: id, SKUID: sku, Delta: -3}))
-		m.id = "second"
-		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
-		w.agree(a)
-		require.Equal(w.t, int64(1), w.left(a, 0))
-	})
+	t.Parallel()
+	w := newWorld(t)
+	m := w.onMaster()
+	a, _ := w.short()
+	require.Equal(w.t, contract.CodeInsufficientStock, contract.CodeOf(w.withdraw(a)))
+	require.NoError(w.t, w.gates.EnsureGates(w.ctx))
+	var id string
+	require.NoError(w.t, w.db.Table("adjustments").Where("activity_id = ?", a.ID).Pluck("id", &id).Error)
+	sku := a.Items[0].SKUID
+	require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err())
+	require.NoError(w.t, w.gate.Preload(w.ctx, ref(a), stockgate.Snapshot{
+		Config: stockgate.Config{State: stockgate.GateOpen, StartsAt: a.StartsAt, EndsAt: a.EndsAt, PerUserLimit: 10, ReorderLimit: a.ReorderLimit, Version: a.Version},
+		Stock:  map[string]int64{sku: 5}, Totals: map[string]int64{sku: 5},
+	}))
+	require.NoError(w.t, w.gate.Adjust(w.ctx, ref(a), stockgate.Adjustment{ID: id, SKUID: sku, Delta: -3}))
+	m.id = "second"
+	require.NoError(w.t, w.gates.EnsureGates(w.ctx))
+	w.agree(a)
+	require.Equal(w.t, int64(1), w.left(a, 0))
 }
 
 // lateSweeper is a sweep that is overtaken between its query and its work.
@@ -200,33 +201,33 @@ func (s *lateSweeper) AdjustmentsToResume(
 // A sweep that is late and dies leaves nothing unfinished, neither in the gate that it read nor in one that was built
 // since.
 func TestALateStepOfARefusedWithdrawalChangesNothing(t *testing.T) {
+	t.Parallel()
 	for name, rebuilt := range map[string]bool{"same gate": false, "rebuilt gate": true} {
 		t.Run(name, func(t *testing.T) {
-			eachDB(t, func(w *world) {
-				a, r := w.short()
+			w := newWorld(t)
+			a, r := w.short()
+			w.faults.kill(1, true)
+			require.Error(w.t, w.withdraw(a))
+			require.True(w.t, w.faults.heal())
+			ours := w.parts.Store
+			w.parts.Store = &lateSweeper{ours, func() {
+				require.Equal(w.t, contract.CodeInsufficientStock, contract.CodeOf(w.withdraw(a)))
+				w.follow(event(r, contract.OrderClosed)) // now enough units are left
+				if rebuilt {
+					require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err())
+				}
+				require.NoError(w.t, w.parts.start().gates.EnsureGates(w.ctx))
 				w.faults.kill(1, true)
-				require.Error(w.t, w.withdraw(a))
-				require.True(w.t, w.faults.heal())
-				ours := w.parts.Store
-				w.parts.Store = &lateSweeper{ours, func() {
-					require.Equal(w.t, contract.CodeInsufficientStock, contract.CodeOf(w.withdraw(a)))
-					w.follow(event(r, contract.OrderClosed)) // now enough units are left
-					if rebuilt {
-						require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err())
-					}
-					require.NoError(w.t, w.parts.start().gates.EnsureGates(w.ctx))
-					w.faults.kill(1, true)
-				}}
-				w.restart()
-				w.shift = time.Minute
-				require.Error(w.t, w.adjustmentSweep.Run(w.ctx))
-				require.True(w.t, w.faults.heal())
-				w.parts.Store = ours
-				w.restart()
-				require.NoError(w.t, w.adjustmentSweep.Run(w.ctx))
-				w.agree(a)
-				require.Equal(w.t, int64(5), w.left(a, 0))
-			})
+			}}
+			w.restart()
+			w.shift = time.Minute
+			require.Error(w.t, w.adjustmentSweep.Run(w.ctx))
+			require.True(w.t, w.faults.heal())
+			w.parts.Store = ours
+			w.restart()
+			require.NoError(w.t, w.adjustmentSweep.Run(w.ctx))
+			w.agree(a)
+			require.Equal(w.t, int64(5), w.left(a, 0))
 		})
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"flashsale.internal/pkg/contract"
-	"flashsale.internal/pkg/sqldb/dbtest"
 	"flashsale.internal/services/inventory/internal/core"
 )
 
@@ -34,16 +33,16 @@ func (w *world) unfinished(a *core.Activity) (n int64) {
 
 // Adjustments that cannot reach their gate do not keep those of other sales from theirs.
 func TestStuckAdjustmentsDoNotStarveOthers(t *testing.T) {
-	eachDB(t, func(w *world) {
-		stuck, other := w.sale(1, 5), w.sale(1, 5)
-		w.intents(stuck, 300)
-		w.intents(other, 1)
-		require.NoError(w.t, w.rdb.HSet(w.ctx, gateKey(stuck, "gate"), "s:"+stuck.Items[0].SKUID, "many").Err())
-		require.Error(w.t, w.adjustmentSweep.Run(w.ctx))
-		require.Zero(w.t, w.unfinished(other), "300 stuck adjustments of another sale")
-		require.Equal(w.t, int64(6), w.left(other, 0))
-		require.Equal(w.t, int64(300), w.unfinished(stuck))
-	})
+	t.Parallel()
+	w := newWorld(t)
+	stuck, other := w.sale(1, 5), w.sale(1, 5)
+	w.intents(stuck, 300)
+	w.intents(other, 1)
+	require.NoError(w.t, w.rdb.HSet(w.ctx, gateKey(stuck, "gate"), "s:"+stuck.Items[0].SKUID, "many").Err())
+	require.Error(w.t, w.adjustmentSweep.Run(w.ctx))
+	require.Zero(w.t, w.unfinished(other), "300 stuck adjustments of another sale")
+	require.Equal(w.t, int64(6), w.left(other, 0))
+	require.Equal(w.t, int64(300), w.unfinished(stuck))
 }
 
 // flakyGate is a gate that cannot take the adjustments with these ids.
@@ -64,51 +63,51 @@ func (g *flakyGate) Adjust(ctx context.Context, r contract.GateRef, a core.Adjus
 
 // One adjustment fails for ever. The others of its sale are finished, and it is tried again after growing pauses.
 func TestAStuckAdjustmentIsTriedAgainAfterGrowingPauses(t *testing.T) {
-	eachDB(t, func(w *world) {
-		g := &flakyGate{Gate: w.parts.Gate, bad: map[string]bool{}, tries: map[string]int{}, err: core.ErrGateBroken}
-		w.parts.Gate = g
-		w.restart()
-		a := w.sale(1, 5)
-		w.intents(a, 3)
-		var ids []string
-		require.NoError(w.t, w.db.Table("adjustments").Order("id").Pluck("id", &ids).Error)
-		g.bad[ids[0]] = true
-		require.Error(w.t, w.adjustmentSweep.Run(w.ctx))
-		require.Equal(w.t, int64(1), w.unfinished(a))
-		for range 1000 { // of 5 s
-			w.shift += 5 * time.Second
-			w.restart() // the pauses survive a restart
-			_ = w.adjustmentSweep.Run(w.ctx)
-		}
-		require.GreaterOrEqual(w.t, g.tries[ids[0]], 10, "in 83 min")
-		require.LessOrEqual(w.t, g.tries[ids[0]], 30, "in 83 min")
-		g.bad[ids[0]] = false
-		w.shift += 10 * time.Minute
-		require.NoError(w.t, w.adjustmentSweep.Run(w.ctx))
-		require.Zero(w.t, w.unfinished(a))
-		w.agree(a)
-	})
+	t.Parallel()
+	w := newWorld(t)
+	g := &flakyGate{Gate: w.parts.Gate, bad: map[string]bool{}, tries: map[string]int{}, err: core.ErrGateBroken}
+	w.parts.Gate = g
+	w.restart()
+	a := w.sale(1, 5)
+	w.intents(a, 3)
+	var ids []string
+	require.NoError(w.t, w.db.Table("adjustments").Order("id").Pluck("id", &ids).Error)
+	g.bad[ids[0]] = true
+	require.Error(w.t, w.adjustmentSweep.Run(w.ctx))
+	require.Equal(w.t, int64(1), w.unfinished(a))
+	for range 1000 { // of 5 s
+		w.shift += 5 * time.Second
+		w.restart() // the pauses survive a restart
+		_ = w.adjustmentSweep.Run(w.ctx)
+	}
+	require.GreaterOrEqual(w.t, g.tries[ids[0]], 10, "in 83 min")
+	require.LessOrEqual(w.t, g.tries[ids[0]], 30, "in 83 min")
+	g.bad[ids[0]] = false
+	w.shift += 10 * time.Minute
+	require.NoError(w.t, w.adjustmentSweep.Run(w.ctx))
+	require.Zero(w.t, w.unfinished(a))
+	w.agree(a)
 }
 
 // A gate that cannot be reached is not tried with each of its adjustments, and they need not wait once it is back.
 func TestAdjustmentsAreFinishedAsSoonAsTheirGateIsBack(t *testing.T) {
-	eachDB(t, func(w *world) {
-		g := &flakyGate{Gate: w.parts.Gate, bad: map[string]bool{}, tries: map[string]int{}, err: core.ErrGateUnavailable}
-		w.parts.Gate = g
-		w.restart()
-		a := w.sale(1, 5)
-		w.intents(a, 10)
-		var ids []string
-		require.NoError(w.t, w.db.Table("adjustments").Order("id").Pluck("id", &ids).Error)
-		for _, id := range ids {
-			g.bad[id] = true
-		}
-		require.Error(w.t, w.adjustmentSweep.Run(w.ctx))
-		require.Len(w.t, g.tries, 1)
-		g.bad = nil
-		require.NoError(w.t, w.adjustmentSweep.Run(w.ctx))
-		w.agree(a)
-	})
+	t.Parallel()
+	w := newWorld(t)
+	g := &flakyGate{Gate: w.parts.Gate, bad: map[string]bool{}, tries: map[string]int{}, err: core.ErrGateUnavailable}
+	w.parts.Gate = g
+	w.restart()
+	a := w.sale(1, 5)
+	w.intents(a, 10)
+	var ids []string
+	require.NoError(w.t, w.db.Table("adjustments").Order("id").Pluck("id", &ids).Error)
+	for _, id := range ids {
+		g.bad[id] = true
+	}
+	require.Error(w.t, w.adjustmentSweep.Run(w.ctx))
+	require.Len(w.t, g.tries, 1)
+	g.bad = nil
+	require.NoError(w.t, w.adjustmentSweep.Run(w.ctx))
+	w.agree(a)
 }
 
 // unreadableActivity is a store that cannot read one activity, or all before it.
@@ -142,18 +141,18 @@ func (w *world) landMany(a *core.Activity, n int) {
 
 // Deductions that cannot be published do not keep those of other sales from being published.
 func TestAStuckSaleDoesNotStarveTheDeductionsOfOthers(t *testing.T) {
-	eachDB(t, func(w *world) {
-		stuck, other := w.sale(1, 400), w.sale(1, 400)
-		w.landMany(stuck, 300)
-		r := w.buy(other, "u")
-		w.land(r)
-		w.deductions()
-		w.parts.Store = &unreadableActivity{w.parts.Store, stuck.ID, false}
-		w.restart()
-		w.shift = 2 * time.Minute
-		require.Error(w.t, w.orderSweep.Run(w.ctx))
-		require.Contains(w.t, w.deductions(), r.OrderSN)
-	})
+	t.Parallel()
+	w := newWorld(t)
+	stuck, other := w.sale(1, 400), w.sale(1, 400)
+	w.landMany(stuck, 300)
+	r := w.buy(other, "u")
+	w.land(r)
+	w.deductions()
+	w.parts.Store = &unreadableActivity{w.parts.Store, stuck.ID, false}
+	w.restart()
+	w.shift = 2 * time.Minute
+	require.Error(w.t, w.orderSweep.Run(w.ctx))
+	require.Contains(w.t, w.deductions(), r.OrderSN)
 }
 
 func number(id string) int {
@@ -163,30 +162,31 @@ func number(id string) int {
 
 // Many stuck sales end the rounds, and each round continues behind the last one.
 func TestManyStuckSalesDoNotStarveTheDeductionsOfOthers(t *testing.T) {
-	eachDB(t, func(w *world) {
-		var last *core.Activity
-		for range 4 {
-			last = w.sale(1, 5)
-			w.landMany(last, 1)
-		}
-		other := w.sale(1, 5)
-		r := w.buy(other, "u")
-		w.land(r)
-		w.deductions()
-		w.parts.Store = &unreadableActivity{w.parts.Store, last.ID, true}
-		w.restart()
-		w.shift = 2 * time.Minute
-		require.Error(w.t, w.orderSweep.Run(w.ctx))
-		require.Empty(w.t, w.deductions(), "three failures end a round")
-		w.shift += 5 * time.Second
-		require.Error(w.t, w.orderSweep.Run(w.ctx))
-		require.Contains(w.t, w.deductions(), r.OrderSN)
-	})
+	t.Parallel()
+	w := newWorld(t)
+	var last *core.Activity
+	for range 4 {
+		last = w.sale(1, 5)
+		w.landMany(last, 1)
+	}
+	other := w.sale(1, 5)
+	r := w.buy(other, "u")
+	w.land(r)
+	w.deductions()
+	w.parts.Store = &unreadableActivity{w.parts.Store, last.ID, true}
+	w.restart()
+	w.shift = 2 * time.Minute
+	require.Error(w.t, w.orderSweep.Run(w.ctx))
+	require.Empty(w.t, w.deductions(), "three failures end a round")
+	w.shift += 5 * time.Second
+	require.Error(w.t, w.orderSweep.Run(w.ctx))
+	require.Contains(w.t, w.deductions(), r.OrderSN)
 }
 
 // Each sale with deductions to publish again has its turn, however many another sale has.
 func TestALargeSaleDoesNotDelayTheDeductionsOfOthers(t *testing.T) {
-	w := newWorld(t, dbtest.SQLite(t, Migrations))
+	t.Parallel()
+	w := newWorld(t)
 	large, other := w.sale(1, 1000), w.sale(1, 400)
 	w.landMany(large, 600)
 	r := w.buy(other, "u")
@@ -203,7 +203,8 @@ func TestALargeSaleDoesNotDelayTheDeductionsOfOthers(t *testing.T) {
 
 // Nothing is published while the broker is down, and a round does not wait for each sale's time-out.
 func TestARoundEndsSoonWhileTheBrokerIsDown(t *testing.T) {
-	w := newWorld(t, dbtest.SQLite(t, Migrations))
+	t.Parallel()
+	w := newWorld(t)
 	for range 6 {
 		a := w.sale(1, 5)
 		w.land(w.buy(a, "u"))

@@ -41,7 +41,8 @@ func ownRedis(t *testing.T) (addr string) {
 
 // A Redis that has reached maxmemory is filled, swept, trimmed and repaired as before: that is how it drains.
 func TestAtFullMemoryTheRoundsGoOn(t *testing.T) {
-	w := newWorldOn(t, dbtest.SQLite(t, Migrations), []string{ownRedis(t)}, 0)
+	t.Parallel()
+	w := newWorldOn(t, dbtest.MariaDB(t, Migrations), []string{ownRedis(t)}, 0)
 	a := w.sale(1, 50)
 	landed, lost, queued := w.buy(a, "u1"), w.buy(a, "u2"), w.buy(a, "u3")
 	w.land(landed)

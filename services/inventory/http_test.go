@@ -39,7 +39,11 @@ type shop struct {
 	token string
 }
 
-func newShop(t *testing.T, db *gorm.DB, changes ...func(*Config)) *shop {
+func newShop(t *testing.T, changes ...func(*Config)) *shop {
+	return newShopOn(t, dbtest.MariaDB(t, Migrations), changes...)
+}
+
+func newShopOn(t *testing.T, db *gorm.DB, changes ...func(*Config)) *shop {
 	mini := miniredis.RunT(t)
 	rdb := stockgate.Connect([]string{mini.Addr()}, 0, patient)
 	t.Cleanup(func() { _ = rdb.Close() })
@@ -161,72 +165,72 @@ func activityBody(sku string, stock int) string {
 }
 
 func TestASaleFromDraftToEnd(t *testing.T) {
-	dbtest.Each(t, Migrations, func(t *testing.T, db *gorm.DB) {
-		s := newShop(t, db)
-		sku := s.product("EUR")[0]
-		id := s.draft(sku, 10)
-		at := "/v1/merchant/activities/" + id
-		state := func(got response) string {
-			require.Equal(t, 200, got.status, "%s", got.body)
-			var a struct{ State string }
-			got.into(t, &a)
-			return a.State
-		}
-		for _, step := range []string{"/pause", "/resume", "/end"} {
-			require.Equal(t, "state_conflict", s.do("POST", at+step, "").code())
-		}
-		require.Equal(t, "state_conflict", s.do("POST", at+"/stock-adjustments", fmt.Sprintf(`{"sku_id":%q,"delta":1,"reason":"r"}`, sku), "Idempotency-Key", "k").code())
-		require.Equal(t, 200, s.do("PATCH", at, fmt.Sprintf(`{"title":"Better","per_user_limit":3,"items":[{"sku_id":%q,"price":60,"stock":20}]}`, sku)).status)
-		for range 2 {
-			require.Equal(t, "open", state(s.do("POST", at+"/publish", "")))
-		}
-		for range 2 {
-			require.Equal(t, "paused", state(s.do("POST", at+"/pause", "{}")))
-			_, gate, err := s.gate.UnitsLeft(t.Context(), contract.GateRef{ActivityID: id})
-			require.NoError(t, err)
-			require.Equal(t, stockgate.GatePaused, gate)
-		}
-		require.Equal(t, "state_conflict", s.do("POST", at+"/publish", "").code())
-		for range 2 {
-			require.Equal(t, "open", state(s.do("POST", at+"/resume", "")))
-		}
-		later := time.Now().Add(2 * time.Hour).UTC().Truncate(time.Second)
-		require.Equal(t, 200, s.do("PATCH", at, fmt.Sprintf(`{"title":"Best","ends_at":%q}`, later.Format(time.RFC3339))).status)
-		sale, err := s.gate.Sale(t.Context(), id)
+	t.Parallel()
+	s := newShop(t)
+	sku := s.product("EUR")[0]
+	id := s.draft(sku, 10)
+	at := "/v1/merchant/activities/" + id
+	state := func(got response) string {
+		require.Equal(t, 200, got.status, "%s", got.body)
+		var a struct{ State string }
+		got.into(t, &a)
+		return a.State
+	}
+	for _, step := range []string{"/pause", "/resume", "/end"} {
+		require.Equal(t, "state_conflict", s.do("POST", at+step, "").code())
+	}
+	require.Equal(t, "state_conflict", s.do("POST", at+"/stock-adjustments", fmt.Sprintf(`{"sku_id":%q,"delta":1,"reason":"r"}`, sku), "Idempotency-Key", "k").code())
+	require.Equal(t, 200, s.do("PATCH", at, fmt.Sprintf(`{"title":"Better","per_user_limit":3,"items":[{"sku_id":%q,"price":60,"stock":20}]}`, sku)).status)
+	for range 2 {
+		require.Equal(t, "open", state(s.do("POST", at+"/publish", "")))
+	}
+	for range 2 {
+		require.Equal(t, "paused", state(s.do("POST", at+"/pause", "{}")))
+		_, gate, err := s.gate.UnitsLeft(t.Context(), contract.GateRef{ActivityID: id})
 		require.NoError(t, err)
-		require.Equal(t, "Best", sale.Title)
-		require.True(t, sale.EndsAt.Equal(later))
-		for _, body := range []string{`{"per_user_limit":2}`, `{"starts_at":"2026-01-01T00:00:00Z"}`, `{"items":[]}`, `{"pay_within_s":9}`} {
-			require.NotEqual(t, 200, s.do("PATCH", at, body).status)
-		}
-		require.Equal(t, "state_conflict", s.do("PATCH", at, fmt.Sprintf(`{"ends_at":%q}`, later.Add(-time.Minute).Format(time.RFC3339))).code())
+		require.Equal(t, stockgate.GatePaused, gate)
+	}
+	require.Equal(t, "state_conflict", s.do("POST", at+"/publish", "").code())
+	for range 2 {
+		require.Equal(t, "open", state(s.do("POST", at+"/resume", "")))
+	}
+	later := time.Now().Add(2 * time.Hour).UTC().Truncate(time.Second)
+	require.Equal(t, 200, s.do("PATCH", at, fmt.Sprintf(`{"title":"Best","ends_at":%q}`, later.Format(time.RFC3339))).status)
+	sale, err := s.gate.Sale(t.Context(), id)
+	require.NoError(t, err)
+	require.Equal(t, "Best", sale.Title)
+	require.True(t, sale.EndsAt.Equal(later))
+	for _, body := range []string{`{"per_user_limit":2}`, `{"starts_at":"2026-01-01T00:00:00Z"}`, `{"items":[]}`, `{"pay_within_s":9}`} {
+		require.NotEqual(t, 200, s.do("PATCH", at, body).status)
+	}
+	require.Equal(t, "state_conflict", s.do("PATCH", at, fmt.Sprintf(`{"ends_at":%q}`, later.Add(-time.Minute).Format(time.RFC3339))).code())
 
-		var view struct {
-			SKUs []struct {
-				Total int64
-				MySQL struct{ Available int64 }
-				Gate  struct{ Left int64 }
-			}
+	var view struct {
+		SKUs []struct {
+			Total int64
+			MySQL struct{ Available int64 }
+			Gate  struct{ Left int64 }
 		}
-		s.do("GET", at+"/stock", "").into(t, &view)
-		require.Equal(t, []int64{20, 20, 20}, []int64{view.SKUs[0].Total, view.SKUs[0].MySQL.Available, view.SKUs[0].Gate.Left})
+	}
+	s.do("GET", at+"/stock", "").into(t, &view)
+	require.Equal(t, []int64{20, 20, 20}, []int64{view.SKUs[0].Total, view.SKUs[0].MySQL.Available, view.SKUs[0].Gate.Left})
 
-		for range 2 {
-			require.Equal(t, "ended", state(s.do("POST", at+"/end", "")))
-		}
-		for _, step := range []string{"/pause", "/resume", "/publish"} {
-			require.Equal(t, "activity_ended", s.do("POST", at+step, "").code())
-		}
-		require.Equal(t, "activity_ended", s.do("PATCH", at, fmt.Sprintf(`{"ends_at":%q}`, later.Add(time.Hour).Format(time.RFC3339))).code())
-		require.Equal(t, "activity_ended", s.do("POST", at+"/stock-adjustments", fmt.Sprintf(`{"sku_id":%q,"delta":1,"reason":"r"}`, sku), "Idempotency-Key", "k").code())
-		var actions []string
-		require.NoError(t, db.Table("changes").Where("object = 'activity' AND object_id = ? AND who = 'merchant-1'", id).Order("id").Pluck("action", &actions).Error)
-		require.Equal(t, []string{"activity.create", "activity.patch", "activity.publish", "activity.pause", "activity.resume", "activity.patch", "activity.end"}, actions)
-	})
+	for range 2 {
+		require.Equal(t, "ended", state(s.do("POST", at+"/end", "")))
+	}
+	for _, step := range []string{"/pause", "/resume", "/publish"} {
+		require.Equal(t, "activity_ended", s.do("POST", at+step, "").code())
+	}
+	require.Equal(t, "activity_ended", s.do("PATCH", at, fmt.Sprintf(`{"ends_at":%q}`, later.Add(time.Hour).Format(time.RFC3339))).code())
+	require.Equal(t, "activity_ended", s.do("POST", at+"/stock-adjustments", fmt.Sprintf(`{"sku_id":%q,"delta":1,"reason":"r"}`, sku), "Idempotency-Key", "k").code())
+	var actions []string
+	require.NoError(t, s.db.Table("changes").Where("object = 'activity' AND object_id = ? AND who = 'merchant-1'", id).Order("id").Pluck("action", &actions).Error)
+	require.Equal(t, []string{"activity.create", "activity.patch", "activity.publish", "activity.pause", "activity.resume", "activity.patch", "activity.end"}, actions)
 }
 
 func TestInvalidRequestsNameTheField(t *testing.T) {
-	s := newShop(t, dbtest.SQLite(t, Migrations))
+	t.Parallel()
+	s := newShop(t)
 	sku, dollar := s.product("EUR"), s.product("USD")[0]
 	activity := func(change string) string {
 		all := map[string]any{}
@@ -327,7 +331,8 @@ func TestInvalidRequestsNameTheField(t *testing.T) {
 }
 
 func TestRoles(t *testing.T) {
-	s := newShop(t, dbtest.SQLite(t, Migrations))
+	t.Parallel()
+	s := newShop(t)
 	sku := s.product("EUR")[0]
 	id := s.draft(sku, 5)
 	require.Equal(t, 200, s.do("POST", "/v1/merchant/activities/"+id+"/publish", "").status)
@@ -363,42 +368,42 @@ func TestRoles(t *testing.T) {
 }
 
 func TestIdempotencyKeyOfAdjustments(t *testing.T) {
-	dbtest.Each(t, Migrations, func(t *testing.T, db *gorm.DB) {
-		s := newShop(t, db)
-		sku := s.product("EUR")[0]
-		id := s.draft(sku, 5)
-		require.Equal(t, 200, s.do("POST", "/v1/merchant/activities/"+id+"/publish", "").status)
-		at := "/v1/merchant/activities/" + id + "/stock-adjustments"
-		body := func(n int) string { return fmt.Sprintf(`{"sku_id":%q,"delta":%d,"reason":"r"}`, sku, n) }
-		left := func() int64 {
-			l, _, err := s.gate.UnitsLeft(t.Context(), contract.GateRef{ActivityID: id})
-			require.NoError(t, err)
-			return l[sku]
-		}
-		require.Equal(t, "Idempotency-Key", s.do("POST", at, body(1)).field())
-		require.Equal(t, "Idempotency-Key", s.do("POST", at, body(1), "Idempotency-Key", strings.Repeat("k", 65)).field())
-		first := s.do("POST", at, body(5), "Idempotency-Key", "a")
-		require.Equal(t, 200, first.status, "%s", first.body)
-		again := s.do("POST", at, body(5), "Idempotency-Key", "a")
-		require.JSONEq(t, string(first.body), string(again.body))
-		require.Equal(t, int64(10), left())
-		require.Equal(t, "idempotency_conflict", s.do("POST", at, body(6), "Idempotency-Key", "a").code())
-		// Keys are scoped by caller.
-		require.Equal(t, 200, s.as(s.mint("merchant-2", auth.Merchant), "POST", at, body(6), "Idempotency-Key", "a").status)
-		require.Equal(t, int64(16), left())
-		// The key of a refused call is not stored.
-		require.Equal(t, "insufficient_stock", s.do("POST", at, body(-17), "Idempotency-Key", "b").code())
-		require.Equal(t, 200, s.do("POST", at, body(1), "Idempotency-Key", "c").status)
-		require.Equal(t, 200, s.do("POST", at, body(-17), "Idempotency-Key", "b").status)
-		require.Equal(t, int64(0), left())
-		require.Equal(t, 409, s.do("POST", at, body(-1), "Idempotency-Key", "d").status)
-		require.Equal(t, 200, s.do("POST", at, body(3), "Idempotency-Key", "d").status) // and may come with another body
-		require.Equal(t, int64(3), left())
-	})
+	t.Parallel()
+	s := newShop(t)
+	sku := s.product("EUR")[0]
+	id := s.draft(sku, 5)
+	require.Equal(t, 200, s.do("POST", "/v1/merchant/activities/"+id+"/publish", "").status)
+	at := "/v1/merchant/activities/" + id + "/stock-adjustments"
+	body := func(n int) string { return fmt.Sprintf(`{"sku_id":%q,"delta":%d,"reason":"r"}`, sku, n) }
+	left := func() int64 {
+		l, _, err := s.gate.UnitsLeft(t.Context(), contract.GateRef{ActivityID: id})
+		require.NoError(t, err)
+		return l[sku]
+	}
+	require.Equal(t, "Idempotency-Key", s.do("POST", at, body(1)).field())
+	require.Equal(t, "Idempotency-Key", s.do("POST", at, body(1), "Idempotency-Key", strings.Repeat("k", 65)).field())
+	first := s.do("POST", at, body(5), "Idempotency-Key", "a")
+	require.Equal(t, 200, first.status, "%s", first.body)
+	again := s.do("POST", at, body(5), "Idempotency-Key", "a")
+	require.JSONEq(t, string(first.body), string(again.body))
+	require.Equal(t, int64(10), left())
+	require.Equal(t, "idempotency_conflict", s.do("POST", at, body(6), "Idempotency-Key", "a").code())
+	// Keys are scoped by caller.
+	require.Equal(t, 200, s.as(s.mint("merchant-2", auth.Merchant), "POST", at, body(6), "Idempotency-Key", "a").status)
+	require.Equal(t, int64(16), left())
+	// The key of a refused call is not stored.
+	require.Equal(t, "insufficient_stock", s.do("POST", at, body(-17), "Idempotency-Key", "b").code())
+	require.Equal(t, 200, s.do("POST", at, body(1), "Idempotency-Key", "c").status)
+	require.Equal(t, 200, s.do("POST", at, body(-17), "Idempotency-Key", "b").status)
+	require.Equal(t, int64(0), left())
+	require.Equal(t, 409, s.do("POST", at, body(-1), "Idempotency-Key", "d").status)
+	require.Equal(t, 200, s.do("POST", at, body(3), "Idempotency-Key", "d").status) // and may come with another body
+	require.Equal(t, int64(3), left())
 }
 
 func TestListsPageByPage(t *testing.T) {
-	s := newShop(t, dbtest.SQLite(t, Migrations))
+	t.Parallel()
+	s := newShop(t)
 	var want []string
 	for range 7 {
 		want = append([]string{s.draft(s.product("EUR")[0], 1)}, want...)
@@ -430,7 +435,8 @@ func TestListsPageByPage(t *testing.T) {
 }
 
 func TestProductsChange(t *testing.T) {
-	s := newShop(t, dbtest.SQLite(t, Migrations))
+	t.Parallel()
+	s := newShop(t)
 	sku := s.product("EUR")
 	got := s.do("GET", "/v1/merchant/products", "")
 	var list struct {
@@ -451,46 +457,46 @@ func TestProductsChange(t *testing.T) {
 }
 
 func TestOrdersOfAnActivity(t *testing.T) {
-	dbtest.Each(t, Migrations, func(t *testing.T, db *gorm.DB) {
-		s := newShop(t, db)
-		sku := s.product("EUR")[0]
-		id := s.draft(sku, 50)
-		require.Equal(t, 200, s.do("POST", "/v1/merchant/activities/"+id+"/publish", "").status)
-		var items []contract.Reservation
-		for i, user := range []string{"-1+1", "anna", "bert"} {
-			items = append(items, contract.Reservation{OrderSN: fmt.Sprint(1000 + i), UserID: user, ActivityID: id, Lines: []contract.Line{{SKUID: sku, Qty: 1}}, ReservedAt: time.Now()})
+	t.Parallel()
+	s := newShop(t)
+	sku := s.product("EUR")[0]
+	id := s.draft(sku, 50)
+	require.Equal(t, 200, s.do("POST", "/v1/merchant/activities/"+id+"/publish", "").status)
+	var items []contract.Reservation
+	for i, user := range []string{"-1+1", "anna", "bert"} {
+		items = append(items, contract.Reservation{OrderSN: fmt.Sprint(1000 + i), UserID: user, ActivityID: id, Lines: []contract.Line{{SKUID: sku, Qty: 1}}, ReservedAt: time.Now()})
+	}
+	items[0].UserID = "-1.1"
+	require.NoError(t, s.svc.core.Land(t.Context(), items, nil))
+	at := "/v1/merchant/activities/" + id + "/orders"
+	got := s.do("GET", at, "", "Accept", "text/csv")
+	require.Equal(t, 200, got.status)
+	require.Contains(t, got.header.Get("Content-Type"), "text/csv")
+	rows, err := csv.NewReader(bytes.NewReader(got.body)).ReadAll()
+	require.NoError(t, err)
+	require.Len(t, rows, 4)
+	require.Equal(t, []string{"1002", "bert", sku + "x1", "reserved"}, rows[1][:4])
+	require.Equal(t, "'-1.1", rows[3][1], "a spreadsheet must not compute it")
+	var list struct {
+		Items []struct {
+			SN   string `json:"order_sn"`
+			User string `json:"user_id"`
 		}
-		items[0].UserID = "-1.1"
-		require.NoError(t, s.svc.core.Land(t.Context(), items, nil))
-		at := "/v1/merchant/activities/" + id + "/orders"
-		got := s.do("GET", at, "", "Accept", "text/csv")
-		require.Equal(t, 200, got.status)
-		require.Contains(t, got.header.Get("Content-Type"), "text/csv")
-		rows, err := csv.NewReader(bytes.NewReader(got.body)).ReadAll()
-		require.NoError(t, err)
-		require.Len(t, rows, 4)
-		require.Equal(t, []string{"1002", "bert", sku + "x1", "reserved"}, rows[1][:4])
-		require.Equal(t, "'-1.1", rows[3][1], "a spreadsheet must not compute it")
-		var list struct {
-			Items []struct {
-				SN   string `json:"order_sn"`
-				User string `json:"user_id"`
-			}
-			Next string `json:"next_cursor"`
-		}
-		s.do("GET", at+"?limit=2", "").into(t, &list)
-		require.Len(t, list.Items, 2)
-		s.do("GET", at+"?cursor="+list.Next, "").into(t, &list)
-		require.Equal(t, "-1.1", list.Items[0].User)
-		s.do("GET", at+"?user_id=anna", "").into(t, &list)
-		require.Len(t, list.Items, 1)
-		require.Equal(t, "1001", list.Items[0].SN)
-	})
+		Next string `json:"next_cursor"`
+	}
+	s.do("GET", at+"?limit=2", "").into(t, &list)
+	require.Len(t, list.Items, 2)
+	s.do("GET", at+"?cursor="+list.Next, "").into(t, &list)
+	require.Equal(t, "-1.1", list.Items[0].User)
+	s.do("GET", at+"?user_id=anna", "").into(t, &list)
+	require.Len(t, list.Items, 1)
+	require.Equal(t, "1001", list.Items[0].SN)
 }
 
 // Without Redis a decision stays valid, the response reports that the gate lacks it, and no call waits for long.
 func TestUnreachableGate(t *testing.T) {
-	s := newShop(t, dbtest.SQLite(t, Migrations))
+	t.Parallel()
+	s := newShop(t)
 	sku := s.product("EUR")[0]
 	id := s.draft(sku, 5)
 	at := "/v1/merchant/activities/" + id
@@ -523,10 +529,11 @@ func TestUnreachableGate(t *testing.T) {
 }
 
 func TestUnreachableDatabase(t *testing.T) {
+	t.Parallel()
 	db, err := sqldb.Open("root@tcp(127.0.0.1:1)/nowhere", sqldb.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = sqldb.Close(db) })
-	s := newShop(t, db)
+	s := newShopOn(t, db)
 	for _, path := range []string{"/v1/merchant/products", "/v1/merchant/activities/1", "/v1/merchant/activities/1/stock"} {
 		got := s.do("GET", path, "")
 		require.Equal(t, []any{503, "unavailable"}, []any{got.status, got.code()}, path)

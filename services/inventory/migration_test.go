@@ -186,6 +186,7 @@ func (p *oldPod) round(ctx context.Context) error {
 // The migration works while pods of the previous release write: none of their calls fails, and all that they write
 // belongs to the default merchant.
 func TestMerchantsAreAddedWhileOldPodsWrite(t *testing.T) {
+	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) { migrateUnderOldPods(t, dbtest.MariaDBDSN(t), 50_000) })
 	// Nothing runs during the migration, so it need not last, and SQLite is slow with the race detector.
 	t.Run("sqlite", func(t *testing.T) {
@@ -271,7 +272,7 @@ func migrateUnderOldPods(t *testing.T, dsn string, rows int) {
 	require.Zero(t, owned, "the previous release records no owner")
 
 	// The new service shows them to the default merchant only.
-	s := newShop(t, db)
+	s := newShopOn(t, db)
 	other, operator := s.mintFor("other", "clerk", auth.Merchant), s.mintFor("other", "op", auth.Operator)
 	last := fmt.Sprint(old.activities[len(old.activities)-1])
 	first := fmt.Sprint(old.activities[0])

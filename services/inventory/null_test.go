@@ -9,11 +9,11 @@ import (
 
 	"flashsale.internal/pkg/apitest"
 	"flashsale.internal/pkg/auth"
-	"flashsale.internal/pkg/sqldb/dbtest"
 )
 
 func TestNullIsRefusedInEveryBody(t *testing.T) {
-	s := newShop(t, dbtest.SQLite(t, Migrations))
+	t.Parallel()
+	s := newShop(t)
 	operator := s.mint("operator-1", auth.Operator)
 	parameters := strings.NewReplacer("{product_id}", "1", "{activity_id}", "1", "{limit_name}", "merchant-per-ip",
 		"{refund_id}", "1")

@@ -10,7 +10,6 @@ import (
 
 	"flashsale.internal/pkg/bus"
 	"flashsale.internal/pkg/contract"
-	"flashsale.internal/pkg/sqldb/dbtest"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/inventory/internal/core"
 )
@@ -33,164 +32,165 @@ func (w *world) askedAbout() (sns []string, messages []bus.Message) {
 
 // Neither the events of the orders nor their closings arrived.
 func TestClosingsOfOverdueReservationsAreResent(t *testing.T) {
-	eachDB(t, func(w *world) {
-		a := w.sale(1, 9)
-		var r []contract.Reservation
-		for i := range 7 {
-			r = append(r, w.buy(a, fmt.Sprint("u", i)))
-		}
-		paid, closed, pending, paying, lettered, sold, without := r[0], r[1], r[2], r[3], r[4], r[5], r[6]
-		w.land(r...)
-		var created []contract.OrderEvent
-		for _, it := range r[:6] {
-			created = append(created, event(it, contract.OrderCreated))
-		}
-		w.follow(created...)
-		// The end of its pay window is unknown, as after a closing during a payment.
-		require.NoError(w.t, w.db.Exec("UPDATE reservations SET expires_at = NULL WHERE order_sn = ?", closed.OrderSN).Error)
-		w.follow(event(sold, contract.OrderPaid))
-		require.NoError(w.t, w.core.AddDeadLetters(w.ctx, []contract.DeadLetter{{
-			Where: contract.GroupInventoryOrderEvents, Topic: contract.TopicOrderEvents, OrderSN: lettered.OrderSN, Why: "w", Item: []byte("{}"), At: w.parts.Now(),
-		}}))
-		w.orders.set("paid", paid.OrderSN, lettered.OrderSN)
-		w.orders.set("closed", closed.OrderSN)
-		w.orders.set("pending", pending.OrderSN, paying.OrderSN)
-		w.orders.paying[paying.OrderSN] = time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond)
+	t.Parallel()
+	w := newWorld(t)
+	a := w.sale(1, 9)
+	var r []contract.Reservation
+	for i := range 7 {
+		r = append(r, w.buy(a, fmt.Sprint("u", i)))
+	}
+	paid, closed, pending, paying, lettered, sold, without := r[0], r[1], r[2], r[3], r[4], r[5], r[6]
+	w.land(r...)
+	var created []contract.OrderEvent
+	for _, it := range r[:6] {
+		created = append(created, event(it, contract.OrderCreated))
+	}
+	w.follow(created...)
+	// The end of its pay window is unknown, as after a closing during a payment.
+	require.NoError(w.t, w.db.Exec("UPDATE reservations SET expires_at = NULL WHERE order_sn = ?", closed.OrderSN).Error)
+	w.follow(event(sold, contract.OrderPaid))
+	require.NoError(w.t, w.core.AddDeadLetters(w.ctx, []contract.DeadLetter{{
+		Where: contract.GroupInventoryOrderEvents, Topic: contract.TopicOrderEvents, OrderSN: lettered.OrderSN, Why: "w", Item: []byte("{}"), At: w.parts.Now(),
+	}}))
+	w.orders.set("paid", paid.OrderSN, lettered.OrderSN)
+	w.orders.set("closed", closed.OrderSN)
+	w.orders.set("pending", pending.OrderSN, paying.OrderSN)
+	w.orders.paying[paying.OrderSN] = time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond)
 
-		late := 15*time.Minute + w.parts.Sweep.AskAfter
-		w.shift = late - time.Minute
-		sns, _ := w.askedAbout()
-		require.Empty(w.t, sns, "too early")
-		w.shift = late + time.Minute
-		w.broker.setDown(true)
-		require.Error(w.t, w.overdueSweep.Run(w.ctx))
-		w.broker.setDown(false)
-		want := []string{paid.OrderSN, closed.OrderSN, pending.OrderSN, paying.OrderSN}
-		slices.Sort(want)
+	late := 15*time.Minute + w.parts.Sweep.AskAfter
+	w.shift = late - time.Minute
+	sns, _ := w.askedAbout()
+	require.Empty(w.t, sns, "too early")
+	w.shift = late + time.Minute
+	w.broker.setDown(true)
+	require.Error(w.t, w.overdueSweep.Run(w.ctx))
+	w.broker.setDown(false)
+	want := []string{paid.OrderSN, closed.OrderSN, pending.OrderSN, paying.OrderSN}
+	slices.Sort(want)
+	sns, _ = w.askedAbout()
+	require.Equal(w.t, want, sns)
+	// It is lost too: the pauses grow up to a limit.
+	for _, minutes := range []int{20, 40, 60, 60} {
+		w.shift += time.Duration(minutes-1) * time.Minute
 		sns, _ = w.askedAbout()
+		require.Empty(w.t, sns, "too early after %d min", minutes)
+		w.shift += time.Minute
+		var messages []bus.Message
+		sns, messages = w.askedAbout()
 		require.Equal(w.t, want, sns)
-		// It is lost too: the pauses grow up to a limit.
-		for _, minutes := range []int{20, 40, 60, 60} {
-			w.shift += time.Duration(minutes-1) * time.Minute
-			sns, _ = w.askedAbout()
-			require.Empty(w.t, sns, "too early after %d min", minutes)
-			w.shift += time.Minute
-			var messages []bus.Message
-			sns, messages = w.askedAbout()
-			require.Equal(w.t, want, sns)
-			if minutes == 60 {
-				for _, m := range messages {
-					require.NoError(w.t, w.consumer.OrderClose(w.ctx, delivered(m)))
-				}
-				want = []string{paying.OrderSN}
-				require.Len(w.t, w.broker.take(contract.TopicOrderClose), 1, "an order that is being paid gets another closing")
+		if minutes == 60 {
+			for _, m := range messages {
+				require.NoError(w.t, w.consumer.OrderClose(w.ctx, delivered(m)))
 			}
+			want = []string{paying.OrderSN}
+			require.Len(w.t, w.broker.take(contract.TopicOrderClose), 1, "an order that is being paid gets another closing")
 		}
-		require.Empty(w.t, w.orders.of(without.OrderSN), "no tombstone was requested")
-		w.shift = 0
-		w.agree(a)
-		for _, c := range []struct {
-			of   contract.Reservation
-			want core.ReservationState
-		}{
-			{paid, core.StateSold},
-			{closed, core.StateReleased},
-			{pending, core.StateReleased},
-			{paying, core.StateReserved},
-			{lettered, core.StateReserved},
-			{sold, core.StateSold},
-			{without, core.StateReserved},
-		} {
-			require.Equal(w.t, c.want, w.row(c.of.OrderSN).State)
-		}
-		require.Equal(w.t, stockgate.StatusPaid, w.entry(a, paid.OrderSN).Status)
-		// The dead letter is rejected without a replay: nothing waits for it any more.
-		_, err := w.core.RejectDeadLetter(w.ctx, operator("op"), w.deadLetters(core.DeadLetterOpen)[0].ID)
-		require.NoError(w.t, err)
-		w.shift = 12 * time.Hour
-		sns, messages := w.askedAbout()
-		require.Contains(w.t, sns, lettered.OrderSN)
-		for _, m := range messages {
-			require.NoError(w.t, w.consumer.OrderClose(w.ctx, delivered(m)))
-		}
-		require.Equal(w.t, core.StateSold, w.row(lettered.OrderSN).State)
-	})
+	}
+	require.Empty(w.t, w.orders.of(without.OrderSN), "no tombstone was requested")
+	w.shift = 0
+	w.agree(a)
+	for _, c := range []struct {
+		of   contract.Reservation
+		want core.ReservationState
+	}{
+		{paid, core.StateSold},
+		{closed, core.StateReleased},
+		{pending, core.StateReleased},
+		{paying, core.StateReserved},
+		{lettered, core.StateReserved},
+		{sold, core.StateSold},
+		{without, core.StateReserved},
+	} {
+		require.Equal(w.t, c.want, w.row(c.of.OrderSN).State)
+	}
+	require.Equal(w.t, stockgate.StatusPaid, w.entry(a, paid.OrderSN).Status)
+	// The dead letter is rejected without a replay: nothing waits for it any more.
+	_, err := w.core.RejectDeadLetter(w.ctx, operator("op"), w.deadLetters(core.DeadLetterOpen)[0].ID)
+	require.NoError(w.t, err)
+	w.shift = 12 * time.Hour
+	sns, messages := w.askedAbout()
+	require.Contains(w.t, sns, lettered.OrderSN)
+	for _, m := range messages {
+		require.NoError(w.t, w.consumer.OrderClose(w.ctx, delivered(m)))
+	}
+	require.Equal(w.t, core.StateSold, w.row(lettered.OrderSN).State)
 }
 
 // The broker is unavailable, and holds back the event of a buyer's cancellation, or a closing.
 func TestReservationsAreOverdueSoonerWithoutTheBroker(t *testing.T) {
-	eachDB(t, func(w *world) {
-		a := w.sale(1, 9)
-		r := w.buy(a, "u")
-		w.land(r)
-		w.follow(event(r, contract.OrderCreated))
-		held := false
-		w.parts.Held = func() bool { return held }
-		w.process = w.parts.start()
-		w.shift = 15*time.Minute + 31*time.Second
-		sns, _ := w.askedAbout()
-		require.Empty(w.t, sns)
-		held = true
-		w.shift = 15*time.Minute + 29*time.Second
-		sns, _ = w.askedAbout()
-		require.Empty(w.t, sns, "too early")
-		w.shift = 15*time.Minute + 31*time.Second
-		sns, _ = w.askedAbout()
-		require.Equal(w.t, []string{r.OrderSN}, sns)
-	})
+	t.Parallel()
+	w := newWorld(t)
+	a := w.sale(1, 9)
+	r := w.buy(a, "u")
+	w.land(r)
+	w.follow(event(r, contract.OrderCreated))
+	held := false
+	w.parts.Held = func() bool { return held }
+	w.process = w.parts.start()
+	w.shift = 15*time.Minute + 31*time.Second
+	sns, _ := w.askedAbout()
+	require.Empty(w.t, sns)
+	held = true
+	w.shift = 15*time.Minute + 29*time.Second
+	sns, _ = w.askedAbout()
+	require.Empty(w.t, sns, "too early")
+	w.shift = 15*time.Minute + 31*time.Second
+	sns, _ = w.askedAbout()
+	require.Equal(w.t, []string{r.OrderSN}, sns)
 }
 
 // Hundreds of reservations whose closings change nothing, and rows that cannot be read, do not block those behind
 // them.
 func TestOverdueReservationsDoNotBlockOthers(t *testing.T) {
-	eachDB(t, func(w *world) {
-		alarms := w.alarms()
-		a := w.sale(1, 2000)
-		var all []contract.Reservation
-		for n := range 3 {
-			var part []contract.Reservation
-			for i := range 200 {
-				r := contract.Reservation{OrderSN: newSN(), UserID: fmt.Sprint("u", n, "-", i), ActivityID: a.ID, Lines: []contract.Line{{SKUID: a.Items[0].SKUID, Qty: 1}}, ReservedAt: time.Now()}
-				part = append(part, r)
-			}
-			w.land(part...)
-			var created []contract.OrderEvent
-			for _, r := range part {
-				created = append(created, event(r, contract.OrderCreated))
-			}
-			w.follow(created...)
-			all = append(all, part...)
+	t.Parallel()
+	w := newWorld(t)
+	alarms := w.alarms()
+	a := w.sale(1, 2000)
+	var all []contract.Reservation
+	for n := range 3 {
+		var part []contract.Reservation
+		for i := range 200 {
+			r := contract.Reservation{OrderSN: newSN(), UserID: fmt.Sprint("u", n, "-", i), ActivityID: a.ID, Lines: []contract.Line{{SKUID: a.Items[0].SKUID, Qty: 1}}, ReservedAt: time.Now()}
+			part = append(part, r)
 		}
-		broken := all[3].OrderSN
-		require.NoError(w.t, w.db.Exec("UPDATE reservations SET line_items = 'rubbish' WHERE order_sn = ?", broken).Error)
-		w.shift = time.Hour
-		resent := map[string]int{}
-		for range 3 {
-			sns, _ := w.askedAbout()
-			for _, sn := range sns {
-				resent[sn]++
-			}
+		w.land(part...)
+		var created []contract.OrderEvent
+		for _, r := range part {
+			created = append(created, event(r, contract.OrderCreated))
 		}
-		require.Len(w.t, resent, 599)
-		require.NotContains(w.t, resent, broken)
-		for sn, n := range resent {
-			require.Equal(w.t, 1, n, sn)
+		w.follow(created...)
+		all = append(all, part...)
+	}
+	broken := all[3].OrderSN
+	require.NoError(w.t, w.db.Exec("UPDATE reservations SET line_items = 'rubbish' WHERE order_sn = ?", broken).Error)
+	w.shift = time.Hour
+	resent := map[string]int{}
+	for range 3 {
+		sns, _ := w.askedAbout()
+		for _, sn := range sns {
+			resent[sn]++
 		}
-		require.Equal(w.t, []string{"ledger row cannot be read"}, alarms.raised)
-		w.shift += time.Hour
-		again := 0
-		for range 4 {
-			sns, _ := w.askedAbout()
-			again += len(sns)
-		}
-		require.Equal(w.t, 599, again, "their closings are resent")
-		require.Len(w.t, alarms.raised, 2)
-	})
+	}
+	require.Len(w.t, resent, 599)
+	require.NotContains(w.t, resent, broken)
+	for sn, n := range resent {
+		require.Equal(w.t, 1, n, sn)
+	}
+	require.Equal(w.t, []string{"ledger row cannot be read"}, alarms.raised)
+	w.shift += time.Hour
+	again := 0
+	for range 4 {
+		sns, _ := w.askedAbout()
+		again += len(sns)
+	}
+	require.Equal(w.t, 599, again, "their closings are resent")
+	require.Len(w.t, alarms.raised, 2)
 }
 
 // An unreadable row, and one whose SKU was deleted, do not keep the others from their orders.
 func TestAnUnreadableRowDoesNotBlockOthers(t *testing.T) {
-	w := newWorld(t, dbtest.SQLite(t, Migrations))
+	t.Parallel()
+	w := newWorld(t)
 	alarms := w.alarms()
 	a := w.sale(1, 300, 300)
 	var all []contract.Reservation
@@ -221,21 +221,21 @@ func TestAnUnreadableRowDoesNotBlockOthers(t *testing.T) {
 
 // A closing names one activity. A row of another one follows the response too, and an order without a row changes nothing.
 func TestAClosingWithARowOfAnotherActivity(t *testing.T) {
-	eachDB(t, func(w *world) {
-		a, b := w.sale(5, 9), w.sale(5, 9)
-		mine, other, never := w.buy(a, "u1"), w.buy(b, "u2"), w.buy(a, "u3")
-		w.land(mine, other)
-		w.follow(event(mine, contract.OrderCreated), event(other, contract.OrderCreated))
-		w.orders.set("closed", mine.OrderSN, other.OrderSN, never.OrderSN)
-		due := contract.OrderClose{OrderSNs: []string{mine.OrderSN, other.OrderSN, never.OrderSN}, ActivityID: a.ID, DueAt: time.Now()}
-		for range 2 { // delivered twice
-			require.NoError(w.t, w.consumer.OrderClose(w.ctx, message(w.t, contract.TopicOrderClose, due)))
-		}
-		for _, of := range []*core.Activity{a, b} {
-			now, err := w.core.Activity(w.ctx, core.AllMerchants(), of.ID)
-			require.NoError(w.t, err)
-			require.EqualValues(w.t, 9, now.Items[0].Available)
-			require.Zero(w.t, now.Items[0].Reserved)
-		}
-	})
+	t.Parallel()
+	w := newWorld(t)
+	a, b := w.sale(5, 9), w.sale(5, 9)
+	mine, other, never := w.buy(a, "u1"), w.buy(b, "u2"), w.buy(a, "u3")
+	w.land(mine, other)
+	w.follow(event(mine, contract.OrderCreated), event(other, contract.OrderCreated))
+	w.orders.set("closed", mine.OrderSN, other.OrderSN, never.OrderSN)
+	due := contract.OrderClose{OrderSNs: []string{mine.OrderSN, other.OrderSN, never.OrderSN}, ActivityID: a.ID, DueAt: time.Now()}
+	for range 2 { // delivered twice
+		require.NoError(w.t, w.consumer.OrderClose(w.ctx, message(w.t, contract.TopicOrderClose, due)))
+	}
+	for _, of := range []*core.Activity{a, b} {
+		now, err := w.core.Activity(w.ctx, core.AllMerchants(), of.ID)
+		require.NoError(w.t, err)
+		require.EqualValues(w.t, 9, now.Items[0].Available)
+		require.Zero(w.t, now.Items[0].Reserved)
+	}
 }

@@ -10,7 +10,6 @@ import (
 
 	"flashsale.internal/pkg/bus"
 	"flashsale.internal/pkg/contract"
-	"flashsale.internal/pkg/sqldb/dbtest"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/inventory/internal/core"
 )
@@ -18,7 +17,8 @@ import (
 // In any history of purchases, orders, adjustments and faults, nothing is sold twice, nothing is lost, no buyer gets
 // more than the limit, and at the end gate and database agree.
 func TestAnyHistoryKeepsTheInvariants(t *testing.T) {
-	w := newWorld(t, dbtest.SQLite(t, Migrations))
+	t.Parallel()
+	w := newWorld(t)
 	rapid.Check(t, func(r *rapid.T) {
 		w.faults.heal()
 		limit := rapid.Int64Range(1, 3).Draw(r, "limit")

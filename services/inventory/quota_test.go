@@ -8,10 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"gorm.io/gorm"
 
 	"flashsale.internal/pkg/auth"
-	"flashsale.internal/pkg/sqldb/dbtest"
 )
 
 // withQuotas replaces the service by one with these quotas.
@@ -56,89 +54,87 @@ func countStatus(all []response, status int) (n int) {
 }
 
 func TestAMerchantHasAtMostSoManyLiveActivities(t *testing.T) {
-	dbtest.Each(t, Migrations, func(t *testing.T, db *gorm.DB) {
-		s := newShop(t, db)
-		s.withQuotas(3, 100)
-		sku := s.product("EUR")[0]
-		step := func(token, id, step string) response {
-			return s.as(token, "POST", "/v1/merchant/activities/"+id+"/"+step, "")
+	t.Parallel()
+	s := newShop(t)
+	s.withQuotas(3, 100)
+	sku := s.product("EUR")[0]
+	step := func(token, id, step string) response {
+		return s.as(token, "POST", "/v1/merchant/activities/"+id+"/"+step, "")
+	}
+	ids := make([]string, 8)
+	for i := range ids {
+		ids[i] = s.draft(sku, 5) // drafts do not count
+	}
+	all := atOnce(len(ids), func(i int) response { return step(s.token, ids[i], "publish") })
+	require.Equal(t, 3, countStatus(all, http.StatusOK))
+	var live, drafts []string
+	for i, got := range all {
+		if got.status == http.StatusOK {
+			live = append(live, ids[i])
+			continue
 		}
-		ids := make([]string, 8)
-		for i := range ids {
-			ids[i] = s.draft(sku, 5) // drafts do not count
-		}
-		all := atOnce(len(ids), func(i int) response { return step(s.token, ids[i], "publish") })
-		require.Equal(t, 3, countStatus(all, http.StatusOK))
-		var live, drafts []string
-		for i, got := range all {
-			if got.status == http.StatusOK {
-				live = append(live, ids[i])
-				continue
-			}
-			require.Equal(t, http.StatusConflict, got.status, "%s", got.body)
-			require.Equal(t, quotaProblem{"quota_exceeded", 3, 3}, got.quota(t))
-			drafts = append(drafts, ids[i])
-		}
-		require.Equal(t, 200, step(s.token, live[0], "publish").status, "a published activity may be published again")
+		require.Equal(t, http.StatusConflict, got.status, "%s", got.body)
+		require.Equal(t, quotaProblem{"quota_exceeded", 3, 3}, got.quota(t))
+		drafts = append(drafts, ids[i])
+	}
+	require.Equal(t, 200, step(s.token, live[0], "publish").status, "a published activity may be published again")
 
-		// A paused activity counts, and an operator is bound by the same quota.
-		require.Equal(t, 200, step(s.token, live[0], "pause").status)
-		operator := s.mintFor("", "op", auth.Operator)
-		require.Equal(t, "quota_exceeded", step(operator, drafts[0], "publish").code())
-		require.Equal(t, 200, step(s.token, live[0], "resume").status)
+	// A paused activity counts, and an operator is bound by the same quota.
+	require.Equal(t, 200, step(s.token, live[0], "pause").status)
+	operator := s.mintFor("", "op", auth.Operator)
+	require.Equal(t, "quota_exceeded", step(operator, drafts[0], "publish").code())
+	require.Equal(t, 200, step(s.token, live[0], "resume").status)
 
-		// Another merchant has a quota of their own.
-		before := s.token
-		s.token = s.mintFor("other", "merchant-1", auth.Merchant)
-		theirs := s.draft(s.product("EUR")[0], 5)
-		require.Equal(t, 200, step(s.token, theirs, "publish").status)
-		s.token = before
+	// Another merchant has a quota of their own.
+	before := s.token
+	s.token = s.mintFor("other", "merchant-1", auth.Merchant)
+	theirs := s.draft(s.product("EUR")[0], 5)
+	require.Equal(t, 200, step(s.token, theirs, "publish").status)
+	s.token = before
 
-		// Ended activities do not count, whether by a call or by time.
-		require.Equal(t, 200, step(s.token, live[0], "end").status)
-		require.Equal(t, 200, step(operator, drafts[0], "publish").status)
-		require.NoError(t, db.Exec("UPDATE activities SET ends_at = ? WHERE id = ?", time.Now().Add(-time.Second).UTC(), live[1]).Error)
-		require.Equal(t, 200, step(s.token, drafts[1], "publish").status)
-		require.Equal(t, "quota_exceeded", step(s.token, drafts[2], "publish").code())
-	})
+	// Ended activities do not count, whether by a call or by time.
+	require.Equal(t, 200, step(s.token, live[0], "end").status)
+	require.Equal(t, 200, step(operator, drafts[0], "publish").status)
+	require.NoError(t, s.db.Exec("UPDATE activities SET ends_at = ? WHERE id = ?", time.Now().Add(-time.Second).UTC(), live[1]).Error)
+	require.Equal(t, 200, step(s.token, drafts[1], "publish").status)
+	require.Equal(t, "quota_exceeded", step(s.token, drafts[2], "publish").code())
 }
 
 func TestAMerchantHasAtMostSoManySKUs(t *testing.T) {
-	dbtest.Each(t, Migrations, func(t *testing.T, db *gorm.DB) {
-		s := newShop(t, db)
-		s.withQuotas(3, 7)
-		const two = `{"name":"Chair","skus":[{"name":"a","list_price":1,"currency":"EUR"},{"name":"b","list_price":1,"currency":"EUR"}]}`
-		all := atOnce(8, func(int) response { return s.do("POST", "/v1/merchant/products", two) })
-		require.Equal(t, 3, countStatus(all, http.StatusCreated))
-		at := ""
-		for _, got := range all {
-			if got.status == http.StatusCreated {
-				at = got.header.Get("Location")
-				continue
-			}
-			require.Equal(t, http.StatusConflict, got.status, "%s", got.body)
-			require.Equal(t, quotaProblem{"quota_exceeded", 7, 6}, got.quota(t))
+	t.Parallel()
+	s := newShop(t)
+	s.withQuotas(3, 7)
+	const two = `{"name":"Chair","skus":[{"name":"a","list_price":1,"currency":"EUR"},{"name":"b","list_price":1,"currency":"EUR"}]}`
+	all := atOnce(8, func(int) response { return s.do("POST", "/v1/merchant/products", two) })
+	require.Equal(t, 3, countStatus(all, http.StatusCreated))
+	at := ""
+	for _, got := range all {
+		if got.status == http.StatusCreated {
+			at = got.header.Get("Location")
+			continue
 		}
-		add := func(token string, n int) response {
-			body := `{"name":"Stool","skus":[`
-			for i := range n {
-				body += fmt.Sprintf(`%s{"name":"c","list_price":1,"currency":"EUR"}`, map[bool]string{true: ","}[i > 0])
-			}
-			return s.as(token, "PATCH", at, body+"]}")
+		require.Equal(t, http.StatusConflict, got.status, "%s", got.body)
+		require.Equal(t, quotaProblem{"quota_exceeded", 7, 6}, got.quota(t))
+	}
+	add := func(token string, n int) response {
+		body := `{"name":"Stool","skus":[`
+		for i := range n {
+			body += fmt.Sprintf(`%s{"name":"c","list_price":1,"currency":"EUR"}`, map[bool]string{true: ","}[i > 0])
 		}
-		require.Equal(t, quotaProblem{"quota_exceeded", 7, 6}, add(s.token, 2).quota(t))
-		var name string
-		require.NoError(t, db.Table("products").Where("id = ?", at[len("/v1/merchant/products/"):]).Pluck("name", &name).Error)
-		require.Equal(t, "Chair", name, "a refused change writes nothing")
-		all = atOnce(6, func(int) response { return add(s.token, 1) })
-		require.Equal(t, 1, countStatus(all, http.StatusOK))
-		require.Equal(t, quotaProblem{"quota_exceeded", 7, 7}, add(s.mintFor("", "op", auth.Operator), 1).quota(t))
-		require.Equal(t, 200, add(s.token, 0).status, "a change that adds none")
+		return s.as(token, "PATCH", at, body+"]}")
+	}
+	require.Equal(t, quotaProblem{"quota_exceeded", 7, 6}, add(s.token, 2).quota(t))
+	var name string
+	require.NoError(t, s.db.Table("products").Where("id = ?", at[len("/v1/merchant/products/"):]).Pluck("name", &name).Error)
+	require.Equal(t, "Chair", name, "a refused change writes nothing")
+	all = atOnce(6, func(int) response { return add(s.token, 1) })
+	require.Equal(t, 1, countStatus(all, http.StatusOK))
+	require.Equal(t, quotaProblem{"quota_exceeded", 7, 7}, add(s.mintFor("", "op", auth.Operator), 1).quota(t))
+	require.Equal(t, 200, add(s.token, 0).status, "a change that adds none")
 
-		s.token = s.mintFor("other", "merchant-1", auth.Merchant)
-		require.Equal(t, 201, s.do("POST", "/v1/merchant/products", two).status, "another merchant has a quota of their own")
-		var stored int64
-		require.NoError(t, db.Table("skus").Count(&stored).Error)
-		require.EqualValues(t, 7+2, stored)
-	})
+	s.token = s.mintFor("other", "merchant-1", auth.Merchant)
+	require.Equal(t, 201, s.do("POST", "/v1/merchant/products", two).status, "another merchant has a quota of their own")
+	var stored int64
+	require.NoError(t, s.db.Table("skus").Count(&stored).Error)
+	require.EqualValues(t, 7+2, stored)
 }

@@ -17,7 +17,6 @@ import (
 
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/lock"
-	"flashsale.internal/pkg/sqldb/dbtest"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/inventory/internal/consumer"
 	"flashsale.internal/services/inventory/internal/core"
@@ -91,8 +90,9 @@ func (w *world) loseGate() {
 
 // A build takes longer than its callers can wait, as with a million rows and the 30 s of a message. It is begun once
 // nevertheless, and the callers go on once it is finished.
-func TestASlowBuildIsBegunOnce(t *testing.T) {
-	w := newWorld(t, dbtest.SQLite(t, Migrations))
+func TestConcurrentCallersBeginASlowBuildOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
 	a := w.sale(1, 5000)
 	w.fillLedger(a, 2600, long())
 	waiting := w.buy(a, "new")
@@ -126,7 +126,8 @@ func TestASlowBuildIsBegunOnce(t *testing.T) {
 
 // Without locks the gate is built all the same.
 func TestABuildNeedsNoLock(t *testing.T) {
-	w := newWorld(t, dbtest.SQLite(t, Migrations))
+	t.Parallel()
+	w := newWorld(t)
 	a := w.sale(1, 10)
 	w.land(w.buy(a, "u1"))
 	w.loseGate()
@@ -140,7 +141,8 @@ func TestABuildNeedsNoLock(t *testing.T) {
 
 // Several processes without locks build the same gate: of two builds one fails, and the gate is right.
 func TestConcurrentBuildsDoNotMix(t *testing.T) {
-	w := newWorld(t, dbtest.SQLite(t, Migrations))
+	t.Parallel()
+	w := newWorld(t)
 	w.parts.BuildLocks, w.parts.Build.Page = nil, 7
 	for range 5 {
 		a := w.sale(1, 100)
@@ -159,7 +161,8 @@ func TestConcurrentBuildsDoNotMix(t *testing.T) {
 
 // The end of the process ends the build. What it has written does not mix with the next one.
 func TestTheEndOfTheProcessEndsTheBuild(t *testing.T) {
-	w := newWorld(t, dbtest.SQLite(t, Migrations))
+	t.Parallel()
+	w := newWorld(t)
 	a := w.sale(1, 5000)
 	w.fillLedger(a, 1200, long())
 	w.loseGate()
@@ -182,6 +185,7 @@ func TestTheEndOfTheProcessEndsTheBuild(t *testing.T) {
 }
 
 func TestKilledWhileBuilding(t *testing.T) {
+	t.Parallel()
 	killedEverywhere(t, func(w *world) (func() error, func()) {
 		if w.parts.Build.Page != 2 {
 			w.parts.Build.Page = 2
@@ -311,8 +315,8 @@ func (b *watchedBuild) Commit(ctx context.Context, a core.Activity, endedBefore 
 	return b.GateBuild.Commit(ctx, a, endedBefore, e)
 }
 
-// inBuild makes the process of this world call fn once, before the n-th step of the next build with this name. SQLite
-// has one writer, so fn must not write in the locked step.
+// inBuild makes the process of this world call fn once, before the n-th step of the next build with this name.
+// The locked step holds the stock, so fn must not write in it.
 func (w *world) inBuild(step string, n int, fn func()) {
 	w.parts.Gate = &watchedGate{gate.New(w.gate), func(s string) {
 		if s == step {
@@ -343,61 +347,62 @@ func (w *world) uncommitted(a *core.Activity, ago time.Duration) {
 // Rows that change during the build, in any way and at any step, are in the gate once it exists, also those whose
 // transactions commit long after they were stamped.
 func TestABuildFollowsRowsThatChange(t *testing.T) {
-	eachDB(t, func(w *world) {
-		w.parts.Build.Page = 2
-		for _, step := range []string{"begin", "put", "adjusted"} {
-			for n := 1; n <= 4 && (n == 1 || step == "put"); n++ {
-				a := w.sale(2, 20, 5)
-				r := w.everyState(a)
-				fresh := w.buy(a, "fresh")
-				w.loseGate()
-				quiet := w.parts // a process that writes the tables, and whose calls of the gate fail
-				quiet.Gate = &faultyGate{w.parts.Gate, &faults{dead: true}}
-				other := quiet.start()
-				events := consumer.New(other.core, w.tel, w.parts.Now)
-				change := func() {
-					_ = events.Reservations(w.ctx, message(w.t, contract.TopicReservations, fresh))
-					_ = events.OrderEvents(w.ctx, message(w.t, contract.TopicOrderEvents,
-						event(r[0], contract.OrderCreated), event(r[1], contract.OrderPaid), event(r[5], contract.OrderClosed), event(fresh, contract.OrderPaid)))
-					w.orders.set("refunded", r[2].OrderSN)
-					_ = events.OrderClose(w.ctx, message(w.t, contract.TopicOrderClose, contract.OrderClose{OrderSNs: []string{r[2].OrderSN}, ActivityID: a.ID, DueAt: time.Now()}))
-					_, _ = other.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{
-						ActivityID: a.ID, SKUID: a.Items[1].SKUID, Delta: 3, Reason: "r", Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: newSN()},
-					})
-				}
-				w.inBuild(step, n, change)
-				require.NoError(w.t, w.core.Gates.Fill(w.ctx, a.ID))
-				for sn, want := range map[string]core.ReservationState{
-					fresh.OrderSN: core.StateSold, r[1].OrderSN: core.StateSold, r[5].OrderSN: core.StateReleased, r[2].OrderSN: core.StateReleased,
-				} {
-					require.Equal(w.t, want, w.row(sn).State, "%s %d", step, n)
-				}
-				require.Equal(w.t, int64(8), w.stock(a)[1].Total)
-				w.agree(a)
-				w.same(a)
-			}
-		}
-	})
-}
-
-func TestABuildFindsLateCommits(t *testing.T) {
-	eachDB(t, func(w *world) {
-		w.parts.Build.Page = 2
-		for _, ago := range []time.Duration{time.Second, time.Minute, time.Hour, 30 * time.Hour} {
-			a := w.sale(2, 20)
-			w.everyState(a)
+	t.Parallel()
+	w := newWorld(t)
+	w.parts.Build.Page = 2
+	for _, step := range []string{"begin", "put", "adjusted"} {
+		for n := 1; n <= 4 && (n == 1 || step == "put"); n++ {
+			a := w.sale(2, 20, 5)
+			r := w.everyState(a)
+			fresh := w.buy(a, "fresh")
 			w.loseGate()
-			w.inBuild("adjusted", 1, func() { w.uncommitted(a, ago) })
-			require.NoError(w.t, w.core.Gates.Fill(w.ctx, a.ID), "%s", ago)
+			quiet := w.parts // a process that writes the tables, and whose calls of the gate fail
+			quiet.Gate = &faultyGate{w.parts.Gate, &faults{dead: true}}
+			other := quiet.start()
+			events := consumer.New(other.core, w.tel, w.parts.Now)
+			change := func() {
+				_ = events.Reservations(w.ctx, message(w.t, contract.TopicReservations, fresh))
+				_ = events.OrderEvents(w.ctx, message(w.t, contract.TopicOrderEvents,
+					event(r[0], contract.OrderCreated), event(r[1], contract.OrderPaid), event(r[5], contract.OrderClosed), event(fresh, contract.OrderPaid)))
+				w.orders.set("refunded", r[2].OrderSN)
+				_ = events.OrderClose(w.ctx, message(w.t, contract.TopicOrderClose, contract.OrderClose{OrderSNs: []string{r[2].OrderSN}, ActivityID: a.ID, DueAt: time.Now()}))
+				_, _ = other.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{
+					ActivityID: a.ID, SKUID: a.Items[1].SKUID, Delta: 3, Reason: "r", Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: newSN()},
+				})
+			}
+			w.inBuild(step, n, change)
+			require.NoError(w.t, w.core.Gates.Fill(w.ctx, a.ID))
+			for sn, want := range map[string]core.ReservationState{
+				fresh.OrderSN: core.StateSold, r[1].OrderSN: core.StateSold, r[5].OrderSN: core.StateReleased, r[2].OrderSN: core.StateReleased,
+			} {
+				require.Equal(w.t, want, w.row(sn).State, "%s %d", step, n)
+			}
+			require.Equal(w.t, int64(8), w.stock(a)[1].Total)
 			w.agree(a)
 			w.same(a)
 		}
-	})
+	}
+}
+
+func TestABuildFindsLateCommits(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.parts.Build.Page = 2
+	for _, ago := range []time.Duration{time.Second, time.Minute, time.Hour, 30 * time.Hour} {
+		a := w.sale(2, 20)
+		w.everyState(a)
+		w.loseGate()
+		w.inBuild("adjusted", 1, func() { w.uncommitted(a, ago) })
+		require.NoError(w.t, w.core.Gates.Fill(w.ctx, a.ID), "%s", ago)
+		w.agree(a)
+		w.same(a)
+	}
 }
 
 // Tables that contradict each other make no gate.
 func TestABuildWithoutAgreementFails(t *testing.T) {
-	w := newWorld(t, dbtest.SQLite(t, Migrations))
+	t.Parallel()
+	w := newWorld(t)
 	a := w.sale(2, 20)
 	w.everyState(a)
 	w.loseGate()
@@ -442,7 +447,8 @@ func (g *stuckGate) BeginBuild(ctx context.Context, r contract.GateRef) (core.Ga
 
 // A Redis that does not respond in the last step does not lock the stock for longer than it may be locked.
 func TestTheStockIsLockedForAMoment(t *testing.T) {
-	w := newWorld(t, dbtest.SQLite(t, Migrations))
+	t.Parallel()
+	w := newWorld(t)
 	g := &stuckGate{Gate: w.parts.Gate, times: 2}
 	w.parts.Gate, w.parts.Build.Locked = g, 100*time.Millisecond
 	a := w.sale(2, 20)
@@ -460,7 +466,8 @@ func TestTheStockIsLockedForAMoment(t *testing.T) {
 
 // More rows change between the last reading and the lock than the locked step may read.
 func TestALockedStepThatIsTooLargeIsLeft(t *testing.T) {
-	w := newWorld(t, dbtest.SQLite(t, Migrations))
+	t.Parallel()
+	w := newWorld(t)
 	w.parts.Build.LockedRows = 2
 	a := w.sale(2, 20)
 	w.loseGate()
@@ -501,8 +508,9 @@ func (w *world) uncommittedNow(a *core.Activity, user string) {
 }
 
 // A gate that is built while any history runs is, at rest, the gate that is built from the final tables.
-func TestAGateBuiltDuringAHistory(t *testing.T) {
-	w := newWorld(t, dbtest.SQLite(t, Migrations))
+func TestAGateBuiltDuringAConcurrentHistory(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
 	base := w.parts
 	rapid.Check(t, func(r *rapid.T) {
 		w.faults.heal()
@@ -534,7 +542,7 @@ func TestAGateBuiltDuringAHistory(t *testing.T) {
 		during, at := rapid.IntRange(0, 8).Draw(r, "during"), rapid.IntRange(1, 5).Draw(r, "at")
 		reached, resume, built := make(chan bool), make(chan bool), make(chan error, 1)
 		builder := w.parts
-		locked := false // then SQLite has no other writer
+		locked := false // then others wait for the build
 		builder.Store = &eagerStore{w.parts.Store, func() { locked = true }}
 		builder.Gate = &watchedGate{w.parts.Gate, func(string) {
 			if at--; at == 0 && !locked {
@@ -586,34 +594,34 @@ func (g *losingGate) ShowSale(ctx context.Context, a core.Activity) error {
 // A Redis that loses data while a round ends is not marked as filled: its buyers would read that their sale does not
 // exist. A promoted replica may have the beginning of the round without its gates.
 func TestARedisThatLosesDataMeanwhileIsNotMarked(t *testing.T) {
+	t.Parallel()
 	for name, promoted := range map[string]string{"emptied": "", "replica promoted": "another master"} {
 		t.Run(name, func(t *testing.T) {
-			eachDB(t, func(w *world) {
-				a := w.sale(1, 5)
-				require.NoError(w.t, w.gates.EnsureGates(w.ctx))
-				require.NoError(w.t, w.rdb.Del(w.ctx, "fs:ready").Err())
-				g := &losingGate{Gate: w.parts.Gate, master: promoted}
-				g.lose = func() {
-					filling, err := w.gate.BeginFilling(w.ctx)
-					require.NoError(w.t, err)
-					require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err())
-					if promoted != "" {
-						require.NoError(w.t, w.rdb.Set(w.ctx, "fs:filling", filling, 0).Err())
-					}
+			w := newWorld(t)
+			a := w.sale(1, 5)
+			require.NoError(w.t, w.gates.EnsureGates(w.ctx))
+			require.NoError(w.t, w.rdb.Del(w.ctx, "fs:ready").Err())
+			g := &losingGate{Gate: w.parts.Gate, master: promoted}
+			g.lose = func() {
+				filling, err := w.gate.BeginFilling(w.ctx)
+				require.NoError(w.t, err)
+				require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err())
+				if promoted != "" {
+					require.NoError(w.t, w.rdb.Set(w.ctx, "fs:filling", filling, 0).Err())
 				}
-				w.parts.Gate = g
-				w.restart()
-				require.NoError(w.t, w.gates.EnsureGates(w.ctx))
-				require.Nil(w.t, g.lose)
-				ready, err := w.gate.Ready(w.ctx)
-				require.NoError(w.t, err)
-				require.False(w.t, ready)
-				require.NoError(w.t, w.gates.EnsureGates(w.ctx))
-				ready, err = w.gate.Ready(w.ctx)
-				require.NoError(w.t, err)
-				require.True(w.t, ready)
-				require.Equal(w.t, stockgate.Accepted, w.sells(a))
-			})
+			}
+			w.parts.Gate = g
+			w.restart()
+			require.NoError(w.t, w.gates.EnsureGates(w.ctx))
+			require.Nil(w.t, g.lose)
+			ready, err := w.gate.Ready(w.ctx)
+			require.NoError(w.t, err)
+			require.False(w.t, ready)
+			require.NoError(w.t, w.gates.EnsureGates(w.ctx))
+			ready, err = w.gate.Ready(w.ctx)
+			require.NoError(w.t, err)
+			require.True(w.t, ready)
+			require.Equal(w.t, stockgate.Accepted, w.sells(a))
 		})
 	}
 }

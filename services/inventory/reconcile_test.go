@@ -168,20 +168,20 @@ func kinds(r *reconcile.Result) []string {
 }
 
 func TestACleanComparisonRepairsNothing(t *testing.T) {
-	eachDB(t, func(w *world) {
-		m := w.mixed(true)
-		for range 2 {
-			r := w.reconcile(m.a)
-			require.Empty(w.t, r.Repairs)
-			require.Empty(w.t, r.Differences)
-			require.Equal(w.t, m.before, w.rdb.HGetAll(w.ctx, gateKey(m.a, "held")).Val())
-		}
-		require.NoError(w.t, w.reconciler.ReconcileAll(w.ctx))
-		draft := w.draft(1, 5)
-		require.Empty(w.t, w.reconcile(draft).Repairs)
-		_, err := w.reconciler.Reconcile(w.ctx, operator("operator"), "999999")
-		require.Equal(w.t, contract.CodeNotFound, contract.CodeOf(err))
-	})
+	t.Parallel()
+	w := newWorld(t)
+	m := w.mixed(true)
+	for range 2 {
+		r := w.reconcile(m.a)
+		require.Empty(w.t, r.Repairs)
+		require.Empty(w.t, r.Differences)
+		require.Equal(w.t, m.before, w.rdb.HGetAll(w.ctx, gateKey(m.a, "held")).Val())
+	}
+	require.NoError(w.t, w.reconciler.ReconcileAll(w.ctx))
+	draft := w.draft(1, 5)
+	require.Empty(w.t, w.reconcile(draft).Repairs)
+	_, err := w.reconciler.Reconcile(w.ctx, operator("operator"), "999999")
+	require.Equal(w.t, contract.CodeNotFound, contract.CodeOf(err))
 }
 
 // damage is a change of the gate or of the tables by hand.
@@ -287,53 +287,53 @@ var damages = []damage{
 
 // Every change of the gate by hand is found, reported by its kind, and repaired. Nothing else changes.
 func TestDamageIsRepaired(t *testing.T) {
-	eachDB(t, func(w *world) {
-		outer := w.t
-		defer func() { w.t = outer }()
-		for _, c := range damages {
-			outer.(*testing.T).Run(c.name, func(t *testing.T) {
-				w.t = t
-				m := w.mixed(c.queued)
-				require.NoError(w.t, c.do(w, m))
-				left := map[string]int64{}
-				if a, err := w.gate.Audit(w.ctx, ref(m.a)); err == nil {
-					for sku, k := range a.SKUs {
-						left[sku] = k.Left
+	t.Parallel()
+	w := newWorld(t)
+	outer := w.t
+	defer func() { w.t = outer }()
+	for _, c := range damages {
+		outer.(*testing.T).Run(c.name, func(t *testing.T) {
+			w.t = t
+			m := w.mixed(c.queued)
+			require.NoError(w.t, c.do(w, m))
+			left := map[string]int64{}
+			if a, err := w.gate.Audit(w.ctx, ref(m.a)); err == nil {
+				for sku, k := range a.SKUs {
+					left[sku] = k.Left
+				}
+			}
+			r := w.reconcile(m.a)
+			require.Empty(w.t, r.Differences)
+			want := strings.Fields(c.kinds)
+			slices.Sort(want)
+			require.Equal(w.t, want, kinds(r))
+			w.whole(w.t, m.a)
+			w.sound(m.a)
+			if c.queued {
+				require.Equal(w.t, m.before[m.queued.OrderSN], w.rdb.HGet(w.ctx, gateKey(m.a, "held"), m.queued.OrderSN).Val(), "what is in flight")
+				w.land(m.queued)
+			}
+			w.agree(m.a)
+			w.whole(w.t, m.a)
+			if c.kinds != "rebuilt" { // the deltas of the repairs add up to the change of the units left
+				for _, rep := range r.Repairs {
+					for _, d := range rep.Deltas {
+						left[d.SKUID] += d.Delta
 					}
 				}
-				r := w.reconcile(m.a)
-				require.Empty(w.t, r.Differences)
-				want := strings.Fields(c.kinds)
-				slices.Sort(want)
-				require.Equal(w.t, want, kinds(r))
-				w.whole(w.t, m.a)
-				w.sound(m.a)
 				if c.queued {
-					require.Equal(w.t, m.before[m.queued.OrderSN], w.rdb.HGet(w.ctx, gateKey(m.a, "held"), m.queued.OrderSN).Val(), "what is in flight")
-					w.land(m.queued)
+					left[m.a.Items[1].SKUID] += 0
 				}
-				w.agree(m.a)
-				w.whole(w.t, m.a)
-				if c.kinds != "rebuilt" { // the deltas of the repairs add up to the change of the units left
-					for _, rep := range r.Repairs {
-						for _, d := range rep.Deltas {
-							left[d.SKUID] += d.Delta
-						}
-					}
-					if c.queued {
-						left[m.a.Items[1].SKUID] += 0
-					}
-					now, _, err := w.gate.UnitsLeft(w.ctx, ref(m.a))
-					require.NoError(w.t, err)
-					require.Equal(w.t, left, now)
-				}
-				again := w.reconcile(m.a)
-				require.Empty(w.t, again.Repairs)
-				require.Empty(w.t, again.Differences)
-				w.kept(m.a, r)
-			})
-		}
-	})
+				now, _, err := w.gate.UnitsLeft(w.ctx, ref(m.a))
+				require.NoError(w.t, err)
+				require.Equal(w.t, left, now)
+			}
+			again := w.reconcile(m.a)
+			require.Empty(w.t, again.Repairs)
+			require.Empty(w.t, again.Differences)
+			w.kept(m.a, r)
+		})
+	}
 }
 
 // kept requires that every repair is in the change log, with actor and time.

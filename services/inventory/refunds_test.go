@@ -10,10 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"gorm.io/gorm"
 
 	"flashsale.internal/pkg/auth"
-	"flashsale.internal/pkg/sqldb/dbtest"
 )
 
 // refundID is the only refund of a refundService.
@@ -71,12 +69,12 @@ func (f *refundService) take() []string {
 	return calls
 }
 
-func newRefundShop(t *testing.T, db *gorm.DB) (*shop, *refundService) {
+func newRefundShop(t *testing.T) (*shop, *refundService) {
 	f, mux := &refundService{}, http.NewServeMux()
 	f.serve(mux)
 	srv := httptest.NewServer(auth.Internal("x")(mux))
 	t.Cleanup(srv.Close)
-	return newShop(t, db, func(c *Config) { c.OrderURL = srv.URL }), f
+	return newShop(t, func(c *Config) { c.OrderURL = srv.URL }), f
 }
 
 // refundChanges returns the entries of the change log about refunds.
@@ -91,53 +89,53 @@ func (s *shop) refundChanges() (entries []string) {
 }
 
 func TestOperatorsDecideRefunds(t *testing.T) {
-	dbtest.Each(t, Migrations, func(t *testing.T, db *gorm.DB) {
-		s, f := newRefundShop(t, db)
-		op := s.mint("op", auth.Operator)
-		const refunds = "/v1/merchant/refunds"
+	t.Parallel()
+	s, f := newRefundShop(t)
+	op := s.mint("op", auth.Operator)
+	const refunds = "/v1/merchant/refunds"
 
-		got := s.as(op, "GET", refunds, "")
+	got := s.as(op, "GET", refunds, "")
+	require.Equal(t, 200, got.status, "%s", got.body)
+	require.JSONEq(t, `{"items":[`+waitingRefund+`],"next_cursor":"next"}`, string(got.body))
+	require.Equal(t, 200, s.as(op, "GET", refunds+"?limit=3&cursor=next", "").status)
+	require.Equal(t, []string{"GET /internal/v1/refunds?limit=20", "GET /internal/v1/refunds?cursor=next&limit=3"}, f.take())
+	require.Empty(t, s.refundChanges(), "a list changes nothing")
+
+	for _, body := range []string{"", "{}"} {
+		got = s.as(op, "POST", refunds+"/"+refundID+"/retry", body)
 		require.Equal(t, 200, got.status, "%s", got.body)
-		require.JSONEq(t, `{"items":[`+waitingRefund+`],"next_cursor":"next"}`, string(got.body))
-		require.Equal(t, 200, s.as(op, "GET", refunds+"?limit=3&cursor=next", "").status)
-		require.Equal(t, []string{"GET /internal/v1/refunds?limit=20", "GET /internal/v1/refunds?cursor=next&limit=3"}, f.take())
-		require.Empty(t, s.refundChanges(), "a list changes nothing")
+		require.JSONEq(t, waitingRefund, string(got.body))
+		require.Equal(t, []string{"POST /internal/v1/refunds/" + refundID + `:retry {"by":"op"}`}, f.take())
+	}
 
-		for _, body := range []string{"", "{}"} {
-			got = s.as(op, "POST", refunds+"/"+refundID+"/retry", body)
-			require.Equal(t, 200, got.status, "%s", got.body)
-			require.JSONEq(t, waitingRefund, string(got.body))
-			require.Equal(t, []string{"POST /internal/v1/refunds/" + refundID + `:retry {"by":"op"}`}, f.take())
-		}
+	settled := strings.Replace(waitingRefund, `"refund_failed"`, `"refunded","refunded_at":"2026-11-21T11:00:00Z",`+
+		`"settled":{"by":"op","reference":"transfer 17","reason":"account closed"}`, 1)
+	f.set(200, settled)
+	got = s.as(op, "POST", refunds+"/"+refundID+"/settle", `{"reference":"transfer 17","reason":"account closed"}`)
+	require.Equal(t, 200, got.status, "%s", got.body)
+	require.JSONEq(t, settled, string(got.body))
+	require.Equal(t, []string{"POST /internal/v1/refunds/" + refundID +
+		`:settle {"by":"op","reference":"transfer 17","reason":"account closed"}`}, f.take())
+	require.Equal(t, []string{
+		"op operator refund.retry " + refundID, "op operator refund.retry " + refundID,
+		"op operator refund.settle " + refundID + ` {"reason":"account closed","reference":"transfer 17"}`,
+	}, s.refundChanges())
 
-		settled := strings.Replace(waitingRefund, `"refund_failed"`, `"refunded","refunded_at":"2026-11-21T11:00:00Z",`+
-			`"settled":{"by":"op","reference":"transfer 17","reason":"account closed"}`, 1)
-		f.set(200, settled)
-		got = s.as(op, "POST", refunds+"/"+refundID+"/settle", `{"reference":"transfer 17","reason":"account closed"}`)
-		require.Equal(t, 200, got.status, "%s", got.body)
-		require.JSONEq(t, settled, string(got.body))
-		require.Equal(t, []string{"POST /internal/v1/refunds/" + refundID +
-			`:settle {"by":"op","reference":"transfer 17","reason":"account closed"}`}, f.take())
-		require.Equal(t, []string{
-			"op operator refund.retry " + refundID, "op operator refund.retry " + refundID,
-			"op operator refund.settle " + refundID + ` {"reason":"account closed","reference":"transfer 17"}`,
-		}, s.refundChanges())
+	// Lengths are in characters.
+	longest := fmt.Sprintf(`{"reference":%q,"reason":%q}`, strings.Repeat("é", 128), strings.Repeat("é", 255))
+	require.Equal(t, 200, s.as(op, "POST", refunds+"/"+refundID+"/settle", longest).status)
+	require.Len(t, f.take(), 1)
 
-		// Lengths are in characters.
-		longest := fmt.Sprintf(`{"reference":%q,"reason":%q}`, strings.Repeat("é", 128), strings.Repeat("é", 255))
-		require.Equal(t, 200, s.as(op, "POST", refunds+"/"+refundID+"/settle", longest).status)
-		require.Len(t, f.take(), 1)
-
-		// A change that cannot be recorded is not made.
-		require.NoError(t, db.Migrator().RenameTable("changes", "changes_away"))
-		require.GreaterOrEqual(t, s.as(op, "POST", refunds+"/"+refundID+"/retry", "").status, 500)
-		require.GreaterOrEqual(t, s.as(op, "POST", refunds+"/"+refundID+"/settle", longest).status, 500)
-		require.Empty(t, f.take())
-	})
+	// A change that cannot be recorded is not made.
+	require.NoError(t, s.db.Migrator().RenameTable("changes", "changes_away"))
+	require.GreaterOrEqual(t, s.as(op, "POST", refunds+"/"+refundID+"/retry", "").status, 500)
+	require.GreaterOrEqual(t, s.as(op, "POST", refunds+"/"+refundID+"/settle", longest).status, 500)
+	require.Empty(t, f.take())
 }
 
 func TestRefusedCallsAboutRefundsDoNotReachTheOrderService(t *testing.T) {
-	s, f := newRefundShop(t, dbtest.SQLite(t, Migrations))
+	t.Parallel()
+	s, f := newRefundShop(t)
 	op := s.mint("op", auth.Operator)
 	const one = "/" + refundID
 	text := func(n int) string { return strings.Repeat("x", n) }
@@ -189,7 +187,8 @@ func TestRefusedCallsAboutRefundsDoNotReachTheOrderService(t *testing.T) {
 
 // The refusals of the order service that are about the call reach the operator. All other responses are 503.
 func TestRefusalsOfTheOrderServiceAboutRefunds(t *testing.T) {
-	s, f := newRefundShop(t, dbtest.SQLite(t, Migrations))
+	t.Parallel()
+	s, f := newRefundShop(t)
 	op := s.mint("op", auth.Operator)
 	const failed = "The order service cannot be reached, or it failed. The outcome may be unknown; repeat the call."
 	for _, c := range []struct {

@@ -4,10 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"gorm.io/gorm"
 
 	"flashsale.internal/pkg/contract"
-	"flashsale.internal/pkg/sqldb/dbtest"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/inventory/internal/core"
 )
@@ -38,74 +36,73 @@ func (w *world) reorderSale(limit int64) *core.Activity {
 // One order more than the limit that is cancelled or expires ends the buyer's allowance, in this activity only, and also
 // in a gate that was lost and rebuilt.
 func TestReorderLimit(t *testing.T) {
-	eachDB(t, func(w *world) {
-		for _, c := range []struct{ set, limit int64 }{{-1, 2}, {1, 1}, {3, 3}} {
-			a, other := w.reorderSale(c.set), w.reorderSale(c.set)
-			require.Equal(w.t, c.limit, a.ReorderLimit)
-			for i := range c.limit + 1 {
-				w.ordersAndLoses(a, "ann", []string{core.ReasonCancelled, core.ReasonExpired}[i%2])
-			}
+	t.Parallel()
+	w := newWorld(t)
+	for _, c := range []struct{ set, limit int64 }{{-1, 2}, {1, 1}, {3, 3}} {
+		a, other := w.reorderSale(c.set), w.reorderSale(c.set)
+		require.Equal(w.t, c.limit, a.ReorderLimit)
+		for i := range c.limit + 1 {
+			w.ordersAndLoses(a, "ann", []string{core.ReasonCancelled, core.ReasonExpired}[i%2])
+		}
+		w.agree(a)
+		for range 2 {
+			_, outcome := w.reserve(a, "ann")
+			require.Equal(w.t, stockgate.LimitReached, outcome)
+			allowances, err := w.gate.Allowances(w.ctx, ref(a), []string{"ann", "bob"})
+			require.NoError(w.t, err)
+			require.True(w.t, allowances[0].Used)
+			require.False(w.t, allowances[0].BarredUntil.IsZero())
+			require.False(w.t, allowances[1].Used)
+
+			require.NoError(w.t, w.rdb.Del(w.ctx, gateKey(a, "gate")).Err())
+			require.NoError(w.t, w.gates.EnsureGates(w.ctx))
 			w.agree(a)
-			for range 2 {
-				_, outcome := w.reserve(a, "ann")
-				require.Equal(w.t, stockgate.LimitReached, outcome)
-				allowances, err := w.gate.Allowances(w.ctx, ref(a), []string{"ann", "bob"})
-				require.NoError(w.t, err)
-				require.True(w.t, allowances[0].Used)
-				require.False(w.t, allowances[0].BarredUntil.IsZero())
-				require.False(w.t, allowances[1].Used)
-
-				require.NoError(w.t, w.rdb.Del(w.ctx, gateKey(a, "gate")).Err())
-				require.NoError(w.t, w.gates.EnsureGates(w.ctx))
-				w.agree(a)
-			}
-			w.buy(other, "ann")
-			w.buy(a, "bob")
 		}
+		w.buy(other, "ann")
+		w.buy(a, "bob")
+	}
 
-		a := w.reorderSale(0)
-		for range 5 {
-			w.ordersAndLoses(a, "ann", core.ReasonCancelled)
-		}
-		w.buy(a, "ann")
-	})
+	a := w.reorderSale(0)
+	for range 5 {
+		w.ordersAndLoses(a, "ann", core.ReasonCancelled)
+	}
+	w.buy(a, "ann")
 }
 
 // A gate that an earlier release has built has no reorder limit. That is no mismatch, and the next change sets it.
 func TestGateOfAnEarlierReleaseHasNoReorderLimit(t *testing.T) {
-	eachDB(t, func(w *world) {
-		a := w.sale(1, 5)
-		require.NoError(w.t, w.rdb.HDel(w.ctx, gateKey(a, "gate"), "reorders").Err())
-		done, err := w.reconciler.Reconcile(w.ctx, operator("op"), a.ID)
-		require.NoError(w.t, err)
-		require.Empty(w.t, done.Repairs)
-		_, err = w.core.Pause(w.ctx, seller("m"), a.ID)
-		require.NoError(w.t, err)
-		audit, err := w.gate.Audit(w.ctx, ref(a))
-		require.NoError(w.t, err)
-		require.EqualValues(w.t, 2, audit.ReorderLimit)
+	t.Parallel()
+	w := newWorld(t)
+	a := w.sale(1, 5)
+	require.NoError(w.t, w.rdb.HDel(w.ctx, gateKey(a, "gate"), "reorders").Err())
+	done, err := w.reconciler.Reconcile(w.ctx, operator("op"), a.ID)
+	require.NoError(w.t, err)
+	require.Empty(w.t, done.Repairs)
+	_, err = w.core.Pause(w.ctx, seller("m"), a.ID)
+	require.NoError(w.t, err)
+	audit, err := w.gate.Audit(w.ctx, ref(a))
+	require.NoError(w.t, err)
+	require.EqualValues(w.t, 2, audit.ReorderLimit)
 
-		require.NoError(w.t, w.rdb.HSet(w.ctx, gateKey(a, "gate"), "reorders", "9").Err())
-		done, err = w.reconciler.Reconcile(w.ctx, operator("op"), a.ID)
-		require.NoError(w.t, err)
-		require.Len(w.t, done.Repairs, 1, "another limit is a mismatch")
-	})
+	require.NoError(w.t, w.rdb.HSet(w.ctx, gateKey(a, "gate"), "reorders", "9").Err())
+	done, err = w.reconciler.Reconcile(w.ctx, operator("op"), a.ID)
+	require.NoError(w.t, err)
+	require.Len(w.t, done.Repairs, 1, "another limit is a mismatch")
 }
 
 func TestReorderLimitOfTheAPI(t *testing.T) {
-	dbtest.Each(t, Migrations, func(t *testing.T, db *gorm.DB) {
-		s := newShop(t, db)
-		sku := s.product("EUR")[0]
-		id := s.draft(sku, 5)
-		at := "/v1/merchant/activities/" + id
-		require.Contains(t, string(s.do("GET", at, "").body), `"reorder_limit":2`)
-		require.Contains(t, string(s.do("PATCH", at, `{"reorder_limit":0}`).body), `"reorder_limit":0`)
-		require.Contains(t, string(s.do("PATCH", at, `{"reorder_limit":15}`).body), `"reorder_limit":15`)
-		for _, wrong := range []string{"-1", "16"} {
-			require.Equal(t, "reorder_limit", s.do("PATCH", at, `{"reorder_limit":`+wrong+`}`).field())
-		}
-		require.Equal(t, 200, s.do("POST", at+"/publish", "").status)
-		require.Equal(t, "state_conflict", s.do("PATCH", at, `{"reorder_limit":1}`).code())
-		require.Contains(t, string(s.do("GET", at, "").body), `"reorder_limit":15`)
-	})
+	t.Parallel()
+	s := newShop(t)
+	sku := s.product("EUR")[0]
+	id := s.draft(sku, 5)
+	at := "/v1/merchant/activities/" + id
+	require.Contains(t, string(s.do("GET", at, "").body), `"reorder_limit":2`)
+	require.Contains(t, string(s.do("PATCH", at, `{"reorder_limit":0}`).body), `"reorder_limit":0`)
+	require.Contains(t, string(s.do("PATCH", at, `{"reorder_limit":15}`).body), `"reorder_limit":15`)
+	for _, wrong := range []string{"-1", "16"} {
+		require.Equal(t, "reorder_limit", s.do("PATCH", at, `{"reorder_limit":`+wrong+`}`).field())
+	}
+	require.Equal(t, 200, s.do("POST", at+"/publish", "").status)
+	require.Equal(t, "state_conflict", s.do("PATCH", at, `{"reorder_limit":1}`).code())
+	require.Contains(t, string(s.do("GET", at, "").body), `"reorder_limit":15`)
 }

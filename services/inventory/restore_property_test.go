@@ -11,7 +11,6 @@ import (
 	"pgregory.net/rapid"
 
 	"flashsale.internal/pkg/contract"
-	"flashsale.internal/pkg/sqldb/dbtest"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/inventory/internal/core"
 )
@@ -19,7 +18,8 @@ import (
 // In any history in whose middle a backup was made, a restore of inventory, of order or of both heals: the import ends,
 // gate and database agree, every purchase has landed or ended, and each order is honoured, closed or refunded.
 func TestAnyRestoreHeals(t *testing.T) {
-	w := newWorld(t, dbtest.SQLite(t, Migrations))
+	t.Parallel()
+	w := newWorld(t)
 	empty := w.backup()
 	rapid.Check(t, func(r *rapid.T) {
 		w.faults.heal()

@@ -9,12 +9,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"gorm.io/gorm"
 
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/bus"
 	"flashsale.internal/pkg/contract"
-	"flashsale.internal/pkg/sqldb/dbtest"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/inventory/internal/core"
 )
@@ -73,30 +71,31 @@ func (v reviewed) check(w *world) {
 // A review closes orders that are not paid, refunds paid ones and releases the units of both. Repeated, it has the same
 // outcomes and changes nothing.
 func TestReviewCancelsOrders(t *testing.T) {
-	eachDB(t, func(w *world) {
-		v := w.reviewed()
-		for n := range 3 {
-			results, err := w.core.CancelOrders(w.ctx, seller("m"), v.a.ID, v.all(), "robots")
-			require.NoError(t, err)
-			for i, sn := range v.all() {
-				require.Equal(t, core.CancelResult{OrderSN: sn, Outcome: reviewOutcomes[i]}, results[i])
-			}
-			v.check(w)
-			require.Len(t, w.orders.refunded, 2, "round %d", n)
-		}
-		changes, err := w.core.ChangesOfActivity(w.ctx, core.AllMerchants(), v.a.ID, core.Page{Limit: 9})
+	t.Parallel()
+	w := newWorld(t)
+	v := w.reviewed()
+	for n := range 3 {
+		results, err := w.core.CancelOrders(w.ctx, seller("m"), v.a.ID, v.all(), "robots")
 		require.NoError(t, err)
-		require.Equal(t, []string{core.ActionCancelOrders, "m", core.RoleMerchant}, []string{changes[0].Action, changes[0].Who, changes[0].Role})
-		require.JSONEq(t, fmt.Sprintf(`{"order_sns":[%q,%q,%q,%q],"reason":"robots"}`, v.pending, v.paid, v.paying, v.missing), changes[0].Detail)
-		require.NotEqual(t, core.ActionCancelOrders, changes[1].Action, "a call that changes nothing is not recorded")
-		// A late event of the payment changes nothing.
-		paid := w.row(v.paying)
-		w.follow(contract.OrderEvent{OrderSN: paid.OrderSN, UserID: paid.UserID, ActivityID: paid.ActivityID, Lines: paid.Lines, Type: contract.OrderPaid, At: time.Now()})
+		for i, sn := range v.all() {
+			require.Equal(t, core.CancelResult{OrderSN: sn, Outcome: reviewOutcomes[i]}, results[i])
+		}
 		v.check(w)
-	})
+		require.Len(t, w.orders.refunded, 2, "round %d", n)
+	}
+	changes, err := w.core.ChangesOfActivity(w.ctx, core.AllMerchants(), v.a.ID, core.Page{Limit: 9})
+	require.NoError(t, err)
+	require.Equal(t, []string{core.ActionCancelOrders, "m", core.RoleMerchant}, []string{changes[0].Action, changes[0].Who, changes[0].Role})
+	require.JSONEq(t, fmt.Sprintf(`{"order_sns":[%q,%q,%q,%q],"reason":"robots"}`, v.pending, v.paid, v.paying, v.missing), changes[0].Detail)
+	require.NotEqual(t, core.ActionCancelOrders, changes[1].Action, "a call that changes nothing is not recorded")
+	// A late event of the payment changes nothing.
+	paid := w.row(v.paying)
+	w.follow(contract.OrderEvent{OrderSN: paid.OrderSN, UserID: paid.UserID, ActivityID: paid.ActivityID, Lines: paid.Lines, Type: contract.OrderPaid, At: time.Now()})
+	v.check(w)
 }
 
 func TestKilledWhileCancelling(t *testing.T) {
+	t.Parallel()
 	killedEverywhere(t, func(w *world) (func() error, func()) {
 		v := w.reviewed()
 		return func() error {
@@ -111,7 +110,8 @@ func TestKilledWhileCancelling(t *testing.T) {
 
 // A review that was killed is not repeated. What it has refunded releases its units nevertheless.
 func TestAKilledReviewReleasesWhatItRefunded(t *testing.T) {
-	w := newWorld(t, dbtest.SQLite(t, Migrations))
+	t.Parallel()
+	w := newWorld(t)
 	for _, after := range []bool{false, true} {
 		refunded := 0
 		for step, died := 1, true; died; step++ {
@@ -138,21 +138,21 @@ func TestAKilledReviewReleasesWhatItRefunded(t *testing.T) {
 }
 
 func TestReviewWithoutDependencies(t *testing.T) {
-	eachDB(t, func(w *world) {
-		v := w.reviewed()
-		w.orders.setDown(true)
-		_, err := w.core.CancelOrders(w.ctx, seller("m"), v.a.ID, v.all(), "robots")
-		require.Equal(t, contract.CodeUnavailable, contract.CodeOf(err))
-		require.Equal(t, core.StateSold, w.row(v.paid).State)
-		w.orders.setDown(false)
-		_, err = w.core.CancelOrders(w.ctx, seller("m"), v.a.ID, v.all(), "robots")
-		require.NoError(t, err)
-		v.check(w)
+	t.Parallel()
+	w := newWorld(t)
+	v := w.reviewed()
+	w.orders.setDown(true)
+	_, err := w.core.CancelOrders(w.ctx, seller("m"), v.a.ID, v.all(), "robots")
+	require.Equal(t, contract.CodeUnavailable, contract.CodeOf(err))
+	require.Equal(t, core.StateSold, w.row(v.paid).State)
+	w.orders.setDown(false)
+	_, err = w.core.CancelOrders(w.ctx, seller("m"), v.a.ID, v.all(), "robots")
+	require.NoError(t, err)
+	v.check(w)
 
-		_, err = w.core.CancelOrders(w.ctx, core.Caller{UserID: "m", MerchantID: "another"}, v.other.ID, []string{v.foreign}, "robots")
-		require.Equal(t, contract.CodeNotFound, contract.CodeOf(err))
-		require.Equal(t, core.StateSold, w.row(v.foreign).State)
-	})
+	_, err = w.core.CancelOrders(w.ctx, core.Caller{UserID: "m", MerchantID: "another"}, v.other.ID, []string{v.foreign}, "robots")
+	require.Equal(t, contract.CodeNotFound, contract.CodeOf(err))
+	require.Equal(t, core.StateSold, w.row(v.foreign).State)
 }
 
 type abuseView struct {
@@ -178,8 +178,8 @@ type abuseRow struct {
 }
 
 // abused returns a shop with an activity in which a robot and others were refused, and one user let orders expire.
-func abused(t *testing.T, db *gorm.DB) (s *shop, at string, bought []contract.Reservation) {
-	s, at, id, sku := selling(t, db, 20, func(c *Config) { c.OrderURL = newLookups(t).url })
+func abused(t *testing.T) (s *shop, at string, bought []contract.Reservation) {
+	s, at, id, sku := selling(t, 20, func(c *Config) { c.OrderURL = newLookups(t).url })
 	require.Equal(t, 200, s.do("PATCH", at, `{"title":"Abused"}`).status)
 	buy := func(user string, ends ...contract.OrderEventType) {
 		r := contract.Reservation{OrderSN: newSN(), UserID: user, ActivityID: id, Lines: []contract.Line{{SKUID: sku, Qty: 1}}, ReservedAt: time.Now().UTC()}
@@ -208,111 +208,108 @@ func abused(t *testing.T, db *gorm.DB) (s *shop, at string, bought []contract.Re
 }
 
 func TestAbuseOfAnActivity(t *testing.T) {
-	dbtest.Each(t, Migrations, func(t *testing.T, db *gorm.DB) {
-		s, at, bought := abused(t, db)
-		var v abuseView
-		got := s.do("GET", at+"/abuse", "")
-		require.Equal(t, 200, got.status, "%s", got.body)
-		got.into(t, &v)
-		require.True(t, v.Available)
-		require.Equal(t, map[string]int64{"rate_limited": 7, "sold_out": 90}, v.Refused)
-		require.Equal(t, struct{ Solved, Failed int64 }{4, 11}, v.Challenges)
-		require.Equal(t, []abuseRow{{Address: "2001:db8::/64", Limited: 200}, {Address: "192.0.2.1", Early: 1}}, v.Addresses)
-		users := []abuseRow{
-			{UserID: "robot", Early: 30, Voided: 1, Purchases: 1, Causes: []string{"early"}},
-			{UserID: "-cmd", Failed: 11, Causes: []string{"failed_challenges"}},
-			{UserID: "holder", Expired: 3, Purchases: 1, Causes: []string{"ended_holds"}},
-			{UserID: "human", Limited: 7, Purchases: 1, Causes: []string{}},
-		}
-		require.Equal(t, users, v.Users)
+	t.Parallel()
+	s, at, bought := abused(t)
+	var v abuseView
+	got := s.do("GET", at+"/abuse", "")
+	require.Equal(t, 200, got.status, "%s", got.body)
+	got.into(t, &v)
+	require.True(t, v.Available)
+	require.Equal(t, map[string]int64{"rate_limited": 7, "sold_out": 90}, v.Refused)
+	require.Equal(t, struct{ Solved, Failed int64 }{4, 11}, v.Challenges)
+	require.Equal(t, []abuseRow{{Address: "2001:db8::/64", Limited: 200}, {Address: "192.0.2.1", Early: 1}}, v.Addresses)
+	users := []abuseRow{
+		{UserID: "robot", Early: 30, Voided: 1, Purchases: 1, Causes: []string{"early"}},
+		{UserID: "-cmd", Failed: 11, Causes: []string{"failed_challenges"}},
+		{UserID: "holder", Expired: 3, Purchases: 1, Causes: []string{"ended_holds"}},
+		{UserID: "human", Limited: 7, Purchases: 1, Causes: []string{}},
+	}
+	require.Equal(t, users, v.Users)
 
-		for _, request := range [][]string{{"?format=csv"}, {"", "Accept", "text/csv"}} {
-			got := s.do("GET", at+"/abuse"+request[0], "", request[1:]...)
-			require.Equal(t, 200, got.status)
-			require.Contains(t, got.header.Get("Content-Type"), "text/csv")
-			require.Contains(t, got.header.Get("Content-Disposition"), "abuse-")
-			rows, err := csv.NewReader(strings.NewReader(string(got.body))).ReadAll()
-			require.NoError(t, err)
-			require.Len(t, rows, 7)
-			require.Equal(t, []string{"address", "2001:db8::/64", "0", "200", "0", "0", "", "", "", ""}, rows[1])
-			require.Equal(t, []string{"user", "robot", "30", "0", "0", "1", "0", "0", "1", "early"}, rows[3])
-			require.Equal(t, []string{"user", "'-cmd", "0", "0", "11", "0", "0", "0", "0", "failed_challenges"}, rows[4], "no formula")
-		}
-		require.Equal(t, "format", s.do("GET", at+"/abuse?format=xml", "").field())
-		require.Equal(t, "not_found", s.do("GET", "/v1/merchant/activities/x/abuse", "").code())
+	for _, request := range [][]string{{"?format=csv"}, {"", "Accept", "text/csv"}} {
+		got := s.do("GET", at+"/abuse"+request[0], "", request[1:]...)
+		require.Equal(t, 200, got.status)
+		require.Contains(t, got.header.Get("Content-Type"), "text/csv")
+		require.Contains(t, got.header.Get("Content-Disposition"), "abuse-")
+		rows, err := csv.NewReader(strings.NewReader(string(got.body))).ReadAll()
+		require.NoError(t, err)
+		require.Len(t, rows, 7)
+		require.Equal(t, []string{"address", "2001:db8::/64", "0", "200", "0", "0", "", "", "", ""}, rows[1])
+		require.Equal(t, []string{"user", "robot", "30", "0", "0", "1", "0", "0", "1", "early"}, rows[3])
+		require.Equal(t, []string{"user", "'-cmd", "0", "0", "11", "0", "0", "0", "0", "failed_challenges"}, rows[4], "no formula")
+	}
+	require.Equal(t, "format", s.do("GET", at+"/abuse?format=xml", "").field())
+	require.Equal(t, "not_found", s.do("GET", "/v1/merchant/activities/x/abuse", "").code())
 
-		// The review has the orders of suspicious users that hold units.
-		type page struct {
-			Available bool `json:"requests_available"`
-			Items     []struct {
-				SN     string `json:"order_sn"`
-				State  string
-				Causes []string
-			}
-			Next string `json:"next_cursor"`
+	// The review has the orders of suspicious users that hold units.
+	type page struct {
+		Available bool `json:"requests_available"`
+		Items     []struct {
+			SN     string `json:"order_sn"`
+			State  string
+			Causes []string
 		}
-		var first, second page
-		s.do("GET", at+"/review?limit=1", "").into(t, &first)
-		s.do("GET", at+"/review?limit=1&cursor="+first.Next, "").into(t, &second)
-		require.True(t, first.Available)
-		require.Equal(t, []string{bought[4].OrderSN, "sold", "early"}, []string{first.Items[0].SN, first.Items[0].State, first.Items[0].Causes[0]})
-		require.Equal(t, []string{bought[3].OrderSN, "reserved", "ended_holds"}, []string{second.Items[0].SN, second.Items[0].State, second.Items[0].Causes[0]})
-		require.Empty(t, second.Next)
-		require.Equal(t, "limit", s.do("GET", at+"/review?limit=0", "").field())
-		require.Equal(t, "cursor", s.do("GET", at+"/review?cursor=x", "").field())
-	})
+		Next string `json:"next_cursor"`
+	}
+	var first, second page
+	s.do("GET", at+"/review?limit=1", "").into(t, &first)
+	s.do("GET", at+"/review?limit=1&cursor="+first.Next, "").into(t, &second)
+	require.True(t, first.Available)
+	require.Equal(t, []string{bought[4].OrderSN, "sold", "early"}, []string{first.Items[0].SN, first.Items[0].State, first.Items[0].Causes[0]})
+	require.Equal(t, []string{bought[3].OrderSN, "reserved", "ended_holds"}, []string{second.Items[0].SN, second.Items[0].State, second.Items[0].Causes[0]})
+	require.Empty(t, second.Next)
+	require.Equal(t, "limit", s.do("GET", at+"/review?limit=0", "").field())
+	require.Equal(t, "cursor", s.do("GET", at+"/review?cursor=x", "").field())
 }
 
 // Without Redis only what the ledger has is shown.
 func TestAbuseWithoutRedis(t *testing.T) {
-	dbtest.Each(t, Migrations, func(t *testing.T, db *gorm.DB) {
-		s, at, _ := abused(t, db)
-		s.mini.Close()
-		var v abuseView
-		got := s.do("GET", at+"/abuse", "")
-		require.Equal(t, 200, got.status, "%s", got.body)
-		got.into(t, &v)
-		require.False(t, v.Available)
-		require.Empty(t, v.Refused)
-		require.Equal(t, []abuseRow{}, v.Addresses)
-		require.Equal(t, []abuseRow{{UserID: "holder", Expired: 3, Purchases: 1, Causes: []string{"ended_holds"}}}, v.Users)
-		var review struct {
-			Available bool `json:"requests_available"`
-			Items     []struct{}
-		}
-		s.do("GET", at+"/review", "").into(t, &review)
-		require.False(t, review.Available)
-		require.Len(t, review.Items, 1)
-	})
+	t.Parallel()
+	s, at, _ := abused(t)
+	s.mini.Close()
+	var v abuseView
+	got := s.do("GET", at+"/abuse", "")
+	require.Equal(t, 200, got.status, "%s", got.body)
+	got.into(t, &v)
+	require.False(t, v.Available)
+	require.Empty(t, v.Refused)
+	require.Equal(t, []abuseRow{}, v.Addresses)
+	require.Equal(t, []abuseRow{{UserID: "holder", Expired: 3, Purchases: 1, Causes: []string{"ended_holds"}}}, v.Users)
+	var review struct {
+		Available bool `json:"requests_available"`
+		Items     []struct{}
+	}
+	s.do("GET", at+"/review", "").into(t, &review)
+	require.False(t, review.Available)
+	require.Len(t, review.Items, 1)
 }
 
 func TestReviewRequestsAreValidated(t *testing.T) {
-	dbtest.Each(t, Migrations, func(t *testing.T, db *gorm.DB) {
-		s, at, _, _ := selling(t, db, 4)
-		cancel := func(body string) response { return s.do("POST", at+"/review/cancel", body) }
-		many := strings.Repeat(`"1",`, 256) + `"2"`
-		for body, field := range map[string]string{
-			`{"order_sns":[],"reason":"r"}`:             "order_sns",
-			`{"reason":"r"}`:                            "order_sns",
-			`{"order_sns":["x"],"reason":"r"}`:          "order_sns",
-			`{"order_sns":["1","1"],"reason":"r"}`:      "order_sns",
-			`{"order_sns":[` + many + `],"reason":"r"}`: "order_sns",
-			`{"order_sns":["1"],"reason":" "}`:          "reason",
-			`{"order_sns":["1"]}`:                       "reason",
-		} {
-			got := cancel(body)
-			require.Equal(t, []any{http.StatusBadRequest, "invalid_request", field}, []any{got.status, got.code(), got.field()}, body)
-			require.Equal(t, "application/problem+json", got.header.Get("Content-Type"))
-		}
-		require.Equal(t, "invalid_request", cancel(`{"order_sns":["1"],"reason":"r","force":true}`).code())
-		require.Equal(t, "not_found", s.do("POST", "/v1/merchant/activities/x/review/cancel", `{"order_sns":["1"],"reason":"r"}`).code())
-		require.Equal(t, "forbidden", s.as(s.mint("42"), "POST", at+"/review/cancel", `{"order_sns":["1"],"reason":"r"}`).code())
-		other := s.mintFor("another", "clerk", auth.Merchant)
-		for _, path := range []string{"/abuse", "/review"} {
-			require.Equal(t, "not_found", s.as(other, "GET", at+path, "").code())
-			require.Equal(t, "forbidden", s.as(s.mint("42"), "GET", at+path, "").code())
-			require.Equal(t, 200, s.as(s.mint("op", auth.Operator), "GET", at+path, "").status)
-		}
-		require.Equal(t, "not_found", s.as(other, "POST", at+"/review/cancel", `{"order_sns":["1"],"reason":"r"}`).code())
-	})
+	t.Parallel()
+	s, at, _, _ := selling(t, 4)
+	cancel := func(body string) response { return s.do("POST", at+"/review/cancel", body) }
+	many := strings.Repeat(`"1",`, 256) + `"2"`
+	for body, field := range map[string]string{
+		`{"order_sns":[],"reason":"r"}`:             "order_sns",
+		`{"reason":"r"}`:                            "order_sns",
+		`{"order_sns":["x"],"reason":"r"}`:          "order_sns",
+		`{"order_sns":["1","1"],"reason":"r"}`:      "order_sns",
+		`{"order_sns":[` + many + `],"reason":"r"}`: "order_sns",
+		`{"order_sns":["1"],"reason":" "}`:          "reason",
+		`{"order_sns":["1"]}`:                       "reason",
+	} {
+		got := cancel(body)
+		require.Equal(t, []any{http.StatusBadRequest, "invalid_request", field}, []any{got.status, got.code(), got.field()}, body)
+		require.Equal(t, "application/problem+json", got.header.Get("Content-Type"))
+	}
+	require.Equal(t, "invalid_request", cancel(`{"order_sns":["1"],"reason":"r","force":true}`).code())
+	require.Equal(t, "not_found", s.do("POST", "/v1/merchant/activities/x/review/cancel", `{"order_sns":["1"],"reason":"r"}`).code())
+	require.Equal(t, "forbidden", s.as(s.mint("42"), "POST", at+"/review/cancel", `{"order_sns":["1"],"reason":"r"}`).code())
+	other := s.mintFor("another", "clerk", auth.Merchant)
+	for _, path := range []string{"/abuse", "/review"} {
+		require.Equal(t, "not_found", s.as(other, "GET", at+path, "").code())
+		require.Equal(t, "forbidden", s.as(s.mint("42"), "GET", at+path, "").code())
+		require.Equal(t, 200, s.as(s.mint("op", auth.Operator), "GET", at+path, "").status)
+	}
+	require.Equal(t, "not_found", s.as(other, "POST", at+"/review/cancel", `{"order_sns":["1"],"reason":"r"}`).code())
 }

@@ -44,7 +44,8 @@ func started(t *testing.T, svc *Service, tel *telemetry.Telemetry) {
 
 // At the start there are no tables and no Redis. The service responds 503, keeps trying, and works as soon as they
 // are up.
-func TestItStartsBeforeItsDependencies(t *testing.T) {
+func TestConcurrentLoopsWaitForTheirDependencies(t *testing.T) {
+	t.Parallel()
 	dsn := dbtest.MariaDBDSN(t)
 	db, err := sqldb.Open(dsn, sqldb.Options{})
 	require.NoError(t, err)
@@ -98,6 +99,7 @@ func TestItStartsBeforeItsDependencies(t *testing.T) {
 
 // A restart of a real master changes its run id. Here another database number stands for an empty Redis.
 func TestOnARealRedis(t *testing.T) {
+	t.Parallel()
 	addr := os.Getenv("REDIS_ADDRS")
 	if addr == "" {
 		addr = "127.0.0.1:16379"
@@ -135,8 +137,9 @@ func TestOnARealRedis(t *testing.T) {
 // One purchase is one trace: the spans of inventory are children of the message's item, and those of its messages
 // below them.
 func TestSpansOfALanding(t *testing.T) {
+	t.Parallel()
 	tel, recorder := telemetry.Recording()
-	w := newWorld(t, dbtest.SQLite(t, Migrations))
+	w := newWorld(t)
 	a := w.sale(1, 5)
 	svc, err := New(Config{Auth: settings.Auth{Lenient: true, HS256Secrets: []string{testSecret}}, Internal: settings.Internal{Secrets: []string{"x"}}}, Deps{DB: w.db, Redis: w.rdb, Bus: discardBus{w.broker}, Telemetry: tel})
 	require.NoError(t, err)
@@ -174,7 +177,7 @@ func TestSpansOfALanding(t *testing.T) {
 	require.Contains(t, w.row(r.OrderSN).Traceparent, root.String())
 	var found bool
 	for _, at := range byName["ledger transaction"].Attributes {
-		found = found || string(at.Key) == "db.system" && at.Value.AsString() == "sqlite"
+		found = found || string(at.Key) == "db.system" && at.Value.AsString() == "mysql"
 	}
 	require.True(t, found, "the ledger transaction names its database")
 	page := metricsOf(t, tel)
@@ -185,6 +188,7 @@ func TestSpansOfALanding(t *testing.T) {
 }
 
 func TestSettingsAreChecked(t *testing.T) {
+	t.Parallel()
 	for _, wrong := range [][2]string{
 		{"ORDER_INTERNAL_URL", "order:7082"},
 		{"INVENTORY_KEEP_EVERY", "1h"},
@@ -213,6 +217,7 @@ func TestSettingsAreChecked(t *testing.T) {
 }
 
 func TestReconcileConfirmationsAreReadUnderTheirOldName(t *testing.T) {
+	t.Parallel()
 	for _, variable := range []string{"INVENTORY_RECONCILE_CONFIRMATIONS", "INVENTORY_RECONCILE_LOOKS"} {
 		var c struct {
 			settings.App

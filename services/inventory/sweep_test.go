@@ -13,7 +13,6 @@ import (
 
 	"flashsale.internal/pkg/bus"
 	"flashsale.internal/pkg/contract"
-	"flashsale.internal/pkg/sqldb/dbtest"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/inventory/internal/core"
@@ -31,144 +30,145 @@ func (w *world) sweepOrders() {
 }
 
 func TestDeductionsArePublishedAgain(t *testing.T) {
-	eachDB(t, func(w *world) {
-		a := w.sale(1, 9)
-		waiting, ordered := w.buy(a, "u1"), w.buy(a, "u2")
-		w.land(waiting, ordered)
-		require.Len(w.t, w.deductions(), 2)
-		w.follow(event(ordered, contract.OrderCreated))
-		now := w.row(waiting.OrderSN).LandedAt
-		w.fixed = func() time.Time { return now }
-		w.restart()
-		for _, seconds := range []int{60, 120, 240, 480, 960, 1800, 1800} {
-			pause := time.Duration(seconds) * time.Second
-			now = now.Add(pause - time.Millisecond)
-			w.sweepOrders()
-			require.Empty(w.t, w.deductions(), "too early after %v", pause)
-			now = now.Add(time.Millisecond)
-			w.broker.setDown(true)
-			_, err := w.orderSweep.RunBatch(w.ctx)
-			require.Error(w.t, err)
-			w.broker.setDown(false)
-			now = now.Add(3 * time.Second) // the pause of an activity that failed
-			w.sweepOrders()
-			d := w.deductions()
-			require.Len(w.t, d, 1)
-			require.Contains(w.t, d, waiting.OrderSN)
-		}
-		require.Equal(w.t, core.StateReserved, w.row(waiting.OrderSN).State)
-		w.follow(event(waiting, contract.OrderCreated))
-		now = now.Add(2 * time.Hour)
+	t.Parallel()
+	w := newWorld(t)
+	a := w.sale(1, 9)
+	waiting, ordered := w.buy(a, "u1"), w.buy(a, "u2")
+	w.land(waiting, ordered)
+	require.Len(w.t, w.deductions(), 2)
+	w.follow(event(ordered, contract.OrderCreated))
+	now := w.row(waiting.OrderSN).LandedAt
+	w.fixed = func() time.Time { return now }
+	w.restart()
+	for _, seconds := range []int{60, 120, 240, 480, 960, 1800, 1800} {
+		pause := time.Duration(seconds) * time.Second
+		now = now.Add(pause - time.Millisecond)
 		w.sweepOrders()
-		require.Empty(w.t, w.deductions())
-	})
+		require.Empty(w.t, w.deductions(), "too early after %v", pause)
+		now = now.Add(time.Millisecond)
+		w.broker.setDown(true)
+		_, err := w.orderSweep.RunBatch(w.ctx)
+		require.Error(w.t, err)
+		w.broker.setDown(false)
+		now = now.Add(3 * time.Second) // the pause of an activity that failed
+		w.sweepOrders()
+		d := w.deductions()
+		require.Len(w.t, d, 1)
+		require.Contains(w.t, d, waiting.OrderSN)
+	}
+	require.Equal(w.t, core.StateReserved, w.row(waiting.OrderSN).State)
+	w.follow(event(waiting, contract.OrderCreated))
+	now = now.Add(2 * time.Hour)
+	w.sweepOrders()
+	require.Empty(w.t, w.deductions())
 }
 
 func TestAReservationWithoutAnOrderIsAbandoned(t *testing.T) {
-	eachDB(t, func(w *world) {
-		a := w.sale(1, 9)
-		var r []contract.Reservation
-		for i := range 6 {
-			r = append(r, w.buy(a, fmt.Sprint("u", i)))
+	t.Parallel()
+	w := newWorld(t)
+	a := w.sale(1, 9)
+	var r []contract.Reservation
+	for i := range 6 {
+		r = append(r, w.buy(a, fmt.Sprint("u", i)))
+	}
+	w.land(r...)
+	// 0 has no order. The others have one, but its event is missing. 5 has an open dead letter.
+	w.orders.set("closed", r[1].OrderSN)
+	w.orders.set("paid", r[2].OrderSN)
+	w.orders.set("pending", r[3].OrderSN, r[4].OrderSN)
+	w.orders.due[r[4].OrderSN] = time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond)
+	require.NoError(w.t, w.core.AddDeadLetters(w.ctx, []contract.DeadLetter{{Where: contract.GroupOrderDeductions, Topic: contract.TopicDeductions, OrderSN: r[5].OrderSN, Why: "w", Item: []byte("{}"), At: w.parts.Now()}}))
+	w.deductions()
+	w.shift = 24*time.Hour + time.Minute
+	w.sweepOrders()
+	closings := w.broker.take(contract.TopicOrderClose)
+	require.Len(w.t, closings, 1)
+	giveUp := bus.Delivery{Message: closings[0]}
+	w.orders.setDown(true)
+	require.Error(w.t, w.consumer.OrderClose(w.ctx, giveUp), "it is redelivered")
+	w.orders.setDown(false)
+	for at := 1; at <= 12; at++ { // the consumer may die at any step, and the next delivery continues
+		w.faults.kill(at, true)
+		_ = w.consumer.OrderClose(w.ctx, giveUp)
+		if !w.faults.heal() {
+			break
 		}
-		w.land(r...)
-		// 0 has no order. The others have one, but its event is missing. 5 has an open dead letter.
-		w.orders.set("closed", r[1].OrderSN)
-		w.orders.set("paid", r[2].OrderSN)
-		w.orders.set("pending", r[3].OrderSN, r[4].OrderSN)
-		w.orders.due[r[4].OrderSN] = time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond)
-		require.NoError(w.t, w.core.AddDeadLetters(w.ctx, []contract.DeadLetter{{Where: contract.GroupOrderDeductions, Topic: contract.TopicDeductions, OrderSN: r[5].OrderSN, Why: "w", Item: []byte("{}"), At: w.parts.Now()}}))
-		w.deductions()
-		w.shift = 24*time.Hour + time.Minute
-		w.sweepOrders()
-		closings := w.broker.take(contract.TopicOrderClose)
-		require.Len(w.t, closings, 1)
-		giveUp := bus.Delivery{Message: closings[0]}
-		w.orders.setDown(true)
-		require.Error(w.t, w.consumer.OrderClose(w.ctx, giveUp), "it is redelivered")
-		w.orders.setDown(false)
-		for at := 1; at <= 12; at++ { // the consumer may die at any step, and the next delivery continues
-			w.faults.kill(at, true)
-			_ = w.consumer.OrderClose(w.ctx, giveUp)
-			if !w.faults.heal() {
-				break
-			}
-			w.restart()
-		}
-		require.NoError(w.t, w.consumer.OrderClose(w.ctx, giveUp))
-		w.shift = 0
-		w.agree(a)
-		for i, want := range []core.ReservationState{core.StateReleased, core.StateReleased, core.StateSold, core.StateReleased, core.StateReserved, core.StateReserved} {
-			require.Equal(w.t, want, w.row(r[i].OrderSN).State, i)
-		}
-		require.Equal(w.t, "tombstone", w.orders.of(r[0].OrderSN))
-		require.Equal(w.t, stockgate.StatusFailed, w.entry(a, r[0].OrderSN).Status)
-		require.Equal(w.t, "expired", w.entry(a, r[0].OrderSN).Reason)
-		require.Equal(w.t, stockgate.StatusClosed, w.entry(a, r[1].OrderSN).Status)
-		require.NotEmpty(w.t, w.broker.take(contract.TopicOrderClose), "the closing of the pending order is resent")
-		require.Empty(w.t, w.deductions(), "an open dead letter is left alone")
-		w.land(r...) // late deliveries change nothing
-		w.agree(a)
-	})
+		w.restart()
+	}
+	require.NoError(w.t, w.consumer.OrderClose(w.ctx, giveUp))
+	w.shift = 0
+	w.agree(a)
+	for i, want := range []core.ReservationState{core.StateReleased, core.StateReleased, core.StateSold, core.StateReleased, core.StateReserved, core.StateReserved} {
+		require.Equal(w.t, want, w.row(r[i].OrderSN).State, i)
+	}
+	require.Equal(w.t, "tombstone", w.orders.of(r[0].OrderSN))
+	require.Equal(w.t, stockgate.StatusFailed, w.entry(a, r[0].OrderSN).Status)
+	require.Equal(w.t, "expired", w.entry(a, r[0].OrderSN).Reason)
+	require.Equal(w.t, stockgate.StatusClosed, w.entry(a, r[1].OrderSN).Status)
+	require.NotEmpty(w.t, w.broker.take(contract.TopicOrderClose), "the closing of the pending order is resent")
+	require.Empty(w.t, w.deductions(), "an open dead letter is left alone")
+	w.land(r...) // late deliveries change nothing
+	w.agree(a)
 }
 
 // A sweep that dies at any step, also right after the release in the ledger, is continued.
 func TestAKilledAbandonmentIsFinished(t *testing.T) {
-	eachDB(t, func(w *world) {
-		a := w.sale(1, 20)
-		for at, died := 1, true; died; at++ {
-			r := w.buy(a, fmt.Sprint("u", at))
-			w.land(r)
-			w.shift = 24*time.Hour + time.Minute
-			w.faults.kill(at, true)
-			_, _ = w.orderSweep.RunBatch(w.ctx)
-			died = w.faults.heal()
-			w.restart()
-			w.shift += time.Hour
-			w.sweepOrders()
-			for _, m := range w.broker.take(contract.TopicOrderClose) {
-				require.NoError(w.t, w.consumer.OrderClose(w.ctx, bus.Delivery{Message: m}))
-			}
-			w.shift = 0
-			w.agree(a)
-			require.Equal(w.t, stockgate.StatusFailed, w.entry(a, r.OrderSN).Status, "died at step %d", at)
+	t.Parallel()
+	w := newWorld(t)
+	a := w.sale(1, 20)
+	for at, died := 1, true; died; at++ {
+		r := w.buy(a, fmt.Sprint("u", at))
+		w.land(r)
+		w.shift = 24*time.Hour + time.Minute
+		w.faults.kill(at, true)
+		_, _ = w.orderSweep.RunBatch(w.ctx)
+		died = w.faults.heal()
+		w.restart()
+		w.shift += time.Hour
+		w.sweepOrders()
+		for _, m := range w.broker.take(contract.TopicOrderClose) {
+			require.NoError(w.t, w.consumer.OrderClose(w.ctx, bus.Delivery{Message: m}))
 		}
-	})
+		w.shift = 0
+		w.agree(a)
+		require.Equal(w.t, stockgate.StatusFailed, w.entry(a, r.OrderSN).Status, "died at step %d", at)
+	}
 }
 
 func TestUnlandedEntriesAreJournaledAgain(t *testing.T) {
-	eachDB(t, func(w *world) {
-		w.parts.Sweep.RejournalAfter, w.parts.Sweep.RejournalCap = 50*time.Millisecond, 100*time.Millisecond
-		w.restart()
-		a := w.sale(1, 9)
-		lost, landed, poisoned := w.buy(a, "u1"), w.buy(a, "u2"), w.buy(a, "u3")
-		w.faults.kill(2, false) // landed, but the gate is not synced
-		require.Error(w.t, w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, landed)))
-		require.True(w.t, w.faults.heal())
-		require.NoError(w.t, w.core.AddDeadLetters(w.ctx, []contract.DeadLetter{{Where: contract.GroupInventoryReservations, Topic: contract.TopicReservations, OrderSN: poisoned.OrderSN, Why: "w", Item: []byte("{}"), At: w.parts.Now()}}))
-		for range 3 {
-			require.Eventually(w.t, func() bool {
-				require.NoError(w.t, w.journalSweep.Run(w.ctx))
-				entries, _, err := w.gate.ReadJournal(w.ctx, ref(a), "test", 10)
-				require.NoError(w.t, err)
-				for _, e := range entries {
-					require.Equal(w.t, lost.OrderSN, e.OrderSN)
-					require.NoError(w.t, w.gate.Ack(w.ctx, ref(a), []string{e.ID}))
-				}
-				return len(entries) == 1
-			}, 30*time.Second, 20*time.Millisecond)
-		}
-		require.True(w.t, w.entry(a, landed.OrderSN).Landed, "the gate is synced with the ledger")
-		w.land(lost)
-		require.NoError(w.t, w.journalSweep.Run(w.ctx))
-		v, err := w.core.StockView(w.ctx, core.AllMerchants(), a.ID)
-		require.NoError(w.t, err)
-		require.Equal(w.t, int64(1), v.SKUs[0].Gate.InFlight)
-		require.Zero(w.t, v.SKUs[0].Difference)
-	})
+	t.Parallel()
+	w := newWorld(t)
+	w.parts.Sweep.RejournalAfter, w.parts.Sweep.RejournalCap = 50*time.Millisecond, 100*time.Millisecond
+	w.restart()
+	a := w.sale(1, 9)
+	lost, landed, poisoned := w.buy(a, "u1"), w.buy(a, "u2"), w.buy(a, "u3")
+	w.faults.kill(2, false) // landed, but the gate is not synced
+	require.Error(w.t, w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, landed)))
+	require.True(w.t, w.faults.heal())
+	require.NoError(w.t, w.core.AddDeadLetters(w.ctx, []contract.DeadLetter{{Where: contract.GroupInventoryReservations, Topic: contract.TopicReservations, OrderSN: poisoned.OrderSN, Why: "w", Item: []byte("{}"), At: w.parts.Now()}}))
+	for range 3 {
+		require.Eventually(w.t, func() bool {
+			require.NoError(w.t, w.journalSweep.Run(w.ctx))
+			entries, _, err := w.gate.ReadJournal(w.ctx, ref(a), "test", 10)
+			require.NoError(w.t, err)
+			for _, e := range entries {
+				require.Equal(w.t, lost.OrderSN, e.OrderSN)
+				require.NoError(w.t, w.gate.Ack(w.ctx, ref(a), []string{e.ID}))
+			}
+			return len(entries) == 1
+		}, 30*time.Second, 20*time.Millisecond)
+	}
+	require.True(w.t, w.entry(a, landed.OrderSN).Landed, "the gate is synced with the ledger")
+	w.land(lost)
+	require.NoError(w.t, w.journalSweep.Run(w.ctx))
+	v, err := w.core.StockView(w.ctx, core.AllMerchants(), a.ID)
+	require.NoError(w.t, err)
+	require.Equal(w.t, int64(1), v.SKUs[0].Gate.InFlight)
+	require.Zero(w.t, v.SKUs[0].Difference)
 }
 
 func TestADeadLetterOfAReservationIsReplayedOrRejected(t *testing.T) {
+	t.Parallel()
 	killedEverywhere(t, func(w *world) (func() error, func()) {
 		a := w.sale(1, 5)
 		replayed, rejected := w.buy(a, "u1"), w.buy(a, "u2")
@@ -221,40 +221,41 @@ func TestADeadLetterOfAReservationIsReplayedOrRejected(t *testing.T) {
 
 // What is left of an item that was cut is never published, and a rejection still ends its purchase.
 func TestADeadLetterWhoseItemWasCutIsOnlyRejected(t *testing.T) {
-	eachDB(t, func(w *world) {
-		a := w.sale(1, 5)
-		r := w.buy(a, "u")
-		w.broker.take(contract.TopicReservations)
-		item := []byte(fmt.Sprintf(`{"order_sn":%q,"user_id":"u","activity_id":%q,"lines":%q}`, r.OrderSN, a.ID, strings.Repeat("x", 128<<10)))
-		d := contract.NewDeadLetter(contract.GroupInventoryReservations, contract.TopicReservations, item, "w", w.parts.Now())
-		require.NoError(w.t, w.core.AddDeadLetters(w.ctx, []contract.DeadLetter{d.Cut()}))
-		id := w.deadLetters(core.DeadLetterOpen)[0].ID
-		_, err := w.core.ReplayDeadLetter(w.ctx, operator("op"), id)
-		require.Equal(w.t, contract.CodeStateConflict, contract.CodeOf(err))
-		require.Empty(w.t, w.broker.take(contract.TopicReservations))
-		_, err = w.core.RejectDeadLetter(w.ctx, operator("op"), id)
-		require.NoError(w.t, err)
-		require.Equal(w.t, core.StateRejected, w.row(r.OrderSN).State)
-		require.Equal(w.t, stockgate.StatusFailed, w.entry(a, r.OrderSN).Status)
-		require.Equal(w.t, int64(5), w.left(a, 0))
-		w.agree(a)
-	})
+	t.Parallel()
+	w := newWorld(t)
+	a := w.sale(1, 5)
+	r := w.buy(a, "u")
+	w.broker.take(contract.TopicReservations)
+	item := []byte(fmt.Sprintf(`{"order_sn":%q,"user_id":"u","activity_id":%q,"lines":%q}`, r.OrderSN, a.ID, strings.Repeat("x", 128<<10)))
+	d := contract.NewDeadLetter(contract.GroupInventoryReservations, contract.TopicReservations, item, "w", w.parts.Now())
+	require.NoError(w.t, w.core.AddDeadLetters(w.ctx, []contract.DeadLetter{d.Cut()}))
+	id := w.deadLetters(core.DeadLetterOpen)[0].ID
+	_, err := w.core.ReplayDeadLetter(w.ctx, operator("op"), id)
+	require.Equal(w.t, contract.CodeStateConflict, contract.CodeOf(err))
+	require.Empty(w.t, w.broker.take(contract.TopicReservations))
+	_, err = w.core.RejectDeadLetter(w.ctx, operator("op"), id)
+	require.NoError(w.t, err)
+	require.Equal(w.t, core.StateRejected, w.row(r.OrderSN).State)
+	require.Equal(w.t, stockgate.StatusFailed, w.entry(a, r.OrderSN).Status)
+	require.Equal(w.t, int64(5), w.left(a, 0))
+	w.agree(a)
 }
 
 // A message of a later version becomes one dead letter, however long it is. Its replay publishes all of it.
 func TestALongDeadLetterOfInventoryIsReplayedWhole(t *testing.T) {
-	eachDB(t, func(w *world) {
-		body := []byte(`{"v":2,"items":["` + strings.Repeat("x", 200<<10) + `"]}`)
-		require.NoError(w.t, w.consumer.Reservations(w.ctx, delivered(bus.Message{Topic: contract.TopicReservations, Body: body})))
-		_, err := w.core.ReplayDeadLetter(w.ctx, operator("op"), w.deadLetters(core.DeadLetterOpen)[0].ID)
-		require.NoError(w.t, err)
-		replayed := w.broker.take(contract.TopicReservations)
-		require.Len(w.t, replayed, 1)
-		require.Equal(w.t, body, replayed[0].Body)
-	})
+	t.Parallel()
+	w := newWorld(t)
+	body := []byte(`{"v":2,"items":["` + strings.Repeat("x", 200<<10) + `"]}`)
+	require.NoError(w.t, w.consumer.Reservations(w.ctx, delivered(bus.Message{Topic: contract.TopicReservations, Body: body})))
+	_, err := w.core.ReplayDeadLetter(w.ctx, operator("op"), w.deadLetters(core.DeadLetterOpen)[0].ID)
+	require.NoError(w.t, err)
+	replayed := w.broker.take(contract.TopicReservations)
+	require.Len(w.t, replayed, 1)
+	require.Equal(w.t, body, replayed[0].Body)
 }
 
 func TestADeadLetterOfADeductionIsRejected(t *testing.T) {
+	t.Parallel()
 	killedEverywhere(t, func(w *world) (func() error, func()) {
 		a := w.sale(1, 5)
 		var r []contract.Reservation
@@ -293,78 +294,79 @@ func TestADeadLetterOfADeductionIsRejected(t *testing.T) {
 // Order wrote the tombstone, and then the rejecting process died. A replay of the dead letter would create no order,
 // and the reservation would stay for a day.
 func TestADeadLetterWhoseRejectionHasBegunIsNotReplayed(t *testing.T) {
-	eachDB(t, func(w *world) {
-		a := w.sale(1, 5)
-		r := w.buy(a, "u")
-		w.land(r)
-		w.deductions()
-		item, err := json.Marshal(contract.Deduction{
-			OrderSN: r.OrderSN, UserID: r.UserID, ActivityID: r.ActivityID, Currency: "EUR", PayWithinS: 60,
-			Lines: []contract.PricedLine{{SKUID: r.Lines[0].SKUID, Qty: r.Lines[0].Qty, Price: 1}},
-		})
-		require.NoError(w.t, err)
-		require.NoError(w.t, w.core.AddDeadLetters(w.ctx, []contract.DeadLetter{{
-			Where: contract.GroupOrderDeductions, Topic: contract.TopicDeductions, OrderSN: r.OrderSN, Why: "w", Item: item, At: w.parts.Now(),
-		}}))
-		deadLetter := w.deadLetters(core.DeadLetterOpen)[0]
-		d, err := w.core.ReplayDeadLetter(w.ctx, operator("operator"), deadLetter.ID)
-		require.NoError(w.t, err)
-		require.Equal(w.t, core.DeadLetterReplayed, d.State)
-		w.deductions()
-
-		w.faults.kill(2, true) // the first step is that it begins
-		_, err = w.core.RejectDeadLetter(w.ctx, operator("operator"), deadLetter.ID)
-		require.Error(w.t, err)
-		require.True(w.t, w.faults.heal())
-		w.restart()
-		require.Equal(w.t, "tombstone", w.orders.of(r.OrderSN))
-		require.Equal(w.t, core.StateReserved, w.row(r.OrderSN).State)
-
-		_, err = w.core.ReplayDeadLetter(w.ctx, operator("operator"), deadLetter.ID)
-		require.Equal(w.t, contract.CodeStateConflict, contract.CodeOf(err))
-		require.Empty(w.t, w.deductions())
-		late, err := w.parts.Store.DecideDeadLetter(w.ctx, deadLetter, core.DeadLetterReplayed, core.Change{
-			At: w.parts.Now(), Who: "operator", Action: "dead_letter.replay", Object: "dead_letter", ObjectID: deadLetter.ID,
-		})
-		require.NoError(w.t, err)
-		require.Equal(w.t, core.DeadLetterOpen, late.State, "a concurrent replay does not close it")
-		require.Len(w.t, w.deadLetters(core.DeadLetterOpen), 1, "it still waits for an operator")
-
-		d, err = w.core.RejectDeadLetter(w.ctx, operator("operator"), deadLetter.ID)
-		require.NoError(w.t, err)
-		require.Equal(w.t, core.DeadLetterRejected, d.State)
-		require.Equal(w.t, core.StateReleased, w.row(r.OrderSN).State)
-		require.Equal(w.t, stockgate.StatusFailed, w.entry(a, r.OrderSN).Status)
-		require.Equal(w.t, int64(5), w.left(a, 0))
-		w.agree(a)
+	t.Parallel()
+	w := newWorld(t)
+	a := w.sale(1, 5)
+	r := w.buy(a, "u")
+	w.land(r)
+	w.deductions()
+	item, err := json.Marshal(contract.Deduction{
+		OrderSN: r.OrderSN, UserID: r.UserID, ActivityID: r.ActivityID, Currency: "EUR", PayWithinS: 60,
+		Lines: []contract.PricedLine{{SKUID: r.Lines[0].SKUID, Qty: r.Lines[0].Qty, Price: 1}},
 	})
+	require.NoError(w.t, err)
+	require.NoError(w.t, w.core.AddDeadLetters(w.ctx, []contract.DeadLetter{{
+		Where: contract.GroupOrderDeductions, Topic: contract.TopicDeductions, OrderSN: r.OrderSN, Why: "w", Item: item, At: w.parts.Now(),
+	}}))
+	deadLetter := w.deadLetters(core.DeadLetterOpen)[0]
+	d, err := w.core.ReplayDeadLetter(w.ctx, operator("operator"), deadLetter.ID)
+	require.NoError(w.t, err)
+	require.Equal(w.t, core.DeadLetterReplayed, d.State)
+	w.deductions()
+
+	w.faults.kill(2, true) // the first step is that it begins
+	_, err = w.core.RejectDeadLetter(w.ctx, operator("operator"), deadLetter.ID)
+	require.Error(w.t, err)
+	require.True(w.t, w.faults.heal())
+	w.restart()
+	require.Equal(w.t, "tombstone", w.orders.of(r.OrderSN))
+	require.Equal(w.t, core.StateReserved, w.row(r.OrderSN).State)
+
+	_, err = w.core.ReplayDeadLetter(w.ctx, operator("operator"), deadLetter.ID)
+	require.Equal(w.t, contract.CodeStateConflict, contract.CodeOf(err))
+	require.Empty(w.t, w.deductions())
+	late, err := w.parts.Store.DecideDeadLetter(w.ctx, deadLetter, core.DeadLetterReplayed, core.Change{
+		At: w.parts.Now(), Who: "operator", Action: "dead_letter.replay", Object: "dead_letter", ObjectID: deadLetter.ID,
+	})
+	require.NoError(w.t, err)
+	require.Equal(w.t, core.DeadLetterOpen, late.State, "a concurrent replay does not close it")
+	require.Len(w.t, w.deadLetters(core.DeadLetterOpen), 1, "it still waits for an operator")
+
+	d, err = w.core.RejectDeadLetter(w.ctx, operator("operator"), deadLetter.ID)
+	require.NoError(w.t, err)
+	require.Equal(w.t, core.DeadLetterRejected, d.State)
+	require.Equal(w.t, core.StateReleased, w.row(r.OrderSN).State)
+	require.Equal(w.t, stockgate.StatusFailed, w.entry(a, r.OrderSN).Status)
+	require.Equal(w.t, int64(5), w.left(a, 0))
+	w.agree(a)
 }
 
 // The item of another buyer under the order_sn of a valid purchase is rejected; the purchase is not.
 func TestADeadLetterThatContradictsTheLedgerReleasesNothing(t *testing.T) {
-	eachDB(t, func(w *world) {
-		a := w.sale(1, 5)
-		r := w.buy(a, "u")
-		w.land(r)
-		w.orders.set("pending", r.OrderSN)
-		item, err := json.Marshal(contract.Deduction{
-			OrderSN: r.OrderSN, UserID: "other", ActivityID: r.ActivityID, Currency: "EUR", PayWithinS: 60,
-			Lines: []contract.PricedLine{{SKUID: r.Lines[0].SKUID, Qty: 1, Price: 1}},
-		})
-		require.NoError(w.t, err)
-		require.NoError(w.t, w.core.AddDeadLetters(w.ctx, []contract.DeadLetter{{
-			Where: contract.GroupOrderDeductions, Topic: contract.TopicDeductions, OrderSN: r.OrderSN, Why: "w", Item: item, At: w.parts.Now(),
-		}}))
-		d, err := w.core.RejectDeadLetter(w.ctx, operator("operator"), w.deadLetters(core.DeadLetterOpen)[0].ID)
-		require.NoError(w.t, err)
-		require.Equal(w.t, core.DeadLetterRejected, d.State)
-		require.Equal(w.t, "pending", w.orders.of(r.OrderSN))
-		require.Equal(w.t, core.StateReserved, w.row(r.OrderSN).State)
+	t.Parallel()
+	w := newWorld(t)
+	a := w.sale(1, 5)
+	r := w.buy(a, "u")
+	w.land(r)
+	w.orders.set("pending", r.OrderSN)
+	item, err := json.Marshal(contract.Deduction{
+		OrderSN: r.OrderSN, UserID: "other", ActivityID: r.ActivityID, Currency: "EUR", PayWithinS: 60,
+		Lines: []contract.PricedLine{{SKUID: r.Lines[0].SKUID, Qty: 1, Price: 1}},
 	})
+	require.NoError(w.t, err)
+	require.NoError(w.t, w.core.AddDeadLetters(w.ctx, []contract.DeadLetter{{
+		Where: contract.GroupOrderDeductions, Topic: contract.TopicDeductions, OrderSN: r.OrderSN, Why: "w", Item: item, At: w.parts.Now(),
+	}}))
+	d, err := w.core.RejectDeadLetter(w.ctx, operator("operator"), w.deadLetters(core.DeadLetterOpen)[0].ID)
+	require.NoError(w.t, err)
+	require.Equal(w.t, core.DeadLetterRejected, d.State)
+	require.Equal(w.t, "pending", w.orders.of(r.OrderSN))
+	require.Equal(w.t, core.StateReserved, w.row(r.OrderSN).State)
 }
 
 func TestAReplayThatFailsAgainStaysOpen(t *testing.T) {
-	w := newWorld(t, dbtest.SQLite(t, Migrations))
+	t.Parallel()
+	w := newWorld(t)
 	a := w.sale(1, 5)
 	r := w.buy(a, "u1")
 	r.Lines = []contract.Line{{SKUID: "999999", Qty: 1}}
@@ -392,7 +394,8 @@ func TestAReplayThatFailsAgainStaysOpen(t *testing.T) {
 
 // Each delivery of a sampled item has a span of its own. It must not make another dead letter.
 func TestARedeliveredItemKeepsItsDeadLetter(t *testing.T) {
-	w := newWorld(t, dbtest.SQLite(t, Migrations))
+	t.Parallel()
+	w := newWorld(t)
 	w.tel, _ = telemetry.Recording()
 	w.restart()
 	a := w.sale(1, 5)
@@ -416,8 +419,9 @@ func TestARedeliveredItemKeepsItsDeadLetter(t *testing.T) {
 	require.Equal(t, deadLetters[0].ID, again[0].ID)
 }
 
-func TestALostGateIsRebuiltWhileMessagesLand(t *testing.T) {
-	w := newWorld(t, dbtest.MariaDB(t, Migrations))
+func TestALostGateIsRebuiltDuringConcurrentLandings(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
 	a := w.sale(2, 400)
 	var all []contract.Reservation
 	for i := range 120 {
@@ -472,56 +476,57 @@ func TestALostGateIsRebuiltWhileMessagesLand(t *testing.T) {
 
 // An activity that ended a day ago and holds nothing has no gate. Its late messages are processed without one.
 func TestAnExpiredGateBlocksNothing(t *testing.T) {
-	eachDB(t, func(w *world) {
-		a := w.sale(1, 5)
-		r := w.buy(a, "u1")
-		w.land(r)
-		w.follow(event(r, contract.OrderPaid))
-		w.shift = 26 * time.Hour
-		require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err())
-		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
-		_, _, err := w.gate.UnitsLeft(w.ctx, ref(a))
-		require.ErrorIs(w.t, err, stockgate.ErrNoGate)
-		w.follow(event(r, contract.OrderPaid), event(r, contract.OrderCreated))
-		w.land(r)
-		v, err := w.core.StockView(w.ctx, core.AllMerchants(), a.ID)
-		require.NoError(w.t, err)
-		require.Nil(w.t, v.SKUs[0].Gate)
-		// A reservation that lands even now is valid, and its gate is rebuilt for as long as it is held.
-		late := contract.Reservation{OrderSN: newSN(), UserID: "u2", ActivityID: a.ID, Lines: r.Lines, ReservedAt: time.Now()}
-		w.land(late)
-		require.Equal(w.t, int64(3), w.left(a, 0))
-		w.follow(event(late, contract.OrderClosed))
-		require.Equal(w.t, int64(4), w.left(a, 0))
-		require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err())
-		require.NoError(w.t, w.gate.PutSale(w.ctx, stockgate.Sale{ActivityID: a.ID}))
-		require.NoError(w.t, w.gates.TrimGates(w.ctx))
-		refs, err := w.gate.Refs(w.ctx)
-		require.NoError(w.t, err)
-		require.Empty(w.t, refs)
-	})
+	t.Parallel()
+	w := newWorld(t)
+	a := w.sale(1, 5)
+	r := w.buy(a, "u1")
+	w.land(r)
+	w.follow(event(r, contract.OrderPaid))
+	w.shift = 26 * time.Hour
+	require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err())
+	require.NoError(w.t, w.gates.EnsureGates(w.ctx))
+	_, _, err := w.gate.UnitsLeft(w.ctx, ref(a))
+	require.ErrorIs(w.t, err, stockgate.ErrNoGate)
+	w.follow(event(r, contract.OrderPaid), event(r, contract.OrderCreated))
+	w.land(r)
+	v, err := w.core.StockView(w.ctx, core.AllMerchants(), a.ID)
+	require.NoError(w.t, err)
+	require.Nil(w.t, v.SKUs[0].Gate)
+	// A reservation that lands even now is valid, and its gate is rebuilt for as long as it is held.
+	late := contract.Reservation{OrderSN: newSN(), UserID: "u2", ActivityID: a.ID, Lines: r.Lines, ReservedAt: time.Now()}
+	w.land(late)
+	require.Equal(w.t, int64(3), w.left(a, 0))
+	w.follow(event(late, contract.OrderClosed))
+	require.Equal(w.t, int64(4), w.left(a, 0))
+	require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err())
+	require.NoError(w.t, w.gate.PutSale(w.ctx, stockgate.Sale{ActivityID: a.ID}))
+	require.NoError(w.t, w.gates.TrimGates(w.ctx))
+	refs, err := w.gate.Refs(w.ctx)
+	require.NoError(w.t, err)
+	require.Empty(w.t, refs)
 }
 
 // No queued purchase is abandoned, not even long after the end of the sale when the ledger holds nothing.
 func TestAQueuedPurchaseOfAnEndedSaleIsJournaledAgain(t *testing.T) {
-	eachDB(t, func(w *world) {
-		w.parts.Sweep.RejournalAfter = time.Millisecond
-		w.restart()
-		a := w.sale(1, 5)
-		r := w.buy(a, "u1") // published, and lost by the broker
-		w.shift = 26 * time.Hour
-		require.Eventually(w.t, func() bool {
-			require.NoError(w.t, w.journalSweep.Run(w.ctx))
-			entries, _, err := w.gate.ReadJournal(w.ctx, ref(a), "test", 10)
-			require.NoError(w.t, err)
-			return len(entries) == 1 && entries[0].OrderSN == r.OrderSN
-		}, 30*time.Second, 5*time.Millisecond)
-	})
+	t.Parallel()
+	w := newWorld(t)
+	w.parts.Sweep.RejournalAfter = time.Millisecond
+	w.restart()
+	a := w.sale(1, 5)
+	r := w.buy(a, "u1") // published, and lost by the broker
+	w.shift = 26 * time.Hour
+	require.Eventually(w.t, func() bool {
+		require.NoError(w.t, w.journalSweep.Run(w.ctx))
+		entries, _, err := w.gate.ReadJournal(w.ctx, ref(a), "test", 10)
+		require.NoError(w.t, err)
+		return len(entries) == 1 && entries[0].OrderSN == r.OrderSN
+	}, 30*time.Second, 5*time.Millisecond)
 }
 
 // A thousand purchases with open dead letters do not block the one behind them.
 func TestAQueuedPurchaseBehindManyDeadLettersIsJournaledAgain(t *testing.T) {
-	w := newWorld(t, dbtest.SQLite(t, Migrations))
+	t.Parallel()
+	w := newWorld(t)
 	w.parts.Sweep.RejournalAfter = time.Millisecond
 	w.restart()
 	a := w.sale(1, 2000)
@@ -552,47 +557,47 @@ func TestAQueuedPurchaseBehindManyDeadLettersIsJournaledAgain(t *testing.T) {
 // The gate lost a reservation in a failover and sold its unit again. The refused buyer's unit must neither be sold a
 // third time nor be lost.
 func TestARefusalFirstSettlesWhatTheGateLost(t *testing.T) {
-	eachDB(t, func(w *world) {
-		a := w.sale(1, 1)
-		first := w.buy(a, "u1")
-		w.land(first)
-		w.deductions()
-		// Redis lost the purchase.
-		require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err())
-		require.NoError(w.t, w.gate.Preload(w.ctx, ref(a), stockgate.Snapshot{
-			Config: stockgate.Config{State: stockgate.GateOpen, StartsAt: a.StartsAt, EndsAt: a.EndsAt, PerUserLimit: 1, ReorderLimit: a.ReorderLimit, Version: a.Version},
-			Stock:  map[string]int64{a.Items[0].SKUID: 1}, Totals: map[string]int64{a.Items[0].SKUID: 1},
-		}))
-		second := w.buy(a, "u2")
-		w.land(second)
-		w.agree(a)
-		require.Zero(w.t, w.left(a, 0))
-		require.Equal(w.t, "sold_out", w.entry(a, second.OrderSN).Reason)
-		_, outcome := w.reserve(a, "u3")
-		require.Equal(w.t, stockgate.SoldOut, outcome)
-		require.Empty(w.t, w.deductions()[second.OrderSN])
-	})
+	t.Parallel()
+	w := newWorld(t)
+	a := w.sale(1, 1)
+	first := w.buy(a, "u1")
+	w.land(first)
+	w.deductions()
+	// Redis lost the purchase.
+	require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err())
+	require.NoError(w.t, w.gate.Preload(w.ctx, ref(a), stockgate.Snapshot{
+		Config: stockgate.Config{State: stockgate.GateOpen, StartsAt: a.StartsAt, EndsAt: a.EndsAt, PerUserLimit: 1, ReorderLimit: a.ReorderLimit, Version: a.Version},
+		Stock:  map[string]int64{a.Items[0].SKUID: 1}, Totals: map[string]int64{a.Items[0].SKUID: 1},
+	}))
+	second := w.buy(a, "u2")
+	w.land(second)
+	w.agree(a)
+	require.Zero(w.t, w.left(a, 0))
+	require.Equal(w.t, "sold_out", w.entry(a, second.OrderSN).Reason)
+	_, outcome := w.reserve(a, "u3")
+	require.Equal(w.t, stockgate.SoldOut, outcome)
+	require.Empty(w.t, w.deductions()[second.OrderSN])
 }
 
 func TestDeadLettersOfOrderAreStored(t *testing.T) {
-	eachDB(t, func(w *world) {
-		at := time.Now().UTC().Truncate(time.Millisecond)
-		d := contract.DeadLetter{Where: contract.GroupOrderDeductions, Topic: contract.TopicDeductions, OrderSN: "5", ActivityID: "6", Why: "no price", Item: []byte(`{"order_sn":"5"}`), At: at}
-		for range 2 {
-			require.NoError(w.t, w.consumer.DeadLetters(w.ctx, message(w.t, contract.TopicDeadLetters, d)))
-		}
-		list := w.deadLetters(core.DeadLetterOpen)
-		require.Len(w.t, list, 1)
-		require.Equal(w.t, "no price", list[0].Why)
-		require.True(w.t, list[0].FailedAt.Equal(at))
-		_, err := w.core.ReplayDeadLetter(w.ctx, operator("op"), list[0].ID)
-		require.NoError(w.t, err)
-		sent := w.broker.take(contract.TopicDeductions)
-		require.Len(w.t, sent, 1)
-		var doc struct {
-			Items []json.RawMessage `json:"items"`
-		}
-		require.NoError(w.t, json.Unmarshal(sent[0].Body, &doc))
-		require.JSONEq(w.t, `{"order_sn":"5"}`, string(doc.Items[0]))
-	})
+	t.Parallel()
+	w := newWorld(t)
+	at := time.Now().UTC().Truncate(time.Millisecond)
+	d := contract.DeadLetter{Where: contract.GroupOrderDeductions, Topic: contract.TopicDeductions, OrderSN: "5", ActivityID: "6", Why: "no price", Item: []byte(`{"order_sn":"5"}`), At: at}
+	for range 2 {
+		require.NoError(w.t, w.consumer.DeadLetters(w.ctx, message(w.t, contract.TopicDeadLetters, d)))
+	}
+	list := w.deadLetters(core.DeadLetterOpen)
+	require.Len(w.t, list, 1)
+	require.Equal(w.t, "no price", list[0].Why)
+	require.True(w.t, list[0].FailedAt.Equal(at))
+	_, err := w.core.ReplayDeadLetter(w.ctx, operator("op"), list[0].ID)
+	require.NoError(w.t, err)
+	sent := w.broker.take(contract.TopicDeductions)
+	require.Len(w.t, sent, 1)
+	var doc struct {
+		Items []json.RawMessage `json:"items"`
+	}
+	require.NoError(w.t, json.Unmarshal(sent[0].Body, &doc))
+	require.JSONEq(w.t, `{"order_sn":"5"}`, string(doc.Items[0]))
 }

@@ -16,7 +16,7 @@ func eachUnreadable(t *testing.T, fn func(w *world, lines string)) {
 	for name, lines := range map[string]string{
 		"no JSON": `rubbish`, "no quantity": `[{"sku_id":"1","qty":0}]`, "no SKU": `[{"sku_id":"0","qty":1}]`, "none": `[]`,
 	} {
-		t.Run(name, func(t *testing.T) { eachDB(t, func(w *world) { fn(w, lines) }) })
+		t.Run(name, func(t *testing.T) { fn(newWorld(t), lines) })
 	}
 }
 
@@ -26,6 +26,7 @@ func (w *world) damage(r contract.Reservation, lines string) {
 
 // A row cannot be read, and another purchase is refused since the gate sold a unit twice. The refusal ends it.
 func TestAnUnreadableRowDoesNotStopARefusal(t *testing.T) {
+	t.Parallel()
 	eachUnreadable(t, func(w *world, lines string) {
 		alarms := w.alarms()
 		a := w.sale(1, 2)
@@ -44,30 +45,31 @@ func TestAnUnreadableRowDoesNotStopARefusal(t *testing.T) {
 
 // The gate does not take the purchases that have landed. Those that were lost are journaled again all the same.
 func TestAGateThatCannotBeSyncedGetsLostPurchasesAgain(t *testing.T) {
-	eachDB(t, func(w *world) {
-		w.parts.Sweep.RejournalAfter = time.Millisecond
-		w.restart()
-		a := w.sale(1, 10)
-		lost, landed := w.buy(a, "u1"), w.buy(a, "u2")
-		w.loses(func() error { return w.consumer.Reservations(w.ctx, message(w.t, "t", landed)) })
-		require.Eventually(w.t, func() bool {
-			w.faults.kill(1, false)
-			err := w.journalSweep.Run(w.ctx)
-			return w.faults.heal() && err != nil
-		}, 30*time.Second, 20*time.Millisecond)
-		require.Eventually(w.t, func() bool {
-			w.faults.kill(1, false)
-			_ = w.journalSweep.Run(w.ctx)
-			w.faults.heal()
-			entries, _, err := w.gate.ReadJournal(w.ctx, ref(a), "test", 10)
-			require.NoError(w.t, err)
-			return len(entries) == 1 && entries[0].OrderSN == lost.OrderSN
-		}, 5*time.Second, 20*time.Millisecond)
-	})
+	t.Parallel()
+	w := newWorld(t)
+	w.parts.Sweep.RejournalAfter = time.Millisecond
+	w.restart()
+	a := w.sale(1, 10)
+	lost, landed := w.buy(a, "u1"), w.buy(a, "u2")
+	w.loses(func() error { return w.consumer.Reservations(w.ctx, message(w.t, "t", landed)) })
+	require.Eventually(w.t, func() bool {
+		w.faults.kill(1, false)
+		err := w.journalSweep.Run(w.ctx)
+		return w.faults.heal() && err != nil
+	}, 30*time.Second, 20*time.Millisecond)
+	require.Eventually(w.t, func() bool {
+		w.faults.kill(1, false)
+		_ = w.journalSweep.Run(w.ctx)
+		w.faults.heal()
+		entries, _, err := w.gate.ReadJournal(w.ctx, ref(a), "test", 10)
+		require.NoError(w.t, err)
+		return len(entries) == 1 && entries[0].OrderSN == lost.OrderSN
+	}, 5*time.Second, 20*time.Millisecond)
 }
 
 // One row of the ledger cannot be read. The other queued purchases of its gate are journaled again or synced.
 func TestAnUnreadableRowDoesNotStopTheJournalSweep(t *testing.T) {
+	t.Parallel()
 	eachUnreadable(t, func(w *world, lines string) {
 		w.parts.Sweep.RejournalAfter = time.Millisecond
 		alarms := w.alarms()

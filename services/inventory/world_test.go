@@ -45,9 +45,17 @@ func TestMain(m *testing.M) {
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "rapid.checks" })
 	if !given { // each history is some hundred transactions
-		_ = flag.Set("rapid.checks", "15")
+		_ = flag.Set("rapid.checks", checks(15))
 	}
 	goleak.VerifyTestMain(m)
+}
+
+// checks returns the value of rapid.checks for so many checks. With -short rapid makes a fifth of it.
+func checks(n int) string {
+	if testing.Short() {
+		n *= 5
+	}
+	return strconv.Itoa(n)
 }
 
 // world is an inventory on a real database and a gate. The test plays the order service and the broker.
@@ -76,14 +84,9 @@ func patient(o *redis.UniversalOptions) {
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = time.Minute, time.Minute, time.Minute, time.Minute
 }
 
-// eachDB runs a test on MariaDB and on SQLite.
-func eachDB(t *testing.T, fn func(w *world)) {
-	dbtest.Each(t, Migrations, func(t *testing.T, db *gorm.DB) { fn(newWorld(t, db)) })
-}
-
-func newWorld(t testing.TB, db *gorm.DB) *world {
-	mini := miniredis.RunT(t)
-	return newWorldOn(t, db, []string{mini.Addr()}, 0)
+// newWorld returns a world on a database and a gate of its own.
+func newWorld(t testing.TB) *world {
+	return newWorldOn(t, dbtest.MariaDB(t, Migrations), []string{miniredis.RunT(t).Addr()}, 0)
 }
 
 func newWorldOn(t testing.TB, db *gorm.DB, redisAddrs []string, redisDB int) *world {

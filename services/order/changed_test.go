@@ -52,6 +52,7 @@ func (r *running) since(at time.Time, activityID string, between func(page int))
 }
 
 func TestOrdersSinceATimeAreListed(t *testing.T) {
+	t.Parallel()
 	ordertest.EachLayout(t, func(t *testing.T, db *gorm.DB) {
 		var clock atomicTime
 		clock.set(time.Now().UTC().Truncate(time.Millisecond))
@@ -111,6 +112,7 @@ func TestOrdersSinceATimeAreListed(t *testing.T) {
 // No order is missed that changes between two pages. With an index by the time of the change it moves behind the
 // cursor; without one, the listing of what changed meanwhile has it.
 func TestOrdersThatChangeDuringTheListingAreNotMissed(t *testing.T) {
+	t.Parallel()
 	ordertest.EachLayout(t, func(t *testing.T, db *gorm.DB) {
 		var clock atomicTime
 		clock.set(time.Now().UTC().Truncate(time.Millisecond))
@@ -150,9 +152,10 @@ func TestOrdersThatChangeDuringTheListingAreNotMissed(t *testing.T) {
 }
 
 func TestNextSinceListsWhatChangedDuringAListing(t *testing.T) {
+	t.Parallel()
 	var clock atomicTime
 	clock.set(time.Now().UTC().Truncate(time.Millisecond))
-	r := run(t, ordertest.SQLite(t), func(_ *order.Config, d *order.Deps) { d.DatabaseNow = clock.now })
+	r := run(t, ordertest.MariaDB(t, 1), func(_ *order.Config, d *order.Deps) { d.DatabaseNow = clock.now })
 	for i := range 3 {
 		r.created(fmt.Sprint("u", i))
 	}
@@ -169,7 +172,8 @@ func TestNextSinceListsWhatChangedDuringAListing(t *testing.T) {
 }
 
 func TestAWrongRequestForChangedOrdersIsRefused(t *testing.T) {
-	r := run(t, ordertest.SQLite(t))
+	t.Parallel()
+	r := run(t, ordertest.MariaDB(t, 1))
 	require.Equal(t, 401, r.callInternal(sincePath, "x", `{"since":"2026-11-21T10:00:00Z"}`).status)
 	for body, field := range map[string]string{
 		`{}`:                    "since",
@@ -188,7 +192,8 @@ func TestAWrongRequestForChangedOrdersIsRefused(t *testing.T) {
 
 // A tombstone is reported as such, so that its caller need not publish the deduction again.
 func TestALookupReportsTombstones(t *testing.T) {
-	r := run(t, ordertest.SQLite(t))
+	t.Parallel()
+	r := run(t, ordertest.MariaDB(t, 1))
 	r.close("rejected", "4711")
 	require.Equal(t, []any{
 		map[string]any{"order_sn": "4711", "state": "unknown", "tombstone": true},
@@ -198,45 +203,45 @@ func TestALookupReportsTombstones(t *testing.T) {
 
 // An order that must not live ends by two calls that can be repeated: closed if it is pending, refunded if it is paid.
 func TestAnOrderThatMustNotLiveEnds(t *testing.T) {
-	each(t, func(t *testing.T, r *running) {
-		pending, paid, cancelled := r.created("u1"), r.created("u2"), r.created("u3")
-		started := r.pay(pending, "k")
-		r.paid(paid)
-		r.cancel(cancelled)
-		for range 2 {
-			require.Equal(t, map[string]string{
-				pending.OrderSN: "closed rejected", paid.OrderSN: "paid ", cancelled.OrderSN: "closed cancelled",
-			}, r.close("rejected", pending.OrderSN, paid.OrderSN, cancelled.OrderSN))
-		}
-		for range 2 {
-			a := r.callInternal("/internal/v1/orders:refund", settings.DevelopmentInternalSecret,
-				`{"order_sns":["`+paid.OrderSN+`"],"reason":"no_stock"}`)
-			require.Contains(t, a.raw, `"outcome":"refunded"`)
-		}
-		eventually(t, func() bool {
-			refunds, _ := r.order(paid)["refunds"].([]any)
-			return len(refunds) == 1 && refunds[0].(map[string]any)["state"] == "refunded"
-		}, "refunded in full")
-		require.Equal(t, "refunded", r.order(paid)["state"])
+	t.Parallel()
+	r := run(t, ordertest.MariaDB(t, 1))
+	pending, paid, cancelled := r.created("u1"), r.created("u2"), r.created("u3")
+	started := r.pay(pending, "k")
+	r.paid(paid)
+	r.cancel(cancelled)
+	for range 2 {
+		require.Equal(t, map[string]string{
+			pending.OrderSN: "closed rejected", paid.OrderSN: "paid ", cancelled.OrderSN: "closed cancelled",
+		}, r.close("rejected", pending.OrderSN, paid.OrderSN, cancelled.OrderSN))
+	}
+	for range 2 {
+		a := r.callInternal("/internal/v1/orders:refund", settings.DevelopmentInternalSecret,
+			`{"order_sns":["`+paid.OrderSN+`"],"reason":"no_stock"}`)
+		require.Contains(t, a.raw, `"outcome":"refunded"`)
+	}
+	eventually(t, func() bool {
+		refunds, _ := r.order(paid)["refunds"].([]any)
+		return len(refunds) == 1 && refunds[0].(map[string]any)["state"] == "refunded"
+	}, "refunded in full")
+	require.Equal(t, "refunded", r.order(paid)["state"])
 
-		// The payment in flight succeeds after the closing: it is refunded.
-		require.Equal(t, 202, r.call("POST", "/v1/payments/"+started+"/sandbox", "u1", succeeded).status)
-		eventually(t, func() bool {
-			refunds, _ := r.order(pending)["refunds"].([]any)
-			return len(refunds) == 1 && refunds[0].(map[string]any)["reason"] == "rejected"
-		}, "the late payment is refunded")
-		require.Equal(t, "closed", r.order(pending)["state"])
+	// The payment in flight succeeds after the closing: it is refunded.
+	require.Equal(t, 202, r.call("POST", "/v1/payments/"+started+"/sandbox", "u1", succeeded).status)
+	eventually(t, func() bool {
+		refunds, _ := r.order(pending)["refunds"].([]any)
+		return len(refunds) == 1 && refunds[0].(map[string]any)["reason"] == "rejected"
+	}, "the late payment is refunded")
+	require.Equal(t, "closed", r.order(pending)["state"])
 
-		eventually(t, func() bool {
-			got := map[contract.OrderEventType]int{}
-			for _, e := range r.events.all() {
-				if e.OrderSN == pending.OrderSN || e.OrderSN == paid.OrderSN {
-					got[e.Type]++
-				}
+	eventually(t, func() bool {
+		got := map[contract.OrderEventType]int{}
+		for _, e := range r.events.all() {
+			if e.OrderSN == pending.OrderSN || e.OrderSN == paid.OrderSN {
+				got[e.Type]++
 			}
-			return got[contract.OrderClosed] == 0 && got[contract.OrderRefunded] == 1
-		}, "inventory gets the event of the refund; the response has the closing")
-	})
+		}
+		return got[contract.OrderClosed] == 0 && got[contract.OrderRefunded] == 1
+	}, "inventory gets the event of the refund; the response has the closing")
 }
 
 // paid pays an order.

@@ -61,50 +61,51 @@ func withKeys(keys ...string) change {
 }
 
 func TestContactOfAnOrder(t *testing.T) {
-	each(t, func(t *testing.T, r *running) {
-		d := r.created("u1")
-		other := r.created("u1")
-		require.Equal(t, 404, r.call("GET", r.contactPath(d), "u1", "").status)
-		for range 2 {
-			a := r.putContact(d, goodContact)
-			require.Equal(t, 200, a.status, a.raw)
-			require.Equal(t, "no-store", a.header.Get("Cache-Control"))
-			require.JSONEq(t, `{"name":"Li Lei","phone":"+8613812345678","address_lines":["1 Renmin Road","Shanghai"]}`, a.raw)
-		}
-		got := r.call("GET", r.contactPath(d), "u1", "")
-		require.Equal(t, 200, got.status)
-		require.Equal(t, "no-store", got.header.Get("Cache-Control"))
-		require.JSONEq(t, `{"name":"Li Lei","phone":"+8613812345678","address_lines":["1 Renmin Road","Shanghai"]}`, got.raw)
-		require.Equal(t, 200, r.putContact(d, `{"name":"王","phone":"+4915112345678"}`).status)
-		require.JSONEq(t, `{"name":"王","phone":"+4915112345678"}`, r.call("GET", r.contactPath(d), "u1", "").raw, "replaced as a whole")
-		require.Equal(t, 404, r.call("GET", r.contactPath(other), "u1", "").status)
-		require.NotContains(t, r.order(d), "contact")
+	t.Parallel()
+	r := run(t, ordertest.MariaDB(t, 1))
+	d := r.created("u1")
+	other := r.created("u1")
+	require.Equal(t, 404, r.call("GET", r.contactPath(d), "u1", "").status)
+	for range 2 {
+		a := r.putContact(d, goodContact)
+		require.Equal(t, 200, a.status, a.raw)
+		require.Equal(t, "no-store", a.header.Get("Cache-Control"))
+		require.JSONEq(t, `{"name":"Li Lei","phone":"+8613812345678","address_lines":["1 Renmin Road","Shanghai"]}`, a.raw)
+	}
+	got := r.call("GET", r.contactPath(d), "u1", "")
+	require.Equal(t, 200, got.status)
+	require.Equal(t, "no-store", got.header.Get("Cache-Control"))
+	require.JSONEq(t, `{"name":"Li Lei","phone":"+8613812345678","address_lines":["1 Renmin Road","Shanghai"]}`, got.raw)
+	require.Equal(t, 200, r.putContact(d, `{"name":"王","phone":"+4915112345678"}`).status)
+	require.JSONEq(t, `{"name":"王","phone":"+4915112345678"}`, r.call("GET", r.contactPath(d), "u1", "").raw, "replaced as a whole")
+	require.Equal(t, 404, r.call("GET", r.contactPath(other), "u1", "").status)
+	require.NotContains(t, r.order(d), "contact")
 
-		results := r.lookup(d.OrderSN, other.OrderSN, "4711")
-		require.Equal(t, map[string]any{"name": "王", "phone": "+4915112345678"}, results[0].(map[string]any)["contact"])
-		require.Equal(t, "pending", results[0].(map[string]any)["state"])
-		require.EqualValues(t, 700, results[0].(map[string]any)["amount"])
-		require.NotContains(t, results[1], "contact")
-		require.Equal(t, map[string]any{"order_sn": "4711", "state": "unknown"}, results[2])
+	results := r.lookup(d.OrderSN, other.OrderSN, "4711")
+	require.Equal(t, map[string]any{"name": "王", "phone": "+4915112345678"}, results[0].(map[string]any)["contact"])
+	require.Equal(t, "pending", results[0].(map[string]any)["state"])
+	require.EqualValues(t, 700, results[0].(map[string]any)["amount"])
+	require.NotContains(t, results[1], "contact")
+	require.Equal(t, map[string]any{"order_sn": "4711", "state": "unknown"}, results[2])
 
-		// Paid: still allowed. Closed or refunded: readable, and no longer changed.
-		id := r.pay(d, "k")
-		require.Equal(t, 202, r.call("POST", "/v1/payments/"+id+"/sandbox", "u1", succeeded).status)
-		require.Equal(t, 200, r.putContact(d, goodContact).status)
-		require.Equal(t, 200, r.putContact(other, goodContact).status)
-		require.Equal(t, 200, r.call("POST", "/v1/orders/"+other.OrderSN+"/cancel", "u1", "").status)
-		a := r.callInternal("/internal/v1/orders:refund", settings.DevelopmentInternalSecret, fmt.Sprintf(`{"order_sns":[%q],"reason":"no_stock"}`, d.OrderSN))
-		require.Equal(t, 200, a.status)
-		for state, ended := range map[string]contract.Deduction{"refunded": d, "closed": other} {
-			a := r.putContact(ended, goodContact)
-			require.Equal(t, []any{409, "state_conflict", state}, []any{a.status, a.code(), a.body["state"]})
-			require.Equal(t, 200, r.call("GET", r.contactPath(ended), "u1", "").status)
-		}
-	})
+	// Paid: still allowed. Closed or refunded: readable, and no longer changed.
+	id := r.pay(d, "k")
+	require.Equal(t, 202, r.call("POST", "/v1/payments/"+id+"/sandbox", "u1", succeeded).status)
+	require.Equal(t, 200, r.putContact(d, goodContact).status)
+	require.Equal(t, 200, r.putContact(other, goodContact).status)
+	require.Equal(t, 200, r.call("POST", "/v1/orders/"+other.OrderSN+"/cancel", "u1", "").status)
+	a := r.callInternal("/internal/v1/orders:refund", settings.DevelopmentInternalSecret, fmt.Sprintf(`{"order_sns":[%q],"reason":"no_stock"}`, d.OrderSN))
+	require.Equal(t, 200, a.status)
+	for state, ended := range map[string]contract.Deduction{"refunded": d, "closed": other} {
+		a := r.putContact(ended, goodContact)
+		require.Equal(t, []any{409, "state_conflict", state}, []any{a.status, a.code(), a.body["state"]})
+		require.Equal(t, 200, r.call("GET", r.contactPath(ended), "u1", "").status)
+	}
 }
 
 func TestInvalidContacts(t *testing.T) {
-	r := run(t, ordertest.SQLite(t))
+	t.Parallel()
+	r := run(t, ordertest.MariaDB(t, 1))
 	d := r.created("u1")
 	path, wide := r.contactPath(d), strings.Repeat("x", 121)
 	for name, tt := range map[string]struct {
@@ -167,92 +168,92 @@ func TestInvalidContacts(t *testing.T) {
 // new,old everywhere, then the command, then new alone. A lost key: 503 for the buyer, no contact in lists, and the
 // contact can be given again. The contacts of a buyer can be deleted.
 func TestContactKeysAndCommands(t *testing.T) {
-	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
-		r := run(t, db, withKeys(firstKey))
-		d, other := r.created("u1"), r.created("u2")
-		for _, of := range []contract.Deduction{d, other} {
-			require.Equal(t, 200, r.putContact(of, goodContact).status)
-		}
-		reencrypt := func(keys ...string) (string, error) {
-			stored, err := order.OpenContacts(db, order.Contacts{Keys: keys})
-			require.NoError(t, err)
-			var out strings.Builder
-			err = stored.Reencrypt(t.Context(), &out)
-			return out.String(), err
-		}
-		lost := run(t, db, withKeys(secondKey))
-		a := lost.call("GET", lost.contactPath(d), "u1", "")
-		require.Equal(t, []any{503, "unavailable"}, []any{a.status, a.code()})
-		require.NotContains(t, lost.lookup(d.OrderSN)[0], "contact")
-		_, err := reencrypt(secondKey)
-		require.ErrorContains(t, err, "2 contacts")
+	t.Parallel()
+	db := ordertest.MariaDB(t, 1)
+	r := run(t, db, withKeys(firstKey))
+	d, other := r.created("u1"), r.created("u2")
+	for _, of := range []contract.Deduction{d, other} {
+		require.Equal(t, 200, r.putContact(of, goodContact).status)
+	}
+	reencrypt := func(keys ...string) (string, error) {
+		stored, err := order.OpenContacts(db, order.Contacts{Keys: keys})
+		require.NoError(t, err)
+		var out strings.Builder
+		err = stored.Reencrypt(t.Context(), &out)
+		return out.String(), err
+	}
+	lost := run(t, db, withKeys(secondKey))
+	a := lost.call("GET", lost.contactPath(d), "u1", "")
+	require.Equal(t, []any{503, "unavailable"}, []any{a.status, a.code()})
+	require.NotContains(t, lost.lookup(d.OrderSN)[0], "contact")
+	_, err := reencrypt(secondKey)
+	require.ErrorContains(t, err, "2 contacts")
 
-		both := run(t, db, withKeys(secondKey, firstKey))
-		require.Equal(t, 200, both.call("GET", both.contactPath(d), "u1", "").status)
-		text, err := reencrypt(secondKey, firstKey)
-		require.NoError(t, err)
-		require.Contains(t, text, "2 contacts encrypted again; 0 left")
-		require.Equal(t, 200, lost.call("GET", lost.contactPath(d), "u1", "").status, "the new key alone")
-		require.Equal(t, 503, r.call("GET", r.contactPath(d), "u1", "").status, "the old key alone")
-		require.Equal(t, 200, r.putContact(d, goodContact).status, "given again")
-		require.Equal(t, 200, r.call("GET", r.contactPath(d), "u1", "").status)
+	both := run(t, db, withKeys(secondKey, firstKey))
+	require.Equal(t, 200, both.call("GET", both.contactPath(d), "u1", "").status)
+	text, err := reencrypt(secondKey, firstKey)
+	require.NoError(t, err)
+	require.Contains(t, text, "2 contacts encrypted again; 0 left")
+	require.Equal(t, 200, lost.call("GET", lost.contactPath(d), "u1", "").status, "the new key alone")
+	require.Equal(t, 503, r.call("GET", r.contactPath(d), "u1", "").status, "the old key alone")
+	require.Equal(t, 200, r.putContact(d, goodContact).status, "given again")
+	require.Equal(t, 200, r.call("GET", r.contactPath(d), "u1", "").status)
 
-		stored, err := order.OpenContacts(db, order.Contacts{Keys: []string{secondKey}})
-		require.NoError(t, err)
-		n, err := stored.ForgetContacts(t.Context(), "u1")
-		require.NoError(t, err)
-		require.Equal(t, 1, n)
-		require.Equal(t, 404, r.call("GET", r.contactPath(d), "u1", "").status)
-		require.Equal(t, 200, lost.call("GET", lost.contactPath(other), "u2", "").status, "of another user")
-	})
+	stored, err := order.OpenContacts(db, order.Contacts{Keys: []string{secondKey}})
+	require.NoError(t, err)
+	n, err := stored.ForgetContacts(t.Context(), "u1")
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	require.Equal(t, 404, r.call("GET", r.contactPath(d), "u1", "").status)
+	require.Equal(t, 200, lost.call("GET", lost.contactPath(other), "u2", "").status, "of another user")
 }
 
 // Orders show the title of their activity and the names of their SKUs, as the deductions describe them.
 func TestOrdersShowNames(t *testing.T) {
-	each(t, func(t *testing.T, r *running) {
-		plain := r.created("u1")
-		require.NotContains(t, r.order(plain), "activity_title")
-		d := r.deduction("u1")
-		d.ActivityID = "8"
-		bodies, err := contract.EncodeDeductions([]contract.Deduction{d}, []contract.ActivityInfo{{
-			ActivityID: "8", Title: "Kettles", EndsAt: time.Now().Add(time.Hour), AsOf: time.Now(),
-			SKUs: []contract.SKUName{{SKUID: "11", Name: "Red kettle"}},
-		}})
-		require.NoError(t, err)
-		require.NoError(t, r.bus.Publish(t.Context(), bus.Message{Topic: contract.TopicDeductions, Body: bodies[0]}))
-		eventually(t, func() bool { return r.call("GET", "/v1/orders/"+d.OrderSN, "u1", "").status == 200 }, "landed")
-		o := r.order(d)
-		require.Equal(t, "Kettles", o["activity_title"])
-		require.Equal(t, "Red kettle", o["lines"].([]any)[0].(map[string]any)["name"])
-		list := r.call("GET", "/v1/orders", "u1", "").body["items"].([]any)
-		require.Equal(t, "Kettles", list[0].(map[string]any)["activity_title"])
-		require.NotContains(t, list[1], "activity_title")
-		a := r.call("POST", "/v1/orders/"+d.OrderSN+"/cancel", "u1", "")
-		require.Equal(t, "Kettles", a.body["activity_title"])
-	})
+	t.Parallel()
+	r := run(t, ordertest.MariaDB(t, 1))
+	plain := r.created("u1")
+	require.NotContains(t, r.order(plain), "activity_title")
+	d := r.deduction("u1")
+	d.ActivityID = "8"
+	bodies, err := contract.EncodeDeductions([]contract.Deduction{d}, []contract.ActivityInfo{{
+		ActivityID: "8", Title: "Kettles", EndsAt: time.Now().Add(time.Hour), AsOf: time.Now(),
+		SKUs: []contract.SKUName{{SKUID: "11", Name: "Red kettle"}},
+	}})
+	require.NoError(t, err)
+	require.NoError(t, r.bus.Publish(t.Context(), bus.Message{Topic: contract.TopicDeductions, Body: bodies[0]}))
+	eventually(t, func() bool { return r.call("GET", "/v1/orders/"+d.OrderSN, "u1", "").status == 200 }, "landed")
+	o := r.order(d)
+	require.Equal(t, "Kettles", o["activity_title"])
+	require.Equal(t, "Red kettle", o["lines"].([]any)[0].(map[string]any)["name"])
+	list := r.call("GET", "/v1/orders", "u1", "").body["items"].([]any)
+	require.Equal(t, "Kettles", list[0].(map[string]any)["activity_title"])
+	require.NotContains(t, list[1], "activity_title")
+	a := r.call("POST", "/v1/orders/"+d.OrderSN+"/cancel", "u1", "")
+	require.Equal(t, "Kettles", a.body["activity_title"])
 }
 
 // Names are optional: a call that took effect does not fail when they cannot be read.
 func TestOrdersWithoutNames(t *testing.T) {
-	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
-		log := &lines{}
-		withLog := func(_ *order.Config, d *order.Deps) { d.Telemetry.Log = telemetry.NewLogger(log, slog.LevelDebug) }
-		d := run(t, db).created("u1")
-		require.NoError(t, db.Table("activities").Create(map[string]any{
-			"activity_id": d.ActivityID, "title": "Kettles", "skus": "{malformed", "ends_at": time.Now(), "as_of": time.Now(),
-		}).Error)
-		r := run(t, db, withLog) // another process, which has no description in memory
-		require.Equal(t, "Kettles", r.order(d)["activity_title"], "without names of SKUs")
-		require.Equal(t, 200, r.putContact(d, goodContact).status)
+	t.Parallel()
+	db := ordertest.MariaDB(t, 1)
+	log := &lines{}
+	withLog := func(_ *order.Config, d *order.Deps) { d.Telemetry.Log = telemetry.NewLogger(log, slog.LevelDebug) }
+	d := run(t, db).created("u1")
+	require.NoError(t, db.Table("activities").Create(map[string]any{
+		"activity_id": d.ActivityID, "title": "Kettles", "skus": "{malformed", "ends_at": time.Now(), "as_of": time.Now(),
+	}).Error)
+	r := run(t, db, withLog) // another process, which has no description in memory
+	require.Equal(t, "Kettles", r.order(d)["activity_title"], "without names of SKUs")
+	require.Equal(t, 200, r.putContact(d, goodContact).status)
 
-		r = run(t, db, withLog)
-		require.NoError(t, db.Exec("ALTER TABLE activities RENAME TO renamed").Error)
-		a := r.call("POST", "/v1/orders/"+d.OrderSN+"/cancel", "u1", "")
-		require.Equal(t, []any{200, "closed"}, []any{a.status, a.body["state"]}, a.raw)
-		require.NotContains(t, a.body, "activity_title")
-		require.Equal(t, 1, strings.Count(log.String(), "read names of activities failed"))
-		require.Len(t, r.call("GET", "/v1/orders", "u1", "").body["items"], 1)
-	})
+	r = run(t, db, withLog)
+	require.NoError(t, db.Exec("ALTER TABLE activities RENAME TO renamed").Error)
+	a := r.call("POST", "/v1/orders/"+d.OrderSN+"/cancel", "u1", "")
+	require.Equal(t, []any{200, "closed"}, []any{a.status, a.body["state"]}, a.raw)
+	require.NotContains(t, a.body, "activity_title")
+	require.Equal(t, 1, strings.Count(log.String(), "read names of activities failed"))
+	require.Len(t, r.call("GET", "/v1/orders", "u1", "").body["items"], 1)
 }
 
 // lines is a log that keeps its lines.
@@ -288,6 +289,7 @@ func (s *sniffer) Publish(ctx context.Context, m bus.Message) error {
 // A contact is in plain text nowhere but in the responses to its buyer and to inventory: not in the tables, their
 // files, the logs, the traces, the metrics or the messages of a whole sale, in which calls also fail.
 func TestNoPlainTextOfContactsIsKept(t *testing.T) {
+	t.Parallel()
 	// Each part of a contact is a text that occurs nowhere else.
 	parts := []string{"Zerubabel", "Quux-Ophir", "13987654321", "3987654321", "Wolkenkuckucksweg", "Xanadu Heights"}
 	contact := `{"name":"Zerubabel Quux-Ophir","phone":"139 8765 4321","address_lines":["Wolkenkuckucksweg 17","Xanadu Heights"]}`

@@ -15,7 +15,8 @@ import (
 )
 
 func TestNullIsRefusedInEveryBody(t *testing.T) {
-	r := run(t, ordertest.SQLite(t))
+	t.Parallel()
+	r := run(t, ordertest.MariaDB(t, 1))
 	refused := func(req apitest.Request, got response) {
 		require.Equal(t, http.StatusBadRequest, got.status, "%+v -> %s", req, got.raw)
 		require.Equal(t, "invalid_request", got.code(), "%+v", req)

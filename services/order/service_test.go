@@ -268,54 +268,55 @@ func each(t *testing.T, fn func(t *testing.T, r *running)) {
 }
 
 func TestFromDeductionToPaid(t *testing.T) {
-	each(t, func(t *testing.T, r *running) {
-		d := r.created("u1")
-		o := r.order(d)
-		require.Equal(t, "pending", o["state"])
-		require.EqualValues(t, 700, o["amount"])
-		require.Equal(t, []any{map[string]any{"sku_id": "11", "qty": float64(2), "unit_price": float64(350)}},
-			o["lines"])
-		require.Regexp(t, `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,3})?Z$`, o["expires_at"])
-		require.NotContains(t, o, "paid_at")
-		require.NotContains(t, o, "refunds")
+	t.Parallel()
+	r := run(t, ordertest.MariaDB(t, 1))
+	d := r.created("u1")
+	o := r.order(d)
+	require.Equal(t, "pending", o["state"])
+	require.EqualValues(t, 700, o["amount"])
+	require.Equal(t, []any{map[string]any{"sku_id": "11", "qty": float64(2), "unit_price": float64(350)}},
+		o["lines"])
+	require.Regexp(t, `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,3})?Z$`, o["expires_at"])
+	require.NotContains(t, o, "paid_at")
+	require.NotContains(t, o, "refunds")
 
-		id := r.pay(d, "k1")
-		require.Equal(t, id, r.pay(d, "k1"))
-		second := r.pay(d, "k2")
-		for range 2 {
-			require.Equal(t, 202, r.call("POST", "/v1/payments/"+id+"/sandbox", "u1", succeeded).status)
-		}
-		require.Equal(t, "paid", r.order(d)["state"])
-		eventually(t, func() bool { return len(r.events.all()) == 2 }, "created by the consumer, paid by the outbox")
-		var types []contract.OrderEventType
-		for _, e := range r.events.all() {
-			types = append(types, e.Type)
-		}
-		require.ElementsMatch(t, []contract.OrderEventType{contract.OrderCreated, contract.OrderPaid}, types,
-			"in any order")
+	id := r.pay(d, "k1")
+	require.Equal(t, id, r.pay(d, "k1"))
+	second := r.pay(d, "k2")
+	for range 2 {
+		require.Equal(t, 202, r.call("POST", "/v1/payments/"+id+"/sandbox", "u1", succeeded).status)
+	}
+	require.Equal(t, "paid", r.order(d)["state"])
+	eventually(t, func() bool { return len(r.events.all()) == 2 }, "created by the consumer, paid by the outbox")
+	var types []contract.OrderEventType
+	for _, e := range r.events.all() {
+		types = append(types, e.Type)
+	}
+	require.ElementsMatch(t, []contract.OrderEventType{contract.OrderCreated, contract.OrderPaid}, types,
+		"in any order")
 
-		// A second success is refunded, and the order shows the refund.
-		require.Equal(t, 202, r.call("POST", "/v1/payments/"+second+"/sandbox", "u1", succeeded).status)
-		eventually(t, func() bool {
-			refunds, _ := r.order(d)["refunds"].([]any)
-			return len(refunds) == 1 && refunds[0].(map[string]any)["state"] == "refunded"
-		}, "the refund is done")
-		refund := r.order(d)["refunds"].([]any)[0].(map[string]any)
-		require.Equal(t, "second", refund["reason"])
-		require.EqualValues(t, 700, refund["amount"])
-		require.Equal(t, second, refund["payment_id"])
-		require.NotEmpty(t, refund["refunded_at"])
-		require.Equal(t, "paid", r.order(d)["state"])
+	// A second success is refunded, and the order shows the refund.
+	require.Equal(t, 202, r.call("POST", "/v1/payments/"+second+"/sandbox", "u1", succeeded).status)
+	eventually(t, func() bool {
+		refunds, _ := r.order(d)["refunds"].([]any)
+		return len(refunds) == 1 && refunds[0].(map[string]any)["state"] == "refunded"
+	}, "the refund is done")
+	refund := r.order(d)["refunds"].([]any)[0].(map[string]any)
+	require.Equal(t, "second", refund["reason"])
+	require.EqualValues(t, 700, refund["amount"])
+	require.Equal(t, second, refund["payment_id"])
+	require.NotEmpty(t, refund["refunded_at"])
+	require.Equal(t, "paid", r.order(d)["state"])
 
-		a := r.call("POST", "/v1/orders/"+d.OrderSN+"/cancel", "u1", "")
-		require.Equal(t, 409, a.status)
-		require.Equal(t, "state_conflict", a.code())
-	})
+	a := r.call("POST", "/v1/orders/"+d.OrderSN+"/cancel", "u1", "")
+	require.Equal(t, 409, a.status)
+	require.Equal(t, "state_conflict", a.code())
 }
 
 // Processes whose clocks are 5 min ahead and behind: orders are created by the time of the database. Such a process
 // leaves deadlines, payments and the outbox to the others, and closes the connection so that a caller reaches them.
 func TestAProcessWithAWrongClockLeavesDecisionsToTheOthers(t *testing.T) {
+	t.Parallel()
 	for _, offset := range []time.Duration{5 * time.Minute, -5 * time.Minute} {
 		t.Run(fmt.Sprint(offset), func(t *testing.T) {
 			db := ordertest.MariaDB(t, 1)
@@ -356,31 +357,31 @@ func TestAProcessWithAWrongClockLeavesDecisionsToTheOthers(t *testing.T) {
 }
 
 func TestCancellingAndListing(t *testing.T) {
-	each(t, func(t *testing.T, r *running) {
-		var mine []contract.Deduction
-		for range 3 {
-			mine = append(mine, r.created("u1"))
-		}
-		r.created("u2")
-		for range 2 {
-			a := r.call("POST", "/v1/orders/"+mine[0].OrderSN+"/cancel", "u1", "")
-			require.Equal(t, 200, a.status, a.raw)
-			require.Equal(t, "closed", a.body["state"])
-			require.Equal(t, "cancelled", a.body["close_reason"])
-			require.NotEmpty(t, a.body["closed_at"])
-		}
-		first := r.call("GET", "/v1/orders?limit=2", "u1", "")
-		require.Equal(t, 200, first.status)
-		require.Equal(t, "no-store", first.header.Get("Cache-Control"))
-		require.Len(t, first.body["items"], 2)
-		require.Equal(t, mine[2].OrderSN, first.body["items"].([]any)[0].(map[string]any)["order_sn"])
-		rest := r.call("GET", "/v1/orders?limit=2&cursor="+first.body["next_cursor"].(string), "u1", "")
-		require.Len(t, rest.body["items"], 1)
-		require.NotContains(t, rest.body, "next_cursor")
-		closed := r.call("GET", "/v1/orders?state=closed", "u1", "")
-		require.Len(t, closed.body["items"], 1)
-		require.Equal(t, "[]", compact(t, r.call("GET", "/v1/orders", "nobody", "").body["items"]))
-	})
+	t.Parallel()
+	r := run(t, ordertest.MariaDB(t, 1))
+	var mine []contract.Deduction
+	for range 3 {
+		mine = append(mine, r.created("u1"))
+	}
+	r.created("u2")
+	for range 2 {
+		a := r.call("POST", "/v1/orders/"+mine[0].OrderSN+"/cancel", "u1", "")
+		require.Equal(t, 200, a.status, a.raw)
+		require.Equal(t, "closed", a.body["state"])
+		require.Equal(t, "cancelled", a.body["close_reason"])
+		require.NotEmpty(t, a.body["closed_at"])
+	}
+	first := r.call("GET", "/v1/orders?limit=2", "u1", "")
+	require.Equal(t, 200, first.status)
+	require.Equal(t, "no-store", first.header.Get("Cache-Control"))
+	require.Len(t, first.body["items"], 2)
+	require.Equal(t, mine[2].OrderSN, first.body["items"].([]any)[0].(map[string]any)["order_sn"])
+	rest := r.call("GET", "/v1/orders?limit=2&cursor="+first.body["next_cursor"].(string), "u1", "")
+	require.Len(t, rest.body["items"], 1)
+	require.NotContains(t, rest.body, "next_cursor")
+	closed := r.call("GET", "/v1/orders?state=closed", "u1", "")
+	require.Len(t, closed.body["items"], 1)
+	require.Equal(t, "[]", compact(t, r.call("GET", "/v1/orders", "nobody", "").body["items"]))
 }
 
 func compact(t *testing.T, v any) string {
@@ -391,7 +392,8 @@ func compact(t *testing.T, v any) string {
 }
 
 func TestInvalidRequestsOfBuyers(t *testing.T) {
-	r := run(t, ordertest.SQLite(t))
+	t.Parallel()
+	r := run(t, ordertest.MariaDB(t, 1))
 	d := r.created("u1")
 	id := r.pay(d, "used")
 	sn, pay := "/v1/orders/"+d.OrderSN, "/v1/orders/"+d.OrderSN+"/payments"
@@ -448,63 +450,64 @@ func TestInvalidRequestsOfBuyers(t *testing.T) {
 }
 
 func TestCallbacks(t *testing.T) {
-	each(t, func(t *testing.T, r *running) {
-		d := r.created("u1")
-		id := r.pay(d, "k1")
-		good, secret, now := r.event(id, "e1", 700), order.DevelopmentSandboxSecret, time.Now()
-		unsigned := r.call("POST", "/v1/payments/callbacks/sandbox", "", good)
-		require.Equal(t, 401, unsigned.status)
-		require.Equal(t, "unauthenticated", unsigned.code())
-		buyer := r.call("POST", "/v1/payments/callbacks/sandbox", "u1", good)
-		require.Equal(t, 401, buyer.status, "a buyer's token is no signature")
-		require.Equal(t, 401, r.callback("another secret", now, good).status)
-		require.Equal(t, 401, r.callback(secret, now.Add(-6*time.Minute), good).status)
-		require.Equal(t, 401, r.callback(secret, now.Add(6*time.Minute), good).status)
-		changed := r.call("POST", "/v1/payments/callbacks/sandbox", "", strings.Replace(good, "700", "701", 1),
-			payment.Header, payment.Sign(secret, []byte(good), now))
-		require.Equal(t, 401, changed.status)
-		require.Equal(t, 404, r.call("POST", "/v1/payments/callbacks/gold", "", good, payment.Header, payment.Sign(secret, []byte(good), now)).status)
-		for _, bad := range []string{
-			`{`, good + good, `[]`, strings.Replace(good, `"e1"`, `""`, 1), strings.Replace(good, `"e1"`, `"`+strings.Repeat("e", 65)+`"`, 1),
-			strings.Replace(good, id, "x", 1), strings.Replace(good, "succeeded", "maybe", 1), strings.Replace(good, "700", "-1", 1),
-			strings.Replace(good, "700", "7.5", 1), strings.Replace(good, "700", "0", 1), strings.Replace(good, `"amount":700,`, "", 1), strings.Replace(good, "EUR", "EURO", 1),
-		} {
-			a := r.callback(secret, now, bad)
-			require.Equal(t, 400, a.status, bad)
-		}
-		require.Equal(t, 413, r.callback(secret, now, strings.Repeat(" ", 65<<10)).status)
-		require.Equal(t, "pending", r.order(d)["state"])
+	t.Parallel()
+	r := run(t, ordertest.MariaDB(t, 1))
+	d := r.created("u1")
+	id := r.pay(d, "k1")
+	good, secret, now := r.event(id, "e1", 700), order.DevelopmentSandboxSecret, time.Now()
+	unsigned := r.call("POST", "/v1/payments/callbacks/sandbox", "", good)
+	require.Equal(t, 401, unsigned.status)
+	require.Equal(t, "unauthenticated", unsigned.code())
+	buyer := r.call("POST", "/v1/payments/callbacks/sandbox", "u1", good)
+	require.Equal(t, 401, buyer.status, "a buyer's token is no signature")
+	require.Equal(t, 401, r.callback("another secret", now, good).status)
+	require.Equal(t, 401, r.callback(secret, now.Add(-6*time.Minute), good).status)
+	require.Equal(t, 401, r.callback(secret, now.Add(6*time.Minute), good).status)
+	changed := r.call("POST", "/v1/payments/callbacks/sandbox", "", strings.Replace(good, "700", "701", 1),
+		payment.Header, payment.Sign(secret, []byte(good), now))
+	require.Equal(t, 401, changed.status)
+	require.Equal(t, 404, r.call("POST", "/v1/payments/callbacks/gold", "", good, payment.Header, payment.Sign(secret, []byte(good), now)).status)
+	for _, bad := range []string{
+		`{`, good + good, `[]`, strings.Replace(good, `"e1"`, `""`, 1), strings.Replace(good, `"e1"`, `"`+strings.Repeat("e", 65)+`"`, 1),
+		strings.Replace(good, id, "x", 1), strings.Replace(good, "succeeded", "maybe", 1), strings.Replace(good, "700", "-1", 1),
+		strings.Replace(good, "700", "7.5", 1), strings.Replace(good, "700", "0", 1), strings.Replace(good, `"amount":700,`, "", 1), strings.Replace(good, "EUR", "EURO", 1),
+	} {
+		a := r.callback(secret, now, bad)
+		require.Equal(t, 400, a.status, bad)
+	}
+	require.Equal(t, 413, r.callback(secret, now, strings.Repeat(" ", 65<<10)).status)
+	require.Equal(t, "pending", r.order(d)["state"])
 
-		require.Equal(t, 202, r.callback(secret, now, r.event("4711", "e0", 700)).status)
-		require.Equal(t, 202, r.callback(secret, now, r.event("4711", "e0", 700)).status)
+	require.Equal(t, 202, r.callback(secret, now, r.event("4711", "e0", 700)).status)
+	require.Equal(t, 202, r.callback(secret, now, r.event("4711", "e0", 700)).status)
 
-		wrong := r.pay(d, "k2")
-		require.Equal(t, 204, r.callback(secret, now, r.event(wrong, "e2", 699)).status)
-		require.Equal(t, "pending", r.order(d)["state"])
+	wrong := r.pay(d, "k2")
+	require.Equal(t, 204, r.callback(secret, now, r.event(wrong, "e2", 699)).status)
+	require.Equal(t, "pending", r.order(d)["state"])
 
-		for range 3 {
-			require.Equal(t, 204, r.callback(secret, now, good).status)
-		}
-		require.Equal(t, "paid", r.order(d)["state"])
-		a := r.callback(secret, now, r.event(id, "e2", 700))
-		require.Equal(t, 409, a.status, "e2 was another event")
-		eventually(t, func() bool {
-			refunds := r.order(d)["refunds"].([]any)
-			return len(refunds) == 1 && refunds[0].(map[string]any)["state"] == "refunded"
-		}, "the wrong amount is refunded")
-		require.EqualValues(t, 699, r.order(d)["refunds"].([]any)[0].(map[string]any)["amount"])
-	})
+	for range 3 {
+		require.Equal(t, 204, r.callback(secret, now, good).status)
+	}
+	require.Equal(t, "paid", r.order(d)["state"])
+	a := r.callback(secret, now, r.event(id, "e2", 700))
+	require.Equal(t, 409, a.status, "e2 was another event")
+	eventually(t, func() bool {
+		refunds := r.order(d)["refunds"].([]any)
+		return len(refunds) == 1 && refunds[0].(map[string]any)["state"] == "refunded"
+	}, "the wrong amount is refunded")
+	require.EqualValues(t, 699, r.order(d)["refunds"].([]any)[0].(map[string]any)["amount"])
 }
 
 func TestTheSandboxWorksOnlyIfEnabled(t *testing.T) {
-	db := ordertest.SQLite(t)
+	t.Parallel()
+	db := ordertest.MariaDB(t, 1)
 	off := run(t, db, func(c *order.Config, _ *order.Deps) { c.Payments.Sandbox = false })
 	d := off.created("u1")
 	require.Equal(t, 400, off.call("POST", "/v1/orders/"+d.OrderSN+"/payments", "u1", paySandbox, "Idempotency-Key", "k").status)
 	require.Equal(t, 404, off.call("POST", "/v1/payments/1/sandbox", "u1", succeeded).status)
 	require.Equal(t, 404, off.callback(order.DevelopmentSandboxSecret, time.Now(), off.event("1", "e", 1)).status)
 
-	dead := run(t, ordertest.SQLite(t), func(c *order.Config, _ *order.Deps) {
+	dead := run(t, ordertest.MariaDB(t, 1), func(c *order.Config, _ *order.Deps) {
 		c.Payments.SandboxCallbackURL = "http://127.0.0.1:1/v1/payments/callbacks/sandbox"
 	})
 	d = dead.created("u1")
@@ -515,102 +518,102 @@ func TestTheSandboxWorksOnlyIfEnabled(t *testing.T) {
 }
 
 func TestInternalCalls(t *testing.T) {
-	each(t, func(t *testing.T, r *running) {
-		secret := settings.DevelopmentInternalSecret
-		paid, pending := r.created("u1"), r.created("u2")
-		id := r.pay(paid, "k")
-		require.Equal(t, 202, r.call("POST", "/v1/payments/"+id+"/sandbox", "u1", succeeded).status)
+	t.Parallel()
+	r := run(t, ordertest.MariaDB(t, 1))
+	secret := settings.DevelopmentInternalSecret
+	paid, pending := r.created("u1"), r.created("u2")
+	id := r.pay(paid, "k")
+	require.Equal(t, 202, r.call("POST", "/v1/payments/"+id+"/sandbox", "u1", succeeded).status)
 
-		token, err := auth.Mint(settings.DevelopmentAuthSecret,
-			auth.Identity{UserID: "u1", Roles: []auth.Role{auth.Operator}}, time.Minute)
-		require.NoError(t, err)
-		for _, wrong := range []string{"", "x", token} {
-			require.Equal(t, 401, r.callInternal("/internal/v1/orders:close", wrong, `{"order_sns":["1"],"reason":"expired"}`).status)
-		}
-		for _, body := range []string{
-			`{}`, `{"order_sns":[],"reason":"expired"}`, `{"order_sns":["1"],"reason":"bored"}`, `{"order_sns":["x"],"reason":"expired"}`,
-			`{"order_sns":["1"],"reason":"expired","why":1}`, `{"order_sns":[1],"reason":"expired"}`,
-			`{"order_sns":["` + strings.Repeat(`1","`, 256) + `1"],"reason":"expired"}`,
-		} {
-			require.Equal(t, 400, r.callInternal("/internal/v1/orders:close", secret, body).status, body)
-		}
-		require.Equal(t, 400, r.callInternal("/internal/v1/orders:refund", secret, `{"order_sns":["1"],"reason":"No Stock"}`).status)
+	token, err := auth.Mint(settings.DevelopmentAuthSecret,
+		auth.Identity{UserID: "u1", Roles: []auth.Role{auth.Operator}}, time.Minute)
+	require.NoError(t, err)
+	for _, wrong := range []string{"", "x", token} {
+		require.Equal(t, 401, r.callInternal("/internal/v1/orders:close", wrong, `{"order_sns":["1"],"reason":"expired"}`).status)
+	}
+	for _, body := range []string{
+		`{}`, `{"order_sns":[],"reason":"expired"}`, `{"order_sns":["1"],"reason":"bored"}`, `{"order_sns":["x"],"reason":"expired"}`,
+		`{"order_sns":["1"],"reason":"expired","why":1}`, `{"order_sns":[1],"reason":"expired"}`,
+		`{"order_sns":["` + strings.Repeat(`1","`, 256) + `1"],"reason":"expired"}`,
+	} {
+		require.Equal(t, 400, r.callInternal("/internal/v1/orders:close", secret, body).status, body)
+	}
+	require.Equal(t, 400, r.callInternal("/internal/v1/orders:refund", secret, `{"order_sns":["1"],"reason":"No Stock"}`).status)
 
-		closeThree := fmt.Sprintf(`{"order_sns":[%q,%q,"77"],"reason":"expired"}`, paid.OrderSN, pending.OrderSN)
-		for range 2 {
-			a := r.callInternal("/internal/v1/orders:close", secret, closeThree)
-			require.Equal(t, 200, a.status, a.raw)
-			results := a.body["results"].([]any)
-			require.Equal(t, map[string]any{"order_sn": paid.OrderSN, "outcome": "paid"}, results[0])
-			require.Equal(t, "not_due", results[1].(map[string]any)["outcome"])
-			require.Equal(t, r.order(pending)["expires_at"], results[1].(map[string]any)["at"])
-			require.Equal(t, map[string]any{"order_sn": "77", "outcome": "unknown"}, results[2])
+	closeThree := fmt.Sprintf(`{"order_sns":[%q,%q,"77"],"reason":"expired"}`, paid.OrderSN, pending.OrderSN)
+	for range 2 {
+		a := r.callInternal("/internal/v1/orders:close", secret, closeThree)
+		require.Equal(t, 200, a.status, a.raw)
+		results := a.body["results"].([]any)
+		require.Equal(t, map[string]any{"order_sn": paid.OrderSN, "outcome": "paid"}, results[0])
+		require.Equal(t, "not_due", results[1].(map[string]any)["outcome"])
+		require.Equal(t, r.order(pending)["expires_at"], results[1].(map[string]any)["at"])
+		require.Equal(t, map[string]any{"order_sn": "77", "outcome": "unknown"}, results[2])
+	}
+	a := r.callInternal("/internal/v1/orders:close", secret, fmt.Sprintf(`{"order_sns":[%q],"reason":"system"}`, pending.OrderSN))
+	require.Equal(t, map[string]any{"order_sn": pending.OrderSN, "outcome": "closed", "reason": "rejected"},
+		a.body["results"].([]any)[0])
+	require.Equal(t, "rejected", r.order(pending)["close_reason"])
+	a = r.callInternal("/internal/v1/orders:refund", secret, fmt.Sprintf(`{"order_sns":[%q,%q,"99"],"reason":"no_stock"}`, paid.OrderSN, pending.OrderSN))
+	require.Equal(t, `[{"order_sn":"`+paid.OrderSN+`","outcome":"refunded"},{"order_sn":"`+pending.OrderSN+`","outcome":"not_paid"},{"order_sn":"99","outcome":"unknown"}]`,
+		sorted(t, a.body["results"]))
+	eventually(t, func() bool {
+		return r.order(paid)["refunds"].([]any)[0].(map[string]any)["state"] == "refunded"
+	}, "the refund is done")
+	require.Equal(t, "refunded", r.order(paid)["state"])
+	eventually(t, func() bool {
+		steps := map[contract.OrderEventType]int{}
+		for _, e := range r.events.all() {
+			steps[e.Type]++
 		}
-		a := r.callInternal("/internal/v1/orders:close", secret, fmt.Sprintf(`{"order_sns":[%q],"reason":"system"}`, pending.OrderSN))
-		require.Equal(t, map[string]any{"order_sn": pending.OrderSN, "outcome": "closed", "reason": "rejected"},
-			a.body["results"].([]any)[0])
-		require.Equal(t, "rejected", r.order(pending)["close_reason"])
-		a = r.callInternal("/internal/v1/orders:refund", secret, fmt.Sprintf(`{"order_sns":[%q,%q,"99"],"reason":"no_stock"}`, paid.OrderSN, pending.OrderSN))
-		require.Equal(t, `[{"order_sn":"`+paid.OrderSN+`","outcome":"refunded"},{"order_sn":"`+pending.OrderSN+`","outcome":"not_paid"},{"order_sn":"99","outcome":"unknown"}]`,
-			sorted(t, a.body["results"]))
-		eventually(t, func() bool {
-			return r.order(paid)["refunds"].([]any)[0].(map[string]any)["state"] == "refunded"
-		}, "the refund is done")
-		require.Equal(t, "refunded", r.order(paid)["state"])
-		eventually(t, func() bool {
-			steps := map[contract.OrderEventType]int{}
-			for _, e := range r.events.all() {
-				steps[e.Type]++
-			}
-			return steps[contract.OrderRefunded] == 1 && steps[contract.OrderPaid] == 1
-		}, "each transition is published that no response to inventory has")
-	})
+		return steps[contract.OrderRefunded] == 1 && steps[contract.OrderPaid] == 1
+	}, "each transition is published that no response to inventory has")
 }
 
 func TestRefundsThatWaitForAnOperator(t *testing.T) {
-	each(t, func(t *testing.T, r *running) {
-		const refunds, secret = "/internal/v1/refunds", settings.DevelopmentInternalSecret
-		d := r.created("u1")
-		id := r.pay(d, "k")
-		require.Equal(t, 202, r.call("POST", "/v1/payments/"+id+"/sandbox", "u1", `{"outcome":"succeeded"}`).status)
-		eventually(t, func() bool { return r.order(d)["state"] == "paid" }, "paid")
-		// The sandbox refuses a refund whose id it has with another amount.
-		box := store.NewSandboxBook(r.db, nil)
-		_, err := box.RecordRefund(t.Context(), id, 1, "EUR")
-		require.NoError(t, err)
-		body := fmt.Sprintf(`{"order_sns":[%q],"reason":"no_stock"}`, d.OrderSN)
-		require.Equal(t, 200, r.callInternal("/internal/v1/orders:refund", secret, body).status)
-		list := func(query string) response { return r.internalCall("GET", refunds+query, secret, "") }
-		eventually(t, func() bool { return len(list("").body["items"].([]any)) == 1 }, "it waits")
-		item := list("?limit=1").body["items"].([]any)[0].(map[string]any)
-		require.Equal(t, id, item["refund_id"])
-		require.Equal(t, "refund_failed", item["state"])
-		require.Contains(t, item["last_error"], "another amount")
+	t.Parallel()
+	r := run(t, ordertest.MariaDB(t, 1))
+	const refunds, secret = "/internal/v1/refunds", settings.DevelopmentInternalSecret
+	d := r.created("u1")
+	id := r.pay(d, "k")
+	require.Equal(t, 202, r.call("POST", "/v1/payments/"+id+"/sandbox", "u1", `{"outcome":"succeeded"}`).status)
+	eventually(t, func() bool { return r.order(d)["state"] == "paid" }, "paid")
+	// The sandbox refuses a refund whose id it has with another amount.
+	box := store.NewSandboxBook(r.db, nil)
+	_, err := box.RecordRefund(t.Context(), id, 1, "EUR")
+	require.NoError(t, err)
+	body := fmt.Sprintf(`{"order_sns":[%q],"reason":"no_stock"}`, d.OrderSN)
+	require.Equal(t, 200, r.callInternal("/internal/v1/orders:refund", secret, body).status)
+	list := func(query string) response { return r.internalCall("GET", refunds+query, secret, "") }
+	eventually(t, func() bool { return len(list("").body["items"].([]any)) == 1 }, "it waits")
+	item := list("?limit=1").body["items"].([]any)[0].(map[string]any)
+	require.Equal(t, id, item["refund_id"])
+	require.Equal(t, "refund_failed", item["state"])
+	require.Contains(t, item["last_error"], "another amount")
 
-		for _, wrong := range []string{"?limit=0", "?cursor=x"} {
-			require.Equal(t, 400, list(wrong).status, wrong)
-		}
-		require.Equal(t, 401, r.internalCall("GET", refunds, "x", "").status)
-		for path, status := range map[string]int{"/x:retry": 404, "/42:retry": 404, "/" + id + ":undo": 404} {
-			require.Equal(t, status, r.callInternal(refunds+path, secret, `{"by":"op"}`).status, path)
-		}
-		for _, body := range []string{`{}`, `{"by":"op"}`, `{"by":"op","reference":" ","reason":"r"}`, `{"by":"","reference":"t","reason":"r"}`, `{"by":"op","reference":"t","reason":"r","amount":1}`} {
-			require.Equal(t, 400, r.callInternal(refunds+"/"+id+":settle", secret, body).status, body)
-		}
+	for _, wrong := range []string{"?limit=0", "?cursor=x"} {
+		require.Equal(t, 400, list(wrong).status, wrong)
+	}
+	require.Equal(t, 401, r.internalCall("GET", refunds, "x", "").status)
+	for path, status := range map[string]int{"/x:retry": 404, "/42:retry": 404, "/" + id + ":undo": 404} {
+		require.Equal(t, status, r.callInternal(refunds+path, secret, `{"by":"op"}`).status, path)
+	}
+	for _, body := range []string{`{}`, `{"by":"op"}`, `{"by":"op","reference":" ","reason":"r"}`, `{"by":"","reference":"t","reason":"r"}`, `{"by":"op","reference":"t","reason":"r","amount":1}`} {
+		require.Equal(t, 400, r.callInternal(refunds+"/"+id+":settle", secret, body).status, body)
+	}
 
-		a := r.callInternal(refunds+"/"+id+":retry", secret, `{"by":"op"}`)
+	a := r.callInternal(refunds+"/"+id+":retry", secret, `{"by":"op"}`)
+	require.Equal(t, 200, a.status, a.raw)
+	require.Equal(t, "refund_pending", a.body["state"])
+	eventually(t, func() bool { return len(list("").body["items"].([]any)) == 1 }, "refused again")
+	for range 2 {
+		a = r.callInternal(refunds+"/"+id+":settle", secret, `{"by":"op","reference":"t1","reason":"closed account"}`)
 		require.Equal(t, 200, a.status, a.raw)
-		require.Equal(t, "refund_pending", a.body["state"])
-		eventually(t, func() bool { return len(list("").body["items"].([]any)) == 1 }, "refused again")
-		for range 2 {
-			a = r.callInternal(refunds+"/"+id+":settle", secret, `{"by":"op","reference":"t1","reason":"closed account"}`)
-			require.Equal(t, 200, a.status, a.raw)
-			require.Equal(t, "refunded", a.body["state"])
-			require.Equal(t, map[string]any{"by": "op", "reference": "t1", "reason": "closed account"}, a.body["settled"])
-		}
-		require.Empty(t, list("").body["items"])
-		require.Equal(t, "refunded", r.order(d)["refunds"].([]any)[0].(map[string]any)["state"], "the buyer reads it")
-	})
+		require.Equal(t, "refunded", a.body["state"])
+		require.Equal(t, map[string]any{"by": "op", "reference": "t1", "reason": "closed account"}, a.body["settled"])
+	}
+	require.Empty(t, list("").body["items"])
+	require.Equal(t, "refunded", r.order(d)["refunds"].([]any)[0].(map[string]any)["state"], "the buyer reads it")
 }
 
 func sorted(t *testing.T, v any) string {
@@ -619,7 +622,8 @@ func sorted(t *testing.T, v any) string {
 }
 
 func TestPoisonedMessagesOverTheBus(t *testing.T) {
-	r := run(t, ordertest.SQLite(t))
+	t.Parallel()
+	r := run(t, ordertest.MariaDB(t, 1))
 	require.NoError(t,
 		r.bus.Publish(t.Context(), bus.Message{Topic: contract.TopicDeductions, Body: []byte("poison")}))
 	d := r.created("u1")
@@ -642,7 +646,8 @@ func (f *flaky) Publish(ctx context.Context, m bus.Message) error {
 }
 
 func TestABrokerThatLosesConfirmations(t *testing.T) {
-	r := run(t, ordertest.SQLite(t), func(_ *order.Config, d *order.Deps) { d.Bus = &flaky{Bus: d.Bus} })
+	t.Parallel()
+	r := run(t, ordertest.MariaDB(t, 1), func(_ *order.Config, d *order.Deps) { d.Bus = &flaky{Bus: d.Bus} })
 	d := r.created("u1")
 	id := r.pay(d, "k")
 	require.Equal(t, 202, r.call("POST", "/v1/payments/"+id+"/sandbox", "u1", succeeded).status)
@@ -657,6 +662,7 @@ func TestABrokerThatLosesConfirmations(t *testing.T) {
 
 // The database is unreachable at the start: calls get 503 and messages are redelivered until it is reachable.
 func TestStartWithoutADatabase(t *testing.T) {
+	t.Parallel()
 	dsn := dbtest.MariaDBDSN(t)
 	direct, err := sqldb.Open(dsn, sqldb.Options{})
 	require.NoError(t, err)
@@ -740,7 +746,8 @@ func newProxy(t *testing.T, to string) *proxy {
 func (p *proxy) open() { p.isOpen.Store(true) }
 
 func TestEveryOperationOfTheAPIIsRouted(t *testing.T) {
-	r := run(t, ordertest.SQLite(t))
+	t.Parallel()
+	r := run(t, ordertest.MariaDB(t, 1))
 	for file, base := range map[string]string{"api/openapi.yaml": r.public, "api/internalapi/openapi.yaml": r.internal} {
 		spec, err := os.ReadFile(file)
 		require.NoError(t, err)
@@ -765,6 +772,7 @@ func TestEveryOperationOfTheAPIIsRouted(t *testing.T) {
 }
 
 func TestSettings(t *testing.T) {
+	t.Parallel()
 	load := func(environ map[string]string) error {
 		var c struct {
 			settings.App

@@ -17,8 +17,9 @@ import (
 
 // The work done for a batch has spans in the trace of each sampled item, and later spans are their children.
 func TestALandedBatchIsInTheTraceOfEachItem(t *testing.T) {
+	t.Parallel()
 	tel, recorder := telemetry.Recording()
-	r := run(t, ordertest.SQLite(t), func(_ *order.Config, d *order.Deps) { d.Telemetry = tel })
+	r := run(t, ordertest.MariaDB(t, 1), func(_ *order.Config, d *order.Deps) { d.Telemetry = tel })
 	var batch []contract.Deduction
 	roots := map[string]trace.SpanContext{} // by order_sn
 	for _, user := range []string{"u1", "u2", "u3"} {
@@ -58,15 +59,16 @@ func TestALandedBatchIsInTheTraceOfEachItem(t *testing.T) {
 				system = kv.Value.AsString()
 			}
 		}
-		require.Equal(t, "sqlite", system)
+		require.Equal(t, "mysql", system)
 	}
 }
 
 // The buyer's payment, the provider's callback and their transactions are one trace. The event continues the trace of
 // the purchase.
 func TestPayingIsOneTrace(t *testing.T) {
+	t.Parallel()
 	tel, recorder := telemetry.Recording()
-	r := run(t, ordertest.SQLite(t), func(_ *order.Config, d *order.Deps) { d.Telemetry = tel })
+	r := run(t, ordertest.MariaDB(t, 1), func(_ *order.Config, d *order.Deps) { d.Telemetry = tel })
 	var purchase trace.SpanContext
 	d := r.created("u1", func(d *contract.Deduction) {
 		ctx, root := tel.Tracer.Start(t.Context(), "purchase")

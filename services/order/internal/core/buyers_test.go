@@ -17,6 +17,7 @@ type unusableStore struct{ core.Store }
 
 // An order_sn with the gene of another user cannot be the caller's, so no query is made for it.
 func TestAnotherUsersOrderSNIsNotFoundWithoutAQuery(t *testing.T) {
+	t.Parallel()
 	provider := &provider{refunded: map[string]int64{}}
 	s := core.New(unusableStore{}, nil, shards.Genes{}, nil, []core.Provider{provider}, nil, core.Options{})
 	sn := ordersn.SN{Time: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC), Worker: 1, Gene: ordersn.Gene("other")}.String()

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"gorm.io/gorm"
 
 	"flashsale.internal/pkg/clocks"
 	"flashsale.internal/pkg/contract"
@@ -24,15 +23,15 @@ import (
 func eachClock(t *testing.T, fn func(t *testing.T, w *world, wrong *core.Service)) {
 	for _, offset := range []time.Duration{5 * time.Minute, -5 * time.Minute} {
 		t.Run(fmt.Sprint(offset), func(t *testing.T) {
-			ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
-				w := newWorld(t, db)
-				fn(t, w, w.process(t, offset))
-			})
+			db := ordertest.MariaDB(t, 1)
+			w := newWorld(t, db)
+			fn(t, w, w.process(t, offset))
 		})
 	}
 }
 
 func TestADeadlineDoesNotDependOnTheClockOfAProcess(t *testing.T) {
+	t.Parallel()
 	eachClock(t, func(t *testing.T, w *world, wrong *core.Service) {
 		d := w.deduction("u1")
 		require.NoError(t, wrong.Land(t.Context(), []contract.Deduction{d}, nil))
@@ -67,6 +66,7 @@ func TestADeadlineDoesNotDependOnTheClockOfAProcess(t *testing.T) {
 }
 
 func TestSweepsDoNotDependOnTheClockOfAProcess(t *testing.T) {
+	t.Parallel()
 	eachClock(t, func(t *testing.T, w *world, wrong *core.Service) {
 		w.created(t, "u1")
 		w.clock.advance(payWithin + 29*time.Second)
@@ -102,6 +102,7 @@ func TestSweepsDoNotDependOnTheClockOfAProcess(t *testing.T) {
 
 // The message that closes a batch is delayed until its deadline by the clock of the database, at each send.
 func TestTheDelayOfAClosingDoesNotDependOnTheClockOfAProcess(t *testing.T) {
+	t.Parallel()
 	eachClock(t, func(t *testing.T, w *world, wrong *core.Service) {
 		d := w.deduction("u1")
 		for _, left := range []time.Duration{payWithin, 20 * time.Second} {
@@ -123,7 +124,8 @@ func TestTheDelayOfAClosingDoesNotDependOnTheClockOfAProcess(t *testing.T) {
 // A process that must not decide by time closes no expired order and starts no payment: another one does. What needs no
 // clock goes on.
 func TestAProcessWithAWrongClockDecidesNothingByTime(t *testing.T) {
-	w := newWorld(t, ordertest.SQLite(t))
+	t.Parallel()
+	w := newWorld(t, ordertest.MariaDB(t, 1))
 	wrong := core.New(store.New(w.db, telemetry.Discard(t), nil, store.WithClock(w.clock.Now)),
 		publisher.New(w.bus, telemetry.Discard(t)), shards.Genes{}, w.recorder, []core.Provider{w.provider}, w.sealer,
 		core.Options{Now: w.clock.Now, CheckClocks: func(context.Context) error { return clocks.ErrOffset }})

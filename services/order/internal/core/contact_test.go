@@ -23,6 +23,7 @@ func newContact(name, number string, lines []string) (core.Contact, error) {
 }
 
 func TestNewContact(t *testing.T) {
+	t.Parallel()
 	c, err := newContact("  王小明 ", "138-1234-5678", []string{" 1 Renmin Road ", "Shanghai"})
 	require.NoError(t, err)
 	require.True(t, c.Name == "王小明" && c.Phone == goodPhone && c.AddressLines[0] == "1 Renmin Road" && len(c.AddressLines) == 2)
@@ -69,6 +70,7 @@ func TestNewContact(t *testing.T) {
 
 // An accepted contact keeps the bounds, is accepted unchanged when it is given again, and its refusal repeats no text.
 func TestContactsAreNormalized(t *testing.T) {
+	t.Parallel()
 	texts := rapid.OneOf(rapid.String(), rapid.StringMatching(`[ a-z王\x{202e}]{0,130}`))
 	rapid.Check(t, func(t *rapid.T) {
 		name, number := texts.Draw(t, "name"), rapid.OneOf(rapid.Just("13812345678"), rapid.StringMatching(`[+0-9 -]{0,20}`)).Draw(t, "phone")
@@ -95,6 +97,7 @@ func TestContactsAreNormalized(t *testing.T) {
 }
 
 func TestContactsAreHiddenWhenPrinted(t *testing.T) {
+	t.Parallel()
 	c, err := newContact("Secret Name", goodPhone, []string{"Secret Road"})
 	require.NoError(t, err)
 	var out strings.Builder

@@ -69,114 +69,114 @@ func about(w *world, title string, endsIn time.Duration) contract.ActivityInfo {
 }
 
 func TestAContactIsGivenUntilTheOrderEnds(t *testing.T) {
-	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
-		w := newWorld(t, db)
-		pending, paid, closed, refunded := w.created(t, "u1"), w.created(t, "u1"), w.created(t, "u1"), w.created(t, "u1")
-		require.Empty(t, w.nameOf(t, w.Service, pending))
-		for _, d := range []contract.Deduction{pending, paid, closed, refunded} {
-			w.put(t, d, "before")
-		}
-		for _, d := range []contract.Deduction{paid, refunded} {
-			w.succeed(t, w.started(t, d, d.OrderSN).PaymentID)
-		}
-		_, err := w.RefundOrders(t.Context(), []string{refunded.OrderSN}, core.RefundNoStock)
-		require.NoError(t, err)
-		_, err = w.Cancel(t.Context(), "u1", closed.OrderSN)
-		require.NoError(t, err)
-		for _, d := range []contract.Deduction{pending, paid} {
-			w.put(t, d, "after")
-			w.put(t, d, "after") // repeated
-			require.Equal(t, "after", w.nameOf(t, w.Service, d))
-		}
-		for _, d := range []contract.Deduction{closed, refunded} {
-			err := w.PutContact(t.Context(), "u1", d.OrderSN, contact(t, "after"))
-			require.Equal(t, contract.CodeStateConflict, contract.CodeOf(err))
-			require.Equal(t, "before", w.nameOf(t, w.Service, d), "readable after the end")
-		}
-		tombstone := w.orderSN("u1")
-		w.close(t, core.ReasonExpired, tombstone)
-		for _, sn := range []string{tombstone, w.orderSN("u1")} {
-			require.Equal(t, contract.CodeNotFound, contract.CodeOf(w.PutContact(t.Context(), "u1", sn, contact(t, "x"))))
-		}
+	t.Parallel()
+	db := ordertest.MariaDB(t, 1)
+	w := newWorld(t, db)
+	pending, paid, closed, refunded := w.created(t, "u1"), w.created(t, "u1"), w.created(t, "u1"), w.created(t, "u1")
+	require.Empty(t, w.nameOf(t, w.Service, pending))
+	for _, d := range []contract.Deduction{pending, paid, closed, refunded} {
+		w.put(t, d, "before")
+	}
+	for _, d := range []contract.Deduction{paid, refunded} {
+		w.succeed(t, w.started(t, d, d.OrderSN).PaymentID)
+	}
+	_, err := w.RefundOrders(t.Context(), []string{refunded.OrderSN}, core.RefundNoStock)
+	require.NoError(t, err)
+	_, err = w.Cancel(t.Context(), "u1", closed.OrderSN)
+	require.NoError(t, err)
+	for _, d := range []contract.Deduction{pending, paid} {
+		w.put(t, d, "after")
+		w.put(t, d, "after") // repeated
+		require.Equal(t, "after", w.nameOf(t, w.Service, d))
+	}
+	for _, d := range []contract.Deduction{closed, refunded} {
+		err := w.PutContact(t.Context(), "u1", d.OrderSN, contact(t, "after"))
+		require.Equal(t, contract.CodeStateConflict, contract.CodeOf(err))
+		require.Equal(t, "before", w.nameOf(t, w.Service, d), "readable after the end")
+	}
+	tombstone := w.orderSN("u1")
+	w.close(t, core.ReasonExpired, tombstone)
+	for _, sn := range []string{tombstone, w.orderSN("u1")} {
+		require.Equal(t, contract.CodeNotFound, contract.CodeOf(w.PutContact(t.Context(), "u1", sn, contact(t, "x"))))
+	}
 
-		all, err := w.Lookup(t.Context(), []string{paid.OrderSN, "77", tombstone, closed.OrderSN, paid.OrderSN})
-		require.NoError(t, err)
-		require.Len(t, all, 4, "each once")
-		require.Equal(t, []any{true, core.Paid, "after", int64(fullAmount)}, []any{all[0].Found, all[0].State, all[0].Contact.Name, all[0].Amount})
-		require.Equal(t, []any{false, "77"}, []any{all[1].Found, all[1].OrderSN})
-		require.False(t, all[2].Found, "a tombstone")
-		require.Equal(t, []any{core.Closed, "before"}, []any{all[3].State, all[3].Contact.Name})
-	})
+	all, err := w.Lookup(t.Context(), []string{paid.OrderSN, "77", tombstone, closed.OrderSN, paid.OrderSN})
+	require.NoError(t, err)
+	require.Len(t, all, 4, "each once")
+	require.Equal(t, []any{true, core.Paid, "after", int64(fullAmount)}, []any{all[0].Found, all[0].State, all[0].Contact.Name, all[0].Amount})
+	require.Equal(t, []any{false, "77"}, []any{all[1].Found, all[1].OrderSN})
+	require.False(t, all[2].Found, "a tombstone")
+	require.Equal(t, []any{core.Closed, "before"}, []any{all[3].State, all[3].Contact.Name})
 }
 
 // A contact is deleted CONTACT_KEEP after the end of its activity: the latest end that is known when it is due.
 func TestContactsAreDeletedAfterTheEndOfTheActivity(t *testing.T) {
-	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
-		w := newWorld(t, db)
-		require.NoError(t, w.Describe(t.Context(), []contract.ActivityInfo{about(w, "sale", 24*time.Hour)}))
-		d := w.created(t, "u1")
-		unknown := w.deduction("u1") // of an activity that is not known: kept from the creation of the order
-		unknown.ActivityID = "8"
-		require.NoError(t, w.Land(t.Context(), []contract.Deduction{unknown}, nil))
-		w.put(t, d, "a")
-		w.put(t, unknown, "b")
-		sweep := func(want int) {
-			t.Helper()
-			n, err := w.upkeep(t).Sweep(t.Context())
-			require.NoError(t, err)
-			require.Equal(t, want, n)
-		}
-		sweep(0)
-		w.clock.advance(keep - time.Millisecond)
-		sweep(0)
-		w.clock.advance(time.Millisecond)
-		sweep(1)
-		require.Empty(t, w.nameOf(t, w.Service, unknown))
-		require.Equal(t, contract.CodeStateConflict, contract.CodeOf(w.PutContact(t.Context(), "u1", unknown.OrderSN, contact(t, "c"))),
-			"it would be deleted at once")
+	t.Parallel()
+	db := ordertest.MariaDB(t, 1)
+	w := newWorld(t, db)
+	require.NoError(t, w.Describe(t.Context(), []contract.ActivityInfo{about(w, "sale", 24*time.Hour)}))
+	d := w.created(t, "u1")
+	unknown := w.deduction("u1") // of an activity that is not known: kept from the creation of the order
+	unknown.ActivityID = "8"
+	require.NoError(t, w.Land(t.Context(), []contract.Deduction{unknown}, nil))
+	w.put(t, d, "a")
+	w.put(t, unknown, "b")
+	sweep := func(want int) {
+		t.Helper()
+		n, err := w.upkeep(t).Sweep(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, want, n)
+	}
+	sweep(0)
+	w.clock.advance(keep - time.Millisecond)
+	sweep(0)
+	w.clock.advance(time.Millisecond)
+	sweep(1)
+	require.Empty(t, w.nameOf(t, w.Service, unknown))
+	require.Equal(t, contract.CodeStateConflict, contract.CodeOf(w.PutContact(t.Context(), "u1", unknown.OrderSN, contact(t, "c"))),
+		"it would be deleted at once")
 
-		// The end moves one day later, just before the contact is due.
-		later := about(w, "sale", 48*time.Hour-keep)
-		require.NoError(t, w.Describe(t.Context(), []contract.ActivityInfo{later}))
-		w.clock.advance(24 * time.Hour)
-		sweep(0)
-		require.Equal(t, "a", w.nameOf(t, w.Service, d))
-		w.clock.advance(24*time.Hour - time.Millisecond)
-		sweep(0)
-		w.clock.advance(time.Millisecond)
-		sweep(1)
-		sweep(0)
-		require.Empty(t, w.nameOf(t, w.Service, d))
-	})
+	// The end moves one day later, just before the contact is due.
+	later := about(w, "sale", 48*time.Hour-keep)
+	require.NoError(t, w.Describe(t.Context(), []contract.ActivityInfo{later}))
+	w.clock.advance(24 * time.Hour)
+	sweep(0)
+	require.Equal(t, "a", w.nameOf(t, w.Service, d))
+	w.clock.advance(24*time.Hour - time.Millisecond)
+	sweep(0)
+	w.clock.advance(time.Millisecond)
+	sweep(1)
+	sweep(0)
+	require.Empty(t, w.nameOf(t, w.Service, d))
 }
 
 // Of an activity that ends early, order learns the earlier end from a later deduction. It counts for the contacts that
 // are given from then on; those given before are kept from the end that was known then.
 func TestContactsOfAnActivityThatEndsEarly(t *testing.T) {
-	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
-		w := newWorld(t, db)
-		require.NoError(t, w.Describe(t.Context(), []contract.ActivityInfo{about(w, "sale", 48*time.Hour)}))
-		before, after := w.created(t, "u1"), w.created(t, "u1")
-		w.put(t, before, "before")
-		w.clock.advance(time.Hour)
-		require.NoError(t, w.Describe(t.Context(), []contract.ActivityInfo{about(w, "sale", 0)}))
-		w.put(t, after, "after")
-		sweep := func(want int) {
-			t.Helper()
-			n, err := w.upkeep(t).Sweep(t.Context())
-			require.NoError(t, err)
-			require.Equal(t, want, n)
-		}
-		w.clock.advance(keep - time.Millisecond)
-		sweep(0)
-		w.clock.advance(time.Millisecond)
-		sweep(1)
-		require.Empty(t, w.nameOf(t, w.Service, after))
-		require.Equal(t, "before", w.nameOf(t, w.Service, before))
-		w.clock.advance(47 * time.Hour)
-		sweep(1)
-		require.Empty(t, w.nameOf(t, w.Service, before))
-	})
+	t.Parallel()
+	db := ordertest.MariaDB(t, 1)
+	w := newWorld(t, db)
+	require.NoError(t, w.Describe(t.Context(), []contract.ActivityInfo{about(w, "sale", 48*time.Hour)}))
+	before, after := w.created(t, "u1"), w.created(t, "u1")
+	w.put(t, before, "before")
+	w.clock.advance(time.Hour)
+	require.NoError(t, w.Describe(t.Context(), []contract.ActivityInfo{about(w, "sale", 0)}))
+	w.put(t, after, "after")
+	sweep := func(want int) {
+		t.Helper()
+		n, err := w.upkeep(t).Sweep(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, want, n)
+	}
+	w.clock.advance(keep - time.Millisecond)
+	sweep(0)
+	w.clock.advance(time.Millisecond)
+	sweep(1)
+	require.Empty(t, w.nameOf(t, w.Service, after))
+	require.Equal(t, "before", w.nameOf(t, w.Service, before))
+	w.clock.advance(47 * time.Hour)
+	sweep(1)
+	require.Empty(t, w.nameOf(t, w.Service, before))
 }
 
 // manyContacts is more than two statements take.
@@ -202,91 +202,91 @@ func (w *world) insertMany(t testing.TB, first, second core.Sealer) {
 }
 
 func TestManyContactsAreDeleted(t *testing.T) {
-	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
-		w := newWorld(t, db)
-		w.insertMany(t, w.sealer, w.sealer)
-		deleted, err := w.upkeep(t).ForgetContacts(t.Context(), "u2")
-		require.NoError(t, err)
-		require.Equal(t, 802, deleted)
-		deleted, err = w.upkeep(t).ForgetContacts(t.Context(), "u2")
-		require.NoError(t, err)
-		require.Zero(t, deleted)
+	t.Parallel()
+	db := ordertest.MariaDB(t, 1)
+	w := newWorld(t, db)
+	w.insertMany(t, w.sealer, w.sealer)
+	deleted, err := w.upkeep(t).ForgetContacts(t.Context(), "u2")
+	require.NoError(t, err)
+	require.Equal(t, 802, deleted)
+	deleted, err = w.upkeep(t).ForgetContacts(t.Context(), "u2")
+	require.NoError(t, err)
+	require.Zero(t, deleted)
 
-		require.NoError(t, db.Exec("DELETE FROM contacts").Error)
-		w.insertMany(t, w.sealer, w.sealer)
-		deleted, err = w.upkeep(t).Sweep(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, manyContacts, deleted)
-	})
+	require.NoError(t, db.Exec("DELETE FROM contacts").Error)
+	w.insertMany(t, w.sealer, w.sealer)
+	deleted, err = w.upkeep(t).Sweep(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, manyContacts, deleted)
 }
 
 // Contacts that no key opens hold up neither the others under their key nor those under other keys.
 func TestManyContactsAreEncryptedAgain(t *testing.T) {
-	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
-		w := newWorld(t, db)
-		lost := keys(t, seal.DevelopmentKey)
-		w.insertMany(t, lost, keys(t, oldKey))
-		require.NoError(t, db.Exec("UPDATE contacts SET sealed = ? WHERE order_sn IN (2, 600, 1202)", []byte("damaged")).Error)
-		_, upkeep := w.with(t, newKey, oldKey)
-		reports := 0
-		total, err := upkeep.Reencrypt(t.Context(), func(core.Reencrypted) { reports++ })
-		require.NoError(t, err)
-		require.Equal(t, core.Reencrypted{Done: 802 - 3, Unreadable: 401 + 3}, total)
-		require.Equal(t, 3, reports)
-		left, err := upkeep.Left(t.Context())
-		require.NoError(t, err)
-		require.EqualValues(t, 404, left)
+	t.Parallel()
+	db := ordertest.MariaDB(t, 1)
+	w := newWorld(t, db)
+	lost := keys(t, seal.DevelopmentKey)
+	w.insertMany(t, lost, keys(t, oldKey))
+	require.NoError(t, db.Exec("UPDATE contacts SET sealed = ? WHERE order_sn IN (2, 600, 1202)", []byte("damaged")).Error)
+	_, upkeep := w.with(t, newKey, oldKey)
+	reports := 0
+	total, err := upkeep.Reencrypt(t.Context(), func(core.Reencrypted) { reports++ })
+	require.NoError(t, err)
+	require.Equal(t, core.Reencrypted{Done: 802 - 3, Unreadable: 401 + 3}, total)
+	require.Equal(t, 3, reports)
+	left, err := upkeep.Left(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 404, left)
 
-		_, upkeep = w.with(t, newKey, oldKey, seal.DevelopmentKey)
-		total, err = upkeep.Reencrypt(t.Context(), func(core.Reencrypted) {})
-		require.NoError(t, err)
-		require.Equal(t, core.Reencrypted{Done: 401, Unreadable: 3}, total, "continues with those that are left")
-	})
+	_, upkeep = w.with(t, newKey, oldKey, seal.DevelopmentKey)
+	total, err = upkeep.Reencrypt(t.Context(), func(core.Reencrypted) {})
+	require.NoError(t, err)
+	require.Equal(t, core.Reencrypted{Done: 401, Unreadable: 3}, total, "continues with those that are left")
 }
 
 // new,old, then reencrypt, then new alone: every contact stays readable. A lost key makes contacts unreadable: 503,
 // null in lists, an alarm; the buyer can give the contact again.
 func TestKeysOfContactsRotate(t *testing.T) {
-	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
-		w := newWorld(t, db)
-		before, _ := w.with(t, oldKey)
-		a, b := w.created(t, "u1"), w.created(t, "u2")
-		for _, d := range []contract.Deduction{a, b} {
-			require.NoError(t, before.PutContact(t.Context(), d.UserID, d.OrderSN, contact(t, "old")))
-		}
-		lost, upkeep := w.with(t, newKey)
-		_, err := lost.Contact(t.Context(), "u1", a.OrderSN)
-		require.Equal(t, contract.CodeUnavailable, contract.CodeOf(err))
-		require.Equal(t, 1, w.recorder.count("contact_unreadable"))
-		all, err := lost.Lookup(t.Context(), []string{a.OrderSN, b.OrderSN})
-		require.NoError(t, err)
-		require.True(t, all[0].Found && all[1].Found)
-		require.Nil(t, all[0].Contact)
-		require.Equal(t, 2, w.recorder.count("contact_unreadable"), "one alarm for a call")
-		total, err := upkeep.Reencrypt(t.Context(), func(core.Reencrypted) {})
-		require.NoError(t, err)
-		require.Equal(t, core.Reencrypted{Unreadable: 2}, total)
+	t.Parallel()
+	db := ordertest.MariaDB(t, 1)
+	w := newWorld(t, db)
+	before, _ := w.with(t, oldKey)
+	a, b := w.created(t, "u1"), w.created(t, "u2")
+	for _, d := range []contract.Deduction{a, b} {
+		require.NoError(t, before.PutContact(t.Context(), d.UserID, d.OrderSN, contact(t, "old")))
+	}
+	lost, upkeep := w.with(t, newKey)
+	_, err := lost.Contact(t.Context(), "u1", a.OrderSN)
+	require.Equal(t, contract.CodeUnavailable, contract.CodeOf(err))
+	require.Equal(t, 1, w.recorder.count("contact_unreadable"))
+	all, err := lost.Lookup(t.Context(), []string{a.OrderSN, b.OrderSN})
+	require.NoError(t, err)
+	require.True(t, all[0].Found && all[1].Found)
+	require.Nil(t, all[0].Contact)
+	require.Equal(t, 2, w.recorder.count("contact_unreadable"), "one alarm for a call")
+	total, err := upkeep.Reencrypt(t.Context(), func(core.Reencrypted) {})
+	require.NoError(t, err)
+	require.Equal(t, core.Reencrypted{Unreadable: 2}, total)
 
-		both, upkeep := w.with(t, newKey, oldKey)
-		require.Equal(t, "old", w.nameOf(t, both, a))
-		total, err = upkeep.Reencrypt(t.Context(), func(core.Reencrypted) {})
-		require.NoError(t, err)
-		require.Equal(t, core.Reencrypted{Done: 2}, total)
-		total, err = upkeep.Reencrypt(t.Context(), func(core.Reencrypted) {})
-		require.NoError(t, err)
-		require.Zero(t, total, "nothing is left")
-		left, err := upkeep.Left(t.Context())
-		require.NoError(t, err)
-		require.Zero(t, left)
+	both, upkeep := w.with(t, newKey, oldKey)
+	require.Equal(t, "old", w.nameOf(t, both, a))
+	total, err = upkeep.Reencrypt(t.Context(), func(core.Reencrypted) {})
+	require.NoError(t, err)
+	require.Equal(t, core.Reencrypted{Done: 2}, total)
+	total, err = upkeep.Reencrypt(t.Context(), func(core.Reencrypted) {})
+	require.NoError(t, err)
+	require.Zero(t, total, "nothing is left")
+	left, err := upkeep.Left(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, left)
 
-		after, _ := w.with(t, newKey)
-		require.Equal(t, "old", w.nameOf(t, after, a))
-		gone, _ := w.with(t, seal.DevelopmentKey)
-		_, err = gone.Contact(t.Context(), "u2", b.OrderSN)
-		require.Equal(t, contract.CodeUnavailable, contract.CodeOf(err))
-		require.NoError(t, gone.PutContact(t.Context(), "u2", b.OrderSN, contact(t, "given again")))
-		require.Equal(t, "given again", w.nameOf(t, gone, b))
-	})
+	after, _ := w.with(t, newKey)
+	require.Equal(t, "old", w.nameOf(t, after, a))
+	gone, _ := w.with(t, seal.DevelopmentKey)
+	_, err = gone.Contact(t.Context(), "u2", b.OrderSN)
+	require.Equal(t, contract.CodeUnavailable, contract.CodeOf(err))
+	require.NoError(t, gone.PutContact(t.Context(), "u2", b.OrderSN, contact(t, "given again")))
+	require.Equal(t, "given again", w.nameOf(t, gone, b))
 }
 
 // racingStore replaces a contact between the read and the write of a re-encryption.
@@ -303,39 +303,40 @@ func (s racingStore) ReplaceContact(
 }
 
 func TestReencryptionNeverOverwritesANewerContact(t *testing.T) {
-	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
-		w := newWorld(t, db)
-		old, _ := w.with(t, oldKey)
-		changed, deleted, kept := w.created(t, "u1"), w.created(t, "u2"), w.created(t, "u3")
-		for _, d := range []contract.Deduction{changed, deleted, kept} {
-			require.NoError(t, old.PutContact(t.Context(), d.UserID, d.OrderSN, contact(t, "before")))
+	t.Parallel()
+	db := ordertest.MariaDB(t, 1)
+	w := newWorld(t, db)
+	old, _ := w.with(t, oldKey)
+	changed, deleted, kept := w.created(t, "u1"), w.created(t, "u2"), w.created(t, "u3")
+	for _, d := range []contract.Deduction{changed, deleted, kept} {
+		require.NoError(t, old.PutContact(t.Context(), d.UserID, d.OrderSN, contact(t, "before")))
+	}
+	both, upkeep := w.with(t, newKey, oldKey)
+	plain := upkeep.Store
+	upkeep.Store = racingStore{plain, func(c core.SealedContact) {
+		switch c.OrderSN {
+		case changed.OrderSN: // by a pod that still encrypts with the old key
+			require.NoError(t, old.PutContact(t.Context(), "u1", changed.OrderSN, contact(t, "meanwhile")))
+		case deleted.OrderSN:
+			_, _, err := plain.ForgetContacts(t.Context(), "u2", 10)
+			require.NoError(t, err)
 		}
-		both, upkeep := w.with(t, newKey, oldKey)
-		plain := upkeep.Store
-		upkeep.Store = racingStore{plain, func(c core.SealedContact) {
-			switch c.OrderSN {
-			case changed.OrderSN: // by a pod that still encrypts with the old key
-				require.NoError(t, old.PutContact(t.Context(), "u1", changed.OrderSN, contact(t, "meanwhile")))
-			case deleted.OrderSN:
-				_, _, err := plain.ForgetContacts(t.Context(), "u2", 10)
-				require.NoError(t, err)
-			}
-		}}
-		total, err := upkeep.Reencrypt(t.Context(), func(core.Reencrypted) {})
-		require.NoError(t, err)
-		require.Equal(t, core.Reencrypted{Done: 1, Replaced: 2}, total)
-		require.Equal(t, "meanwhile", w.nameOf(t, both, changed))
-		require.Empty(t, w.nameOf(t, both, deleted))
-		require.Equal(t, "before", w.nameOf(t, both, kept))
-		left, err := upkeep.Left(t.Context())
-		require.NoError(t, err)
-		require.EqualValues(t, 1, left, "reported, for another run")
-	})
+	}}
+	total, err := upkeep.Reencrypt(t.Context(), func(core.Reencrypted) {})
+	require.NoError(t, err)
+	require.Equal(t, core.Reencrypted{Done: 1, Replaced: 2}, total)
+	require.Equal(t, "meanwhile", w.nameOf(t, both, changed))
+	require.Empty(t, w.nameOf(t, both, deleted))
+	require.Equal(t, "before", w.nameOf(t, both, kept))
+	left, err := upkeep.Left(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 1, left, "reported, for another run")
 }
 
 // A sealed contact that is copied to another order does not open there.
 func TestAContactCannotBeMovedToAnotherOrder(t *testing.T) {
-	w := newWorld(t, ordertest.SQLite(t))
+	t.Parallel()
+	w := newWorld(t, ordertest.MariaDB(t, 1))
 	a, b := w.created(t, "u1"), w.created(t, "u1")
 	w.put(t, a, "a")
 	w.put(t, b, "b")
@@ -348,89 +349,90 @@ func TestAContactCannotBeMovedToAnotherOrder(t *testing.T) {
 // Order keeps the latest description of an activity, whatever the order of the messages. A process that has it in
 // memory executes no statement.
 func TestTheLatestDescriptionOfAnActivityIsKept(t *testing.T) {
-	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
-		w := newWorld(t, db)
-		first := about(w, "first", time.Hour)
+	t.Parallel()
+	db := ordertest.MariaDB(t, 1)
+	w := newWorld(t, db)
+	first := about(w, "first", time.Hour)
+	w.clock.advance(time.Second)
+	second := about(w, "second", 2*time.Hour)
+	stored := func() contract.ActivityInfo {
+		fresh := w.service(t) // without memory
+		all, err := fresh.Activities(t.Context(), []string{"7", "8"})
+		require.NoError(t, err)
+		require.Len(t, all, 1)
+		return all["7"]
+	}
+	describe := func(s *core.Service, a contract.ActivityInfo) {
+		t.Helper()
+		require.NoError(t, s.Describe(t.Context(), []contract.ActivityInfo{a}))
+	}
+	describe(w.Service, first)
+	require.Equal(t, first.Title, stored().Title)
+	describe(w.Service, second)
+	describe(w.Service, first)    // redelivered
+	describe(w.service(t), first) // to another process
+	got := stored()
+	require.Equal(t, second.Title, got.Title)
+	require.Equal(t, second.SKUs, got.SKUs)
+	require.True(t, second.EndsAt.Truncate(time.Millisecond).Equal(got.EndsAt))
+
+	statements := 0
+	count := func(*gorm.DB) { statements++ }
+	require.NoError(t, db.Callback().Query().Before("*").Register("count", count))
+	require.NoError(t, db.Callback().Create().Before("*").Register("count", count))
+	require.NoError(t, db.Callback().Update().Before("*").Register("count", count))
+	for range 100 {
 		w.clock.advance(time.Second)
-		second := about(w, "second", 2*time.Hour)
-		stored := func() contract.ActivityInfo {
-			fresh := w.service(t) // without memory
-			all, err := fresh.Activities(t.Context(), []string{"7", "8"})
-			require.NoError(t, err)
-			require.Len(t, all, 1)
-			return all["7"]
-		}
-		describe := func(s *core.Service, a contract.ActivityInfo) {
-			t.Helper()
-			require.NoError(t, s.Describe(t.Context(), []contract.ActivityInfo{a}))
-		}
-		describe(w.Service, first)
-		require.Equal(t, first.Title, stored().Title)
+		second.AsOf = w.clock.Now()
 		describe(w.Service, second)
-		describe(w.Service, first)    // redelivered
-		describe(w.service(t), first) // to another process
-		got := stored()
-		require.Equal(t, second.Title, got.Title)
-		require.Equal(t, second.SKUs, got.SKUs)
-		require.True(t, second.EndsAt.Truncate(time.Millisecond).Equal(got.EndsAt))
+	}
+	require.Zero(t, statements)
 
-		statements := 0
-		count := func(*gorm.DB) { statements++ }
-		require.NoError(t, db.Callback().Query().Before("*").Register("count", count))
-		require.NoError(t, db.Callback().Create().Before("*").Register("count", count))
-		require.NoError(t, db.Callback().Update().Before("*").Register("count", count))
-		for range 100 {
-			w.clock.advance(time.Second)
-			second.AsOf = w.clock.Now()
-			describe(w.Service, second)
-		}
-		require.Zero(t, statements)
-
-		// A time in the future does not exclude later descriptions for long.
-		third := about(w, "third", time.Hour)
-		third.AsOf = w.clock.Now().Add(1000 * time.Hour)
-		describe(w.Service, third)
-		w.clock.advance(time.Second)
-		describe(w.service(t), about(w, "fourth", time.Hour))
-		require.Equal(t, "fourth", stored().Title)
-	})
+	// A time in the future does not exclude later descriptions for long.
+	third := about(w, "third", time.Hour)
+	third.AsOf = w.clock.Now().Add(1000 * time.Hour)
+	describe(w.Service, third)
+	w.clock.advance(time.Second)
+	describe(w.service(t), about(w, "fourth", time.Hour))
+	require.Equal(t, "fourth", stored().Title)
 }
 
 // A description that the tables refuse raises one alarm in a minute, and its deductions become orders.
 func TestADescriptionThatCannotBeStored(t *testing.T) {
-	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
-		w := newWorld(t, db)
-		refused := true
-		require.NoError(t, db.Callback().Create().Before("gorm:create").Register("refuse", func(tx *gorm.DB) {
-			if refused && tx.Statement.Table == "activities" {
-				_ = tx.AddError(contract.Refuse(contract.CodeInvalidRequest, "refused"))
-			}
-		}))
-		for range 3 {
-			require.NoError(t, w.Describe(t.Context(), []contract.ActivityInfo{about(w, "sale", time.Hour)}))
-			w.created(t, "u1")
-			w.clock.advance(time.Second)
-			stored, err := w.Activities(t.Context(), []string{"7"})
-			require.NoError(t, err)
-			require.Empty(t, stored)
+	t.Parallel()
+	db := ordertest.MariaDB(t, 1)
+	w := newWorld(t, db)
+	refused := true
+	require.NoError(t, db.Callback().Create().Before("gorm:create").Register("refuse", func(tx *gorm.DB) {
+		if refused && tx.Statement.Table == "activities" {
+			_ = tx.AddError(contract.Refuse(contract.CodeInvalidRequest, "refused"))
 		}
-		require.Equal(t, 1, w.recorder.count("activity_not_stored"))
-		w.clock.advance(time.Minute)
+	}))
+	for range 3 {
 		require.NoError(t, w.Describe(t.Context(), []contract.ActivityInfo{about(w, "sale", time.Hour)}))
-		require.Equal(t, 2, w.recorder.count("activity_not_stored"))
-		refused = false
-		w.clock.advance(time.Minute)
-		require.NoError(t, w.Describe(t.Context(), []contract.ActivityInfo{about(w, "sale", time.Hour)}))
+		w.created(t, "u1")
+		w.clock.advance(time.Second)
 		stored, err := w.Activities(t.Context(), []string{"7"})
 		require.NoError(t, err)
-		require.Equal(t, "sale", stored["7"].Title)
-	})
+		require.Empty(t, stored)
+	}
+	require.Equal(t, 1, w.recorder.count("activity_not_stored"))
+	w.clock.advance(time.Minute)
+	require.NoError(t, w.Describe(t.Context(), []contract.ActivityInfo{about(w, "sale", time.Hour)}))
+	require.Equal(t, 2, w.recorder.count("activity_not_stored"))
+	refused = false
+	w.clock.advance(time.Minute)
+	require.NoError(t, w.Describe(t.Context(), []contract.ActivityInfo{about(w, "sale", time.Hour)}))
+	stored, err := w.Activities(t.Context(), []string{"7"})
+	require.NoError(t, err)
+	require.Equal(t, "sale", stored["7"].Title)
 }
 
 // When the memory for descriptions is full, a new one replaces one of the others, and a description that is read again
 // replaces none.
 func TestDescriptionsInMemoryAreReplacedOneByOne(t *testing.T) {
-	w := newWorld(t, ordertest.SQLite(t))
+	t.Parallel()
+	w := newWorld(t, ordertest.MariaDB(t, 1))
 	ids := make([]string, 1023)
 	for i := range ids {
 		ids[i] = fmt.Sprint(i + 1000)

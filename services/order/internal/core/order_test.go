@@ -13,6 +13,7 @@ import (
 )
 
 func TestAmountsDoNotOverflow(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		figure := rapid.OneOf(rapid.Int64Range(0, 1000), rapid.Int64Range(0, math.MaxInt64))
 		lines := make([]contract.PricedLine, rapid.IntRange(0, contract.MaxLines).Draw(t, "lines"))

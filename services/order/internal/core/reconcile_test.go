@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"gorm.io/gorm"
 
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/services/order/internal/core"
@@ -42,195 +41,196 @@ func (w *world) reconcile(t testing.TB, since time.Time, keep bool) (charges, re
 }
 
 func TestChargesOfTheProviderAreRecorded(t *testing.T) {
-	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
-		w := newWorld(t, db)
-		since := w.clock.Now()
-		charge := func(d contract.Deduction, edit ...func(*core.Charge)) core.Charge {
-			c := w.chargeOf(t, d)
-			for _, e := range edit {
-				e(&c)
-			}
-			return w.provider.charge(c)
+	t.Parallel()
+	db := ordertest.MariaDB(t, 1)
+	w := newWorld(t, db)
+	since := w.clock.Now()
+	charge := func(d contract.Deduction, edit ...func(*core.Charge)) core.Charge {
+		c := w.chargeOf(t, d)
+		for _, e := range edit {
+			e(&c)
 		}
-		of := func(p core.StartedPayment) func(*core.Charge) {
-			return func(c *core.Charge) { c.PaymentID = p.PaymentID }
-		}
-		w.clock.advance(-time.Second)
-		early := charge(w.created(t, "u0"))
-		w.clock.advance(time.Second)
+		return w.provider.charge(c)
+	}
+	of := func(p core.StartedPayment) func(*core.Charge) {
+		return func(c *core.Charge) { c.PaymentID = p.PaymentID }
+	}
+	w.clock.advance(-time.Second)
+	early := charge(w.created(t, "u0"))
+	w.clock.advance(time.Second)
 
-		known := w.created(t, "u1")
-		p := w.started(t, known, "k")
-		w.succeed(t, p.PaymentID)
-		knownCharge := charge(known, of(p))
+	known := w.created(t, "u1")
+	p := w.started(t, known, "k")
+	w.succeed(t, p.PaymentID)
+	knownCharge := charge(known, of(p))
 
-		unpaid := w.created(t, "u2")
-		unpaidCharge := charge(unpaid, of(w.started(t, unpaid, "k")))
-		lost := w.created(t, "u3") // its payment was lost
-		lostCharge := charge(lost)
-		cancelled := w.created(t, "u4")
-		_, err := w.Cancel(t.Context(), "u4", cancelled.OrderSN)
+	unpaid := w.created(t, "u2")
+	unpaidCharge := charge(unpaid, of(w.started(t, unpaid, "k")))
+	lost := w.created(t, "u3") // its payment was lost
+	lostCharge := charge(lost)
+	cancelled := w.created(t, "u4")
+	_, err := w.Cancel(t.Context(), "u4", cancelled.OrderSN)
+	require.NoError(t, err)
+	cancelledCharge := charge(cancelled)
+	second := charge(known)
+	wrong := w.created(t, "u5")
+	wrongCharge := charge(wrong, func(c *core.Charge) { c.Amount = 1 })
+	gone := w.deduction("u6") // its order was lost
+	goneCharge := charge(gone)
+	never := w.deduction("u7")
+	w.close(t, core.ReasonRejected, never.OrderSN) // a tombstone
+	neverCharge := charge(never)
+	nobody := charge(gone, func(c *core.Charge) { c.OrderSN = "" })
+	returned := w.created(t, "u8")
+	returnedCharge := charge(returned)
+	w.provider.giveBack(returnedCharge)
+	differs := w.created(t, "u9")
+	p = w.started(t, differs, "k")
+	w.succeed(t, p.PaymentID)
+	differsCharge := charge(differs, of(p), func(c *core.Charge) { c.Amount = 5 })
+	foreign := charge(gone, func(c *core.Charge) { c.PaymentID = "ch_1" })
+	before := len(w.outbox(t))
+
+	// What has no order can be left for a later run.
+	charges, _ := w.reconcile(t, since, true)
+	for _, c := range []core.Charge{goneCharge, neverCharge, nobody} {
+		require.Equal(t, core.ReconcileKept, charges[c.PaymentID])
+		require.Empty(t, w.payments(t, c.OrderSN))
+		require.Empty(t, w.refunds(t, c.OrderSN))
+	}
+	want := map[string]core.ReconcileResult{
+		knownCharge.PaymentID: core.ReconcileKnown, unpaidCharge.PaymentID: core.ReconcilePaid,
+		lostCharge.PaymentID: core.ReconcilePaid, cancelledCharge.PaymentID: core.ReconcileRefunded,
+		second.PaymentID: core.ReconcileRefunded, wrongCharge.PaymentID: core.ReconcileRefunded,
+		goneCharge.PaymentID: core.ReconcileKept, neverCharge.PaymentID: core.ReconcileKept,
+		nobody.PaymentID: core.ReconcileKept, returnedCharge.PaymentID: core.ReconcileReturned,
+		differsCharge.PaymentID: core.ReconcileDiffers, foreign.PaymentID: core.ReconcileForeign,
+	}
+	require.Equal(t, want, charges)
+	require.NotContains(t, charges, early.PaymentID)
+
+	for d, state := range map[string]core.State{
+		unpaid.UserID: core.Paid, lost.UserID: core.Paid, cancelled.UserID: core.Closed, wrong.UserID: core.Pending,
+		returned.UserID: core.Pending, known.UserID: core.Paid,
+	} {
+		orders, _, err := w.List(t.Context(), core.ListQuery{UserID: d, Limit: 5})
 		require.NoError(t, err)
-		cancelledCharge := charge(cancelled)
-		second := charge(known)
-		wrong := w.created(t, "u5")
-		wrongCharge := charge(wrong, func(c *core.Charge) { c.Amount = 1 })
-		gone := w.deduction("u6") // its order was lost
-		goneCharge := charge(gone)
-		never := w.deduction("u7")
-		w.close(t, core.ReasonRejected, never.OrderSN) // a tombstone
-		neverCharge := charge(never)
-		nobody := charge(gone, func(c *core.Charge) { c.OrderSN = "" })
-		returned := w.created(t, "u8")
-		returnedCharge := charge(returned)
-		w.provider.giveBack(returnedCharge)
-		differs := w.created(t, "u9")
-		p = w.started(t, differs, "k")
-		w.succeed(t, p.PaymentID)
-		differsCharge := charge(differs, of(p), func(c *core.Charge) { c.Amount = 5 })
-		foreign := charge(gone, func(c *core.Charge) { c.PaymentID = "ch_1" })
-		before := len(w.outbox(t))
+		require.Len(t, orders, 1)
+		require.Equal(t, state, orders[0].State, d)
+	}
+	var paid []string
+	for _, e := range w.outbox(t)[before:] {
+		require.Equal(t, contract.OrderPaid, e.Type)
+		paid = append(paid, e.OrderSN)
+	}
+	require.ElementsMatch(t, []string{unpaid.OrderSN, lost.OrderSN}, paid)
 
-		// What has no order can be left for a later run.
-		charges, _ := w.reconcile(t, since, true)
-		for _, c := range []core.Charge{goneCharge, neverCharge, nobody} {
-			require.Equal(t, core.ReconcileKept, charges[c.PaymentID])
-			require.Empty(t, w.payments(t, c.OrderSN))
-			require.Empty(t, w.refunds(t, c.OrderSN))
+	// Now their money goes back.
+	charges, _ = w.reconcile(t, since, false)
+	for _, c := range []core.Charge{goneCharge, neverCharge, nobody} {
+		require.Equal(t, core.ReconcileNoOrder, charges[c.PaymentID])
+		want[c.PaymentID] = core.ReconcileKnown
+	}
+	require.Equal(t, 3, w.recorder.count("charge_without_order"))
+	for id, result := range want {
+		if result != core.ReconcileDiffers && result != core.ReconcileForeign {
+			want[id] = core.ReconcileKnown
 		}
-		want := map[string]core.ReconcileResult{
-			knownCharge.PaymentID: core.ReconcileKnown, unpaidCharge.PaymentID: core.ReconcilePaid,
-			lostCharge.PaymentID: core.ReconcilePaid, cancelledCharge.PaymentID: core.ReconcileRefunded,
-			second.PaymentID: core.ReconcileRefunded, wrongCharge.PaymentID: core.ReconcileRefunded,
-			goneCharge.PaymentID: core.ReconcileKept, neverCharge.PaymentID: core.ReconcileKept,
-			nobody.PaymentID: core.ReconcileKept, returnedCharge.PaymentID: core.ReconcileReturned,
-			differsCharge.PaymentID: core.ReconcileDiffers, foreign.PaymentID: core.ReconcileForeign,
-		}
-		require.Equal(t, want, charges)
-		require.NotContains(t, charges, early.PaymentID)
+	}
+	charges, _ = w.reconcile(t, since, false)
+	require.Equal(t, want, charges, "repeated")
 
-		for d, state := range map[string]core.State{
-			unpaid.UserID: core.Paid, lost.UserID: core.Paid, cancelled.UserID: core.Closed, wrong.UserID: core.Pending,
-			returned.UserID: core.Pending, known.UserID: core.Paid,
-		} {
-			orders, _, err := w.List(t.Context(), core.ListQuery{UserID: d, Limit: 5})
-			require.NoError(t, err)
-			require.Len(t, orders, 1)
-			require.Equal(t, state, orders[0].State, d)
+	_, err = w.RefundDue(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, map[string]int64{
+		cancelledCharge.PaymentID: fullAmount, second.PaymentID: fullAmount, wrongCharge.PaymentID: 1,
+		goneCharge.PaymentID: fullAmount, neverCharge.PaymentID: fullAmount, nobody.PaymentID: fullAmount,
+		returnedCharge.PaymentID: fullAmount,
+	}, w.provider.refunded, "each in full, once")
+	reasons := map[string]string{}
+	for _, sn := range []string{cancelled.OrderSN, known.OrderSN, wrong.OrderSN, gone.OrderSN, never.OrderSN, returned.OrderSN} {
+		for _, r := range w.refunds(t, sn) {
+			require.Equal(t, core.RefundDone, r.State)
+			reasons[r.PaymentID] = r.Reason
 		}
-		var paid []string
-		for _, e := range w.outbox(t)[before:] {
-			require.Equal(t, contract.OrderPaid, e.Type)
-			paid = append(paid, e.OrderSN)
-		}
-		require.ElementsMatch(t, []string{unpaid.OrderSN, lost.OrderSN}, paid)
-
-		// Now their money goes back.
-		charges, _ = w.reconcile(t, since, false)
-		for _, c := range []core.Charge{goneCharge, neverCharge, nobody} {
-			require.Equal(t, core.ReconcileNoOrder, charges[c.PaymentID])
-			want[c.PaymentID] = core.ReconcileKnown
-		}
-		require.Equal(t, 3, w.recorder.count("charge_without_order"))
-		for id, result := range want {
-			if result != core.ReconcileDiffers && result != core.ReconcileForeign {
-				want[id] = core.ReconcileKnown
-			}
-		}
-		charges, _ = w.reconcile(t, since, false)
-		require.Equal(t, want, charges, "repeated")
-
-		_, err = w.RefundDue(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, map[string]int64{
-			cancelledCharge.PaymentID: fullAmount, second.PaymentID: fullAmount, wrongCharge.PaymentID: 1,
-			goneCharge.PaymentID: fullAmount, neverCharge.PaymentID: fullAmount, nobody.PaymentID: fullAmount,
-			returnedCharge.PaymentID: fullAmount,
-		}, w.provider.refunded, "each in full, once")
-		reasons := map[string]string{}
-		for _, sn := range []string{cancelled.OrderSN, known.OrderSN, wrong.OrderSN, gone.OrderSN, never.OrderSN, returned.OrderSN} {
-			for _, r := range w.refunds(t, sn) {
-				require.Equal(t, core.RefundDone, r.State)
-				reasons[r.PaymentID] = r.Reason
-			}
-		}
-		require.Equal(t, map[string]string{
-			cancelledCharge.PaymentID: core.RefundCancelled, second.PaymentID: core.RefundSecond,
-			wrongCharge.PaymentID: core.RefundWrongAmount, goneCharge.PaymentID: core.RefundNoOrder,
-			neverCharge.PaymentID: core.RefundNoOrder, returnedCharge.PaymentID: core.RefundByProvider,
-		}, reasons)
-	})
+	}
+	require.Equal(t, map[string]string{
+		cancelledCharge.PaymentID: core.RefundCancelled, second.PaymentID: core.RefundSecond,
+		wrongCharge.PaymentID: core.RefundWrongAmount, goneCharge.PaymentID: core.RefundNoOrder,
+		neverCharge.PaymentID: core.RefundNoOrder, returnedCharge.PaymentID: core.RefundByProvider,
+	}, reasons)
 }
 
 func TestRefundsOfTheProviderAreRecorded(t *testing.T) {
-	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
-		w := newWorld(t, db)
-		since := w.clock.Now()
-		back := func(paymentID string, amount int64) {
-			w.provider.giveBack(core.Charge{PaymentID: paymentID, Amount: amount, Currency: "EUR", At: w.clock.Now()})
-		}
-		pending, refused := w.refundOf(t, "u1"), w.refused(t, "u2")
-		w.clock.advance(time.Second)
-		back(pending.PaymentID, fullAmount)
-		back(refused.PaymentID, fullAmount)
-		paid := w.created(t, "u3") // the refund of its order was lost
-		p := w.started(t, paid, "k")
-		w.succeed(t, p.PaymentID)
-		back(p.PaymentID, fullAmount)
-		part := w.created(t, "u4")
-		partly := w.started(t, part, "k")
-		w.succeed(t, partly.PaymentID)
-		back(partly.PaymentID, 1)
-		hand := w.refused(t, "u5")
-		_, err := w.SettleRefund(t.Context(), hand.PaymentID, settlement)
-		require.NoError(t, err)
-		back(hand.PaymentID, fullAmount)
-		back("42", fullAmount)
-		early := w.created(t, "u6") // charged before the time, and its payment was lost
-		charge := w.chargeOf(t, early)
-		charge.At = since.Add(-time.Hour)
-		w.provider.charge(charge)
-		back(charge.PaymentID, fullAmount)
-		before := len(w.outbox(t))
+	t.Parallel()
+	db := ordertest.MariaDB(t, 1)
+	w := newWorld(t, db)
+	since := w.clock.Now()
+	back := func(paymentID string, amount int64) {
+		w.provider.giveBack(core.Charge{PaymentID: paymentID, Amount: amount, Currency: "EUR", At: w.clock.Now()})
+	}
+	pending, refused := w.refundOf(t, "u1"), w.refused(t, "u2")
+	w.clock.advance(time.Second)
+	back(pending.PaymentID, fullAmount)
+	back(refused.PaymentID, fullAmount)
+	paid := w.created(t, "u3") // the refund of its order was lost
+	p := w.started(t, paid, "k")
+	w.succeed(t, p.PaymentID)
+	back(p.PaymentID, fullAmount)
+	part := w.created(t, "u4")
+	partly := w.started(t, part, "k")
+	w.succeed(t, partly.PaymentID)
+	back(partly.PaymentID, 1)
+	hand := w.refused(t, "u5")
+	_, err := w.SettleRefund(t.Context(), hand.PaymentID, settlement)
+	require.NoError(t, err)
+	back(hand.PaymentID, fullAmount)
+	back("42", fullAmount)
+	early := w.created(t, "u6") // charged before the time, and its payment was lost
+	charge := w.chargeOf(t, early)
+	charge.At = since.Add(-time.Hour)
+	w.provider.charge(charge)
+	back(charge.PaymentID, fullAmount)
+	before := len(w.outbox(t))
 
-		calls := w.provider.calls
-		_, refunds := w.reconcile(t, since, false)
-		want := map[string]core.ReconcileResult{
-			pending.PaymentID: core.ReconcileRecorded, refused.PaymentID: core.ReconcileRecorded,
-			p.PaymentID: core.ReconcileRecorded, partly.PaymentID: core.ReconcileDiffers,
-			hand.PaymentID: core.ReconcileByHand, "42": core.ReconcileNoCharge, charge.PaymentID: core.ReconcileRecorded,
-		}
-		require.Equal(t, want, refunds)
-		for _, r := range []core.Refund{pending, refused} {
-			require.Equal(t, core.RefundDone, w.refund(t, r).State)
-		}
-		require.Equal(t, core.Refunded, w.state(t, paid))
-		require.Equal(t, core.Paid, w.state(t, part))
-		require.Equal(t, core.Pending, w.state(t, early), "the money went back: it pays nothing")
-		events := w.outbox(t)[before:]
-		require.Len(t, events, 1)
-		require.Equal(t, []any{contract.OrderRefunded, paid.OrderSN}, []any{events[0].Type, events[0].OrderSN})
-		closings := inOutbox[contract.OrderClose](t, w, contract.TopicOrderClose)
-		require.Len(t, closings, 1, "at which the ledger releases the units of the order")
-		require.Equal(t, []any{[]string{paid.OrderSN}, paid.ActivityID}, []any{closings[0].OrderSNs, closings[0].ActivityID})
+	calls := w.provider.calls
+	_, refunds := w.reconcile(t, since, false)
+	want := map[string]core.ReconcileResult{
+		pending.PaymentID: core.ReconcileRecorded, refused.PaymentID: core.ReconcileRecorded,
+		p.PaymentID: core.ReconcileRecorded, partly.PaymentID: core.ReconcileDiffers,
+		hand.PaymentID: core.ReconcileByHand, "42": core.ReconcileNoCharge, charge.PaymentID: core.ReconcileRecorded,
+	}
+	require.Equal(t, want, refunds)
+	for _, r := range []core.Refund{pending, refused} {
+		require.Equal(t, core.RefundDone, w.refund(t, r).State)
+	}
+	require.Equal(t, core.Refunded, w.state(t, paid))
+	require.Equal(t, core.Paid, w.state(t, part))
+	require.Equal(t, core.Pending, w.state(t, early), "the money went back: it pays nothing")
+	events := w.outbox(t)[before:]
+	require.Len(t, events, 1)
+	require.Equal(t, []any{contract.OrderRefunded, paid.OrderSN}, []any{events[0].Type, events[0].OrderSN})
+	closings := inOutbox[contract.OrderClose](t, w, contract.TopicOrderClose)
+	require.Len(t, closings, 1, "at which the ledger releases the units of the order")
+	require.Equal(t, []any{[]string{paid.OrderSN}, paid.ActivityID}, []any{closings[0].OrderSNs, closings[0].ActivityID})
 
-		_, refunds = w.reconcile(t, since, false)
-		for id, result := range want {
-			if result == core.ReconcileRecorded {
-				want[id] = core.ReconcileKnown
-			}
+	_, refunds = w.reconcile(t, since, false)
+	for id, result := range want {
+		if result == core.ReconcileRecorded {
+			want[id] = core.ReconcileKnown
 		}
-		require.Equal(t, want, refunds, "repeated")
-		w.clock.advance(time.Hour)
-		_, err = w.RefundDue(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, calls, w.provider.calls, "nothing is refunded twice")
-	})
+	}
+	require.Equal(t, want, refunds, "repeated")
+	w.clock.advance(time.Hour)
+	_, err = w.RefundDue(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, calls, w.provider.calls, "nothing is refunded twice")
 }
 
 // A run that the provider interrupts is repeated from its beginning. Callbacks that arrive meanwhile change nothing.
 func TestReconcilingIsRepeatedAfterAnInterruption(t *testing.T) {
-	w := newWorld(t, ordertest.SQLite(t))
+	t.Parallel()
+	w := newWorld(t, ordertest.MariaDB(t, 1))
 	var all []contract.Deduction
 	for i := range 250 {
 		d := w.created(t, fmt.Sprint("u", i))
@@ -270,33 +270,33 @@ func TestReconcilingIsRepeatedAfterAnInterruption(t *testing.T) {
 // After a restore of this database inventory publishes deductions again: each order is created once, under its old
 // order_sn, and the charge of its lost payment pays it.
 func TestAnOrderThatWasLostIsCreatedAgainAndItsChargeFound(t *testing.T) {
-	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
-		w := newWorld(t, db)
-		d := w.deduction("u1")
-		c := w.provider.charge(w.chargeOf(t, d))
-		late := w.deduction("u2") // is created again only after the money went back
-		lateCharge := w.provider.charge(w.chargeOf(t, late))
-		since := w.clock.Now()
-		w.clock.advance(time.Hour)
+	t.Parallel()
+	db := ordertest.MariaDB(t, 1)
+	w := newWorld(t, db)
+	d := w.deduction("u1")
+	c := w.provider.charge(w.chargeOf(t, d))
+	late := w.deduction("u2") // is created again only after the money went back
+	lateCharge := w.provider.charge(w.chargeOf(t, late))
+	since := w.clock.Now()
+	w.clock.advance(time.Hour)
 
-		for range 3 {
-			require.NoError(t, w.Land(t.Context(), []contract.Deduction{d}, nil))
-		}
-		require.Equal(t, 1, w.recorder.created)
-		require.Equal(t, w.clock.Now().Add(payWithin), w.get(t, d).ExpiresAt, "a new window to pay")
-		charges, _ := w.reconcile(t, since, false)
-		require.Equal(t, core.ReconcilePaid, charges[c.PaymentID])
-		require.Equal(t, core.ReconcileNoOrder, charges[lateCharge.PaymentID])
-		o := w.get(t, d)
-		require.Equal(t, []any{core.Paid, c.PaymentID, d.OrderSN}, []any{o.State, o.PaidBy, o.OrderSN})
-		require.Equal(t, c.At, o.Payments[0].CreatedAt)
+	for range 3 {
+		require.NoError(t, w.Land(t.Context(), []contract.Deduction{d}, nil))
+	}
+	require.Equal(t, 1, w.recorder.created)
+	require.Equal(t, w.clock.Now().Add(payWithin), w.get(t, d).ExpiresAt, "a new window to pay")
+	charges, _ := w.reconcile(t, since, false)
+	require.Equal(t, core.ReconcilePaid, charges[c.PaymentID])
+	require.Equal(t, core.ReconcileNoOrder, charges[lateCharge.PaymentID])
+	o := w.get(t, d)
+	require.Equal(t, []any{core.Paid, c.PaymentID, d.OrderSN}, []any{o.State, o.PaidBy, o.OrderSN})
+	require.Equal(t, c.At, o.Payments[0].CreatedAt)
 
-		require.NoError(t, w.Land(t.Context(), []contract.Deduction{late}, nil))
-		_, err := w.RefundDue(t.Context())
-		require.NoError(t, err)
-		o = w.get(t, late)
-		require.Equal(t, core.Pending, o.State)
-		require.Equal(t, []any{core.PaymentSucceeded, core.RefundDone}, []any{o.Payments[0].State, o.Refunds[0].State},
-			"its buyer reads both")
-	})
+	require.NoError(t, w.Land(t.Context(), []contract.Deduction{late}, nil))
+	_, err := w.RefundDue(t.Context())
+	require.NoError(t, err)
+	o = w.get(t, late)
+	require.Equal(t, core.Pending, o.State)
+	require.Equal(t, []any{core.PaymentSucceeded, core.RefundDone}, []any{o.Payments[0].State, o.Refunds[0].State},
+		"its buyer reads both")
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"gorm.io/gorm"
 	"pgregory.net/rapid"
 
 	"flashsale.internal/pkg/contract"
@@ -251,7 +250,8 @@ func (s *scenario) settled(t tb) {
 }
 
 func TestAnyInterleavingKeepsTheInvariants(t *testing.T) {
-	db := ordertest.SQLite(t)
+	t.Parallel()
+	db := ordertest.MariaDB(t, 1)
 	w := newWorld(t, db)
 	n := 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -266,15 +266,10 @@ func TestAnyInterleavingKeepsTheInvariants(t *testing.T) {
 
 // One order is cancelled, paid twice, closed and landed again concurrently: exactly one transition wins, and every
 // payment either paid the order or is refunded.
-func TestCancelRacesPaymentRacesClosing(t *testing.T) {
-	raceOrders(t, ordertest.MariaDB(t, 1), 40)
-}
-
-func TestCancelRacesPaymentRacesClosingOnSQLite(t *testing.T) {
-	raceOrders(t, ordertest.SQLite(t), 10)
-}
-
-func raceOrders(t *testing.T, db *gorm.DB, n int) {
+func TestConcurrentStepsOfAnOrder(t *testing.T) {
+	t.Parallel()
+	const n = 40
+	db := ordertest.MariaDB(t, 1)
 	w := newWorld(t, db)
 	scenarios := make([]*scenario, n)
 	for i := range scenarios {
@@ -343,33 +338,33 @@ func raceOrders(t *testing.T, db *gorm.DB, n int) {
 
 // Of many concurrent calls with one Idempotency-Key, one starts a payment and all return it.
 func TestConcurrentCallsWithOneIdempotencyKey(t *testing.T) {
-	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
-		w := newWorld(t, db)
-		d := w.created(t, "u1")
-		started := make(chan core.StartedPayment, 8)
-		var wg sync.WaitGroup
-		for range 8 {
-			wg.Go(func() {
-				for {
-					p, err := w.StartPayment(t.Context(), "u1", d.OrderSN, providerName, call(d, "k"))
-					if contract.CodeOf(err) == contract.CodeUnavailable {
-						continue
-					}
-					if err != nil {
-						t.Error(err)
-					}
-					started <- p
-					return
+	t.Parallel()
+	db := ordertest.MariaDB(t, 1)
+	w := newWorld(t, db)
+	d := w.created(t, "u1")
+	started := make(chan core.StartedPayment, 8)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for {
+				p, err := w.StartPayment(t.Context(), "u1", d.OrderSN, providerName, call(d, "k"))
+				if contract.CodeOf(err) == contract.CodeUnavailable {
+					continue
 				}
-			})
-		}
-		wg.Wait()
-		first := <-started
-		for range 7 {
-			require.Equal(t, first, <-started)
-		}
-		require.Len(t, w.payments(t, d.OrderSN), 1)
-	})
+				if err != nil {
+					t.Error(err)
+				}
+				started <- p
+				return
+			}
+		})
+	}
+	wg.Wait()
+	first := <-started
+	for range 7 {
+		require.Equal(t, first, <-started)
+	}
+	require.Len(t, w.payments(t, d.OrderSN), 1)
 }
 
 // tb is a test, or one run of a property.

@@ -55,6 +55,7 @@ func (t *earlySightTx) PaymentWithOrder(paymentID string) (core.Payment, core.Or
 // Whatever is committed between a callback's first reading and its writes, its money pays the order or is refunded in
 // full, once.
 func TestACallbackDoesNotTrustWhatItRead(t *testing.T) {
+	t.Parallel()
 	ordertest.EachLayout(t, func(t *testing.T, db *gorm.DB) {
 		for name, tt := range map[string]struct {
 			meanwhile func(t *testing.T, w *world, d contract.Deduction, e core.PaymentEvent)
@@ -146,28 +147,28 @@ func TestACallbackDoesNotTrustWhatItRead(t *testing.T) {
 
 // Concurrent calls start no more payments for an order than permitted, and none after it was cancelled.
 func TestConcurrentPaymentsAreBounded(t *testing.T) {
-	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
-		w := newWorld(t, db)
-		d := w.created(t, "u1")
-		var wg sync.WaitGroup
-		for n := range 60 {
-			wg.Go(func() {
-				for {
-					_, err := w.StartPayment(t.Context(), "u1", d.OrderSN, providerName, call(d, fmt.Sprint(n)))
-					switch contract.CodeOf(err) {
-					case contract.CodeUnavailable:
-						continue // callers retry after 503
-					case contract.CodeOrderNotPayable:
-					default:
-						if err != nil {
-							t.Error(err)
-						}
+	t.Parallel()
+	db := ordertest.MariaDB(t, 1)
+	w := newWorld(t, db)
+	d := w.created(t, "u1")
+	var wg sync.WaitGroup
+	for n := range 60 {
+		wg.Go(func() {
+			for {
+				_, err := w.StartPayment(t.Context(), "u1", d.OrderSN, providerName, call(d, fmt.Sprint(n)))
+				switch contract.CodeOf(err) {
+				case contract.CodeUnavailable:
+					continue // callers retry after 503
+				case contract.CodeOrderNotPayable:
+				default:
+					if err != nil {
+						t.Error(err)
 					}
-					return
 				}
-			})
-		}
-		wg.Wait()
-		require.Len(t, w.payments(t, d.OrderSN), 20)
-	})
+				return
+			}
+		})
+	}
+	wg.Wait()
+	require.Len(t, w.payments(t, d.OrderSN), 20)
 }

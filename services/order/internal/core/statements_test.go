@@ -27,6 +27,7 @@ func statementsOf(t *testing.T, db *gorm.DB, fn func()) int {
 
 // A statement costs more than the rows that it reads or writes, so the number of statements is the cost of a payment.
 func TestThePriceOfAPaymentInStatements(t *testing.T) {
+	t.Parallel()
 	db := ordertest.MariaDB(t, 1)
 	pool, err := db.DB()
 	require.NoError(t, err)

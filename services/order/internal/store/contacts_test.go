@@ -13,6 +13,7 @@ import (
 
 // The statements of a re-encryption read an index, so that their time does not grow with the table.
 func TestContactsAreFoundByKeyInTheIndex(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *store.Store, db *gorm.DB) {
 		rows := make([]map[string]any, 1200)
 		for i := range rows {

@@ -9,6 +9,7 @@ import (
 )
 
 func TestLinesOfARow(t *testing.T) {
+	t.Parallel()
 	for text, lines := range map[string][]contract.PricedLine{
 		"":       nil,
 		"9:1:20": {{SKUID: "9", Qty: 1, Price: 20}},

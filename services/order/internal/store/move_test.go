@@ -91,6 +91,7 @@ func ordersOf(t *testing.T, db *gorm.DB, sns []string) map[string]core.Order {
 }
 
 func TestAMoveContinuesAfterAKillAtAnyStep(t *testing.T) {
+	t.Parallel()
 	dbs := map[string]func(t *testing.T) *gorm.DB{
 		"mariadb": func(t *testing.T) *gorm.DB { return version1(t, dbtest.MariaDBDSN(t)) },
 		"sqlite":  func(t *testing.T) *gorm.DB { return version1(t, "sqlite:"+filepath.Join(t.TempDir(), "test.db")) },
@@ -156,6 +157,7 @@ func TestAMoveContinuesAfterAKillAtAnyStep(t *testing.T) {
 
 // A move detects a row that differs although no writer recorded it.
 func TestAMoveEndsIfAnOrderDiffers(t *testing.T) {
+	t.Parallel()
 	db := version1(t, dbtest.MariaDBDSN(t))
 	fill(t, New(db, telemetry.Discard(t), nil), 8)
 	m := newMove(t.Context(), db, slog.New(slog.DiscardHandler), io.Discard)
@@ -179,6 +181,7 @@ func one(n int, err error) error {
 
 // Buyers order, pay and cancel while the orders move twice.
 func TestASaleDuringAMove(t *testing.T) {
+	t.Parallel()
 	db := version1(t, dbtest.MariaDBDSN(t))
 	fill(t, New(db, telemetry.Discard(t), nil), 200)
 	ctx, stop := context.WithCancel(t.Context())

@@ -14,6 +14,7 @@ import (
 )
 
 func TestTheTimeIsThatOfTheDatabase(t *testing.T) {
+	t.Parallel()
 	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
 		times := func(s *store.Store) []time.Time {
 			outside, err := s.Now(t.Context())

@@ -17,6 +17,7 @@ import (
 
 // Statements on order_sns read the primary key, in the partitions of these months only.
 func TestStatementsOnOrderSNsReadOnePartition(t *testing.T) {
+	t.Parallel()
 	db := ordertest.MariaDB(t, 1)
 	s := store.New(db, telemetry.Discard(t), nil)
 	now := time.Now().UTC()

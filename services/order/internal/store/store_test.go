@@ -63,6 +63,7 @@ func do(t *testing.T, s *store.Store, fn func(core.Tx)) {
 }
 
 func TestOrdersAreReadAsInserted(t *testing.T) {
+	t.Parallel()
 	eachLayout(t, func(t *testing.T, s *store.Store, db *gorm.DB) {
 		var all []core.Order
 		var sns []string
@@ -97,6 +98,7 @@ func TestOrdersAreReadAsInserted(t *testing.T) {
 }
 
 func TestStepsAreCompareAndSwaps(t *testing.T) {
+	t.Parallel()
 	eachLayout(t, func(t *testing.T, s *store.Store, _ *gorm.DB) {
 		o := newOrder("u1", 1)
 		sn := []string{o.OrderSN}
@@ -136,6 +138,7 @@ func TestStepsAreCompareAndSwaps(t *testing.T) {
 }
 
 func TestATombstoneAndAnOrderShareOneKey(t *testing.T) {
+	t.Parallel()
 	eachLayout(t, func(t *testing.T, s *store.Store, _ *gorm.DB) {
 		a, b := newOrder("u1", 1), newOrder("u1", 2)
 		do(t, s, func(tx core.Tx) {
@@ -163,6 +166,7 @@ func TestATombstoneAndAnOrderShareOneKey(t *testing.T) {
 }
 
 func TestListsAreNewestFirst(t *testing.T) {
+	t.Parallel()
 	eachLayout(t, func(t *testing.T, s *store.Store, _ *gorm.DB) {
 		var mine []core.Order
 		for i := range 7 {
@@ -205,6 +209,7 @@ func TestListsAreNewestFirst(t *testing.T) {
 }
 
 func TestOverdueOrdersAndTheirNextCheck(t *testing.T) {
+	t.Parallel()
 	eachLayout(t, func(t *testing.T, s *store.Store, _ *gorm.DB) {
 		var all []core.Order
 		for i := range 30 {
@@ -247,6 +252,7 @@ func TestOverdueOrdersAndTheirNextCheck(t *testing.T) {
 
 // Many refunds of one provider are due before those of another.
 func TestProvidersOfDueRefundsTakeTurns(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *store.Store, _ *gorm.DB) {
 		o := newOrder("u1", 1)
 		do(t, s, func(tx core.Tx) {
@@ -273,6 +279,7 @@ func TestProvidersOfDueRefundsTakeTurns(t *testing.T) {
 }
 
 func TestRefundsAreClaimedOnce(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *store.Store, _ *gorm.DB) {
 		o := newOrder("u1", 1)
 		r := core.Refund{
@@ -307,6 +314,7 @@ func TestRefundsAreClaimedOnce(t *testing.T) {
 }
 
 func TestAFailedTransactionWritesNothing(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, _ *store.Store, db *gorm.DB) {
 		notified := 0
 		s := store.New(db, telemetry.Discard(t), func() { notified++ })
@@ -343,6 +351,7 @@ func TestAFailedTransactionWritesNothing(t *testing.T) {
 }
 
 func TestTheSandboxRecordsARefundOnce(t *testing.T) {
+	t.Parallel()
 	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
 		b := store.NewSandboxBook(db, nil)
 		for _, tt := range []struct {
@@ -357,6 +366,7 @@ func TestTheSandboxRecordsARefundOnce(t *testing.T) {
 }
 
 func TestPaymentIDsCarryTheGene(t *testing.T) {
+	t.Parallel()
 	seen := map[string]bool{}
 	for range 1000 {
 		id, err := shards.Genes{}.NewPaymentID("u1")
@@ -370,6 +380,7 @@ func TestPaymentIDsCarryTheGene(t *testing.T) {
 }
 
 func TestAnUnreachableDatabaseIsRefusedAsUnavailable(t *testing.T) {
+	t.Parallel()
 	db, err := sqldb.Open("root@tcp(127.0.0.1:1)/nothing", sqldb.Options{DialTimeout: time.Second})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = sqldb.Close(db) })
