@@ -58,6 +58,7 @@ func works(t *testing.T, db *gorm.DB) (n int) {
 }
 
 func TestReplay(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, migrations(t), func(t *testing.T, db *gorm.DB) {
 		stored, err := request(t, db, key("k"), count)
 		require.NoError(t, err)
@@ -90,6 +91,7 @@ func TestReplay(t *testing.T) {
 }
 
 func TestRefusedRequestIsNotStored(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, migrations(t), func(t *testing.T, db *gorm.DB) {
 		refusal := contract.Refuse(contract.CodeOrderNotPayable, "no")
 		_, err := request(t, db, key("k"), func(*gorm.DB) error { return refusal })
@@ -103,6 +105,7 @@ func TestRefusedRequestIsNotStored(t *testing.T) {
 }
 
 func TestConcurrentRequestsDoTheWorkOnce(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, migrations(t), func(t *testing.T, db *gorm.DB) {
 		const callers = 8
 		for round, firstFails := range []bool{false, true} {
@@ -148,6 +151,7 @@ func TestConcurrentRequestsDoTheWorkOnce(t *testing.T) {
 }
 
 func TestSweepAndExpiredKeys(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, migrations(t), func(t *testing.T, db *gorm.DB) {
 		for _, v := range []string{"old", "older", "new"} {
 			_, err := request(t, db, key(v), count)
@@ -179,6 +183,7 @@ func TestSweepAndExpiredKeys(t *testing.T) {
 }
 
 func TestMalformedKeysAndMisuse(t *testing.T) {
+	t.Parallel()
 	db := dbtest.SQLite(t, migrations(t))
 	for _, v := range []string{"", strings.Repeat("k", 65), "a\nb", "ü"} {
 		_, err := request(t, db, key(v), count)

@@ -19,6 +19,7 @@ import (
 )
 
 func TestAllInOneOrderAndBack(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T, m *miniredis.Miniredis) {
 		l, w := process(t, m, ttl)
 		require.NoError(t, l.DoAll(t.Context(), 0, []string{"c", "a", "b", "a"}, func(ctx context.Context, fences map[string]int64) error {
@@ -62,6 +63,7 @@ func keysOf(calls []call) (keys []string) {
 
 // If one lock is taken, those obtained before are released, also in the queues of this process.
 func TestAllOrNone(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, rdb *redis.Client, name string) {
 		l, other := locker(rdb, long), locker(rdb, long)
 		a, b, c := name+"a", name+"b", name+"c"
@@ -86,6 +88,7 @@ func TestAllOrNone(t *testing.T) {
 // While DoAll waits for the last lock, it renews the first ones. If one of them is lost meanwhile, work does not
 // begin.
 func TestAllRenewsWhileItWaits(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T, m *miniredis.Miniredis) {
 		l, _ := process(t, m, ttl)
 		other, _ := process(t, m, ttl)
@@ -116,6 +119,7 @@ func TestAllRenewsWhileItWaits(t *testing.T) {
 }
 
 func TestAllIsLostWithOneLock(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, rdb *redis.Client, name string) {
 		a, b := name+"a", name+"b"
 		t.Cleanup(func() { rdb.Del(context.Background(), key(a)+":fence", key(b)+":fence") })
@@ -134,6 +138,7 @@ func TestAllIsLostWithOneLock(t *testing.T) {
 // With overlapping sets, from several goroutines of several processes, no name has two holders and every call
 // succeeds.
 func TestAllOverlappingSetsSucceed(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		set := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}), 1, 4)
 		sets := rapid.SliceOfN(set, 3, 12).Draw(rt, "sets")
@@ -188,6 +193,7 @@ func TestAllOverlappingSetsSucceed(t *testing.T) {
 
 // The same on a real server in real time.
 func TestAllOverlappingSetsOnRealRedis(t *testing.T) {
+	t.Parallel()
 	rdb := realRedis(t)
 	base := fresh(t, rdb)
 	names := []string{base + "a", base + "b", base + "c", base + "d"}

@@ -20,6 +20,7 @@ func numberOf(t require.TestingT, l *lock.Locker, name string) (n int64) {
 
 // Numbers rise after Redis has lost the last one, because of its clock.
 func TestFenceOutlivesItsKey(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, rdb *redis.Client, name string) {
 		l := locker(rdb, long)
 		last := int64(0)
@@ -37,6 +38,7 @@ func TestFenceOutlivesItsKey(t *testing.T) {
 
 // The numbers of unused names expire.
 func TestFenceExpiresAfterADay(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, rdb *redis.Client, name string) {
 		numberOf(t, locker(rdb, long), name)
 		left, err := rdb.PTTL(t.Context(), key(name)+":fence").Result()
@@ -56,6 +58,7 @@ func TestFenceExpiresAfterADay(t *testing.T) {
 
 // An invalid value in the key does not prevent locking.
 func TestFenceAfterAnInvalidValue(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, rdb *redis.Client, name string) {
 		require.NoError(t, rdb.Set(t.Context(), key(name)+":fence", "invalid", 0).Err())
 		require.Positive(t, numberOf(t, locker(rdb, long), name))
@@ -65,6 +68,7 @@ func TestFenceAfterAnInvalidValue(t *testing.T) {
 // Numbers rise whatever happens to the clock and the data of Redis, unless a number is lost while the clock is behind
 // it.
 func TestFenceRises(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		m := miniredis.NewMiniRedis()
 		require.NoError(rt, m.Start())

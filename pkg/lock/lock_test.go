@@ -20,6 +20,7 @@ import (
 )
 
 func TestOneAtATimeWithRisingFences(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, rdb *redis.Client, name string) {
 		var inside, runs atomic.Int32
 		last := int64(0)
@@ -55,6 +56,7 @@ func TestOneAtATimeWithRisingFences(t *testing.T) {
 
 // Every caller that waits long enough gets the lock, in any process.
 func TestEveryWaitingCallerGetsTheLock(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, rdb *redis.Client, name string) {
 		var inside, runs atomic.Int32
 		last := int64(0)
@@ -87,6 +89,7 @@ func TestEveryWaitingCallerGetsTheLock(t *testing.T) {
 }
 
 func TestWorkErrorPanicAndRelease(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, rdb *redis.Client, name string) {
 		l := locker(rdb, long)
 		boom := errors.New("boom")
@@ -108,6 +111,7 @@ func TestWorkErrorPanicAndRelease(t *testing.T) {
 }
 
 func TestCancelledContextStillReleases(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, rdb *redis.Client, name string) {
 		l := locker(rdb, long)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -125,6 +129,7 @@ func TestCancelledContextStillReleases(t *testing.T) {
 }
 
 func TestLossCancelsTheWork(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, rdb *redis.Client, name string) {
 		l := locker(rdb, short)
 		for _, c := range []struct {
@@ -155,6 +160,7 @@ func TestLossCancelsTheWork(t *testing.T) {
 }
 
 func TestRedisUnreachable(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T, m *miniredis.Miniredis) {
 		l, w := process(t, m, ttl)
 		m.SetError("LOADING")
@@ -189,6 +195,7 @@ func TestRedisUnreachable(t *testing.T) {
 
 // At maxmemory Redis stores no lock. Work with the option runs without one, and in one goroutine of the process.
 func TestAtFullMemory(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T, m *miniredis.Miniredis) {
 		m.SetError("OOM command not allowed when used memory > 'maxmemory'.")
 		l, _ := process(t, m, ttl)
@@ -216,6 +223,7 @@ func TestAtFullMemory(t *testing.T) {
 
 // If the fencing number cannot be obtained, the lock is released and work does not begin.
 func TestNoFenceNoWork(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T, m *miniredis.Miniredis) {
 		l, w := process(t, m, ttl)
 		none := func(context.Context, int64) error { t.Error("begun"); return nil }
@@ -235,6 +243,7 @@ func TestNoFenceNoWork(t *testing.T) {
 
 // A failed release is logged in one line and is no error. A lost lock is an error and is not logged.
 func TestFailedReleasesAreLoggedInOneLine(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T, m *miniredis.Miniredis) {
 		rdb := piped(t, m)
 		w := &wire{}
@@ -261,6 +270,7 @@ func TestFailedReleasesAreLoggedInOneLine(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
+	t.Parallel()
 	_, rdb := mini(t)
 	l := locker(rdb, ttl)
 	for _, name := range []string{"", "a{b", "a}b", strings.Repeat("x", 201)} {
@@ -271,6 +281,7 @@ func TestNames(t *testing.T) {
 
 // A TTL below the minimum is raised.
 func TestLeastTTL(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T, m *miniredis.Miniredis) {
 		l, _ := process(t, m, 0)
 		require.NoError(t, l.Do(t.Context(), "x", func(context.Context, int64) error {

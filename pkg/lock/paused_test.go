@@ -72,6 +72,7 @@ func inVictim(t *testing.T, name string) (cmd *exec.Cmd, fence int64, line func(
 
 // A process is paused for longer than its lock lives, and continues while another process holds the lock.
 func TestHolderPausedForLongerThanTheTTL(t *testing.T) {
+	t.Parallel()
 	rdb := realRedis(t)
 	name := fresh(t, rdb)
 	t.Cleanup(func() { rdb.Del(context.Background(), stored(name)) })
@@ -96,6 +97,7 @@ func TestHolderPausedForLongerThanTheTTL(t *testing.T) {
 
 // A process is paused briefly: the lock is not lost.
 func TestHolderPausedBriefly(t *testing.T) {
+	t.Parallel()
 	rdb := realRedis(t)
 	name := fresh(t, rdb)
 	cmd, _, _ := inVictim(t, name)
@@ -117,6 +119,7 @@ func TestHolderPausedBriefly(t *testing.T) {
 
 // A process is killed: its lock expires, and a waiting caller gets it.
 func TestHolderKilled(t *testing.T) {
+	t.Parallel()
 	rdb := realRedis(t)
 	name := fresh(t, rdb)
 	cmd, first, _ := inVictim(t, name)

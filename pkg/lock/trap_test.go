@@ -21,6 +21,7 @@ import (
 // redsync releases a possibly obtained lock with the context of the request: with a cancelled one the lock stays for
 // its TTL.
 func TestTrapCancelWhileLockingLeavesNoLock(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, rdb *redis.Client, name string) {
 		none := func(context.Context, int64) error { t.Error("begun"); return nil }
 		for _, kind := range []string{take, fence} {
@@ -52,6 +53,7 @@ func TestTrapCancelWhileLockingLeavesNoLock(t *testing.T) {
 
 // The same with a lost response: the lock is held, but the caller gets an error.
 func TestTrapLostResponseLeavesNoLock(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, rdb *redis.Client, name string) {
 		w := &wire{}
 		rdb.AddHook(w)
@@ -68,6 +70,7 @@ func TestTrapLostResponseLeavesNoLock(t *testing.T) {
 // The client retries a call by itself, and gets "taken" because of its own first attempt. That is no success and
 // leaves no lock; a waiting caller gets it.
 func TestTrapClientRetriesItsOwnLock(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T, m *miniredis.Miniredis) {
 		l, w := process(t, m, ttl)
 		cuts := 1
@@ -89,6 +92,7 @@ func TestTrapClientRetriesItsOwnLock(t *testing.T) {
 // redsync calls an expired lock "already taken" although it is free. Here the error is ErrLost, with the name and a
 // reason.
 func TestTrapExpiredIsNotCalledTaken(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, rdb *redis.Client, name string) {
 		err := locker(rdb, short).DoWithin(t.Context(), patience, name, func(ctx context.Context, _ int64) error {
 			require.NoError(t, rdb.Del(t.Context(), key(name)).Err())
@@ -105,6 +109,7 @@ func TestTrapExpiredIsNotCalledTaken(t *testing.T) {
 // WithSetNXOnExtend obtains an expired lock again and calls that an extension, although another process may have held
 // it in between.
 func TestTrapRenewalNeverObtainsAnExpiredLock(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, rdb *redis.Client, name string) {
 		l, other := locker(rdb, short), locker(rdb, long)
 		err := l.DoWithin(t.Context(), patience, name, func(ctx context.Context, first int64) error {
@@ -124,6 +129,7 @@ func TestTrapRenewalNeverObtainsAnExpiredLock(t *testing.T) {
 
 // redsync has no watchdog: after the TTL another process gets the lock while work still runs.
 func TestTrapWorkOutlastsTheTTL(t *testing.T) {
+	t.Parallel()
 	rdb := realRedis(t)
 	name := fresh(t, rdb)
 	l, other := locker(rdb, short), locker(rdb, short)
@@ -140,6 +146,7 @@ func TestTrapWorkOutlastsTheTTL(t *testing.T) {
 // A Mutex is not safe for concurrent use, and a renewal after Unlock could renew the lock of another holder. With the
 // race detector, work ends at all moments of a renewal.
 func TestTrapRenewalRacesRelease(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T, m *miniredis.Miniredis) {
 		l, w := process(t, m, ttl)
 		w.inject(func(c call) trouble {
@@ -164,6 +171,7 @@ func TestTrapRenewalRacesRelease(t *testing.T) {
 
 // A lock is not released while a renewal is in flight, even if the renewal ignores its context.
 func TestTrapReleaseDuringRenewal(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T, m *miniredis.Miniredis) {
 		l, w := process(t, m, ttl)
 		var renewing, renewed atomic.Bool
@@ -198,6 +206,7 @@ func TestTrapReleaseDuringRenewal(t *testing.T) {
 // One client is a quorum of one. Its replica may not have the lock, nor the last fencing number, when it takes over.
 // Then two processes hold the lock, and the fencing numbers distinguish them.
 func TestTrapFailoverGivesItToTwo(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, rdb *redis.Client, name string) {
 		l, other := locker(rdb, long), locker(rdb, long)
 		stored := int64(0)
@@ -224,6 +233,7 @@ func TestTrapFailoverGivesItToTwo(t *testing.T) {
 
 // redsync gives each call 5 % of the TTL, 25 ms of 500 ms: calls to a busy Redis time out.
 func TestTrapShortTTLWithBusyRedis(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T, m *miniredis.Miniredis) {
 		const ttl = 500 * time.Millisecond
 		l, w := process(t, m, ttl)
@@ -239,6 +249,7 @@ func TestTrapShortTTLWithBusyRedis(t *testing.T) {
 
 // redsync returns ErrFailed for a cancelled context.
 func TestTrapCancelWhileWaitingReturnsTheContextError(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T, m *miniredis.Miniredis) {
 		l, _ := process(t, m, ttl)
 		require.NoError(t, m.Set(key("x"), "other"))
@@ -269,6 +280,7 @@ func TestTrapCancelWhileWaitingReturnsTheContextError(t *testing.T) {
 // redsync polls 32 times, 50 to 250 ms apart, in each goroutine. Here one goroutine per process polls, with growing
 // pauses, until a deadline of the caller.
 func TestTrapGoroutinesDoNotFloodRedis(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T, m *miniredis.Miniredis) {
 		l, w := process(t, m, ttl)
 		require.NoError(t, m.Set(key("x"), "other"))
@@ -318,6 +330,7 @@ func TestTrapGoroutinesDoNotFloodRedis(t *testing.T) {
 
 // Goroutines get the lock in the order of their calls.
 func TestTrapUnfairWithinAProcess(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T, m *miniredis.Miniredis) {
 		l, _ := process(t, m, ttl)
 		var order []int

@@ -21,6 +21,7 @@ import (
 const ttl = 10 * time.Second
 
 func TestWatchdogKeepsALockForHours(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T, m *miniredis.Miniredis) {
 		l, w := process(t, m, ttl)
 		other, _ := process(t, m, ttl)
@@ -42,6 +43,7 @@ func TestWatchdogKeepsALockForHours(t *testing.T) {
 
 // Failing renewals: which of them cancel work, and when. "In time" is before the key can expire.
 func TestWatchdogWithFailingRenewals(t *testing.T) {
+	t.Parallel()
 	never := trouble{before: time.Hour}
 	for _, c := range []struct {
 		name    string
@@ -123,6 +125,7 @@ func during(from, to time.Duration, x trouble) func(time.Duration) trouble {
 // If the clock of Redis jumps ahead, the lock expires early, and the next renewal detects it. If it jumps back, the
 // lock lives longer, which does no harm.
 func TestWatchdogWhenRedisClockJumps(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T, m *miniredis.Miniredis) {
 		l, _ := process(t, m, ttl)
 		begin := time.Now()
@@ -145,6 +148,7 @@ func TestWatchdogWhenRedisClockJumps(t *testing.T) {
 
 // A lock that was obtained so slowly that little of its TTL is left is renewed sooner.
 func TestWatchdogAfterASlowStart(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T, m *miniredis.Miniredis) {
 		l, w := process(t, m, ttl)
 		require.NoError(t, l.Do(t.Context(), "x", func(context.Context, int64) error { time.Sleep(ttl); return nil })) // loads the scripts into Redis
@@ -167,6 +171,7 @@ func TestWatchdogAfterASlowStart(t *testing.T) {
 
 // Whatever happens to any call, work never runs twice at once unless the context of the first was cancelled.
 func TestWatchdogNeverTwoUncancelled(t *testing.T) {
+	t.Parallel()
 	begun := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		upTo := func(d time.Duration) *rapid.Generator[time.Duration] {
@@ -251,6 +256,7 @@ func TestWatchdogNeverTwoUncancelled(t *testing.T) {
 
 // Work that ignores its context keeps the name in this process, and its call returns ErrLost.
 func TestWorkThatIgnoresItsContext(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T, m *miniredis.Miniredis) {
 		l, _ := process(t, m, ttl)
 		other, _ := process(t, m, ttl)

@@ -79,6 +79,7 @@ func eventually(t *testing.T, cond func() bool) {
 }
 
 func TestAnAcquiredLeaseIssues(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s server) {
 		l := lease(s)
 		require.False(t, l.Held())
@@ -99,6 +100,7 @@ func TestAnAcquiredLeaseIssues(t *testing.T) {
 }
 
 func TestRenewedLeaseLastsAndFollowsRedisTime(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s server) {
 		l := lease(s)
 		start(t, l)
@@ -126,6 +128,7 @@ func TestRenewedLeaseLastsAndFollowsRedisTime(t *testing.T) {
 
 // The id of a holder that was killed is leased to another process.
 func TestStoppedHoldersWindowIsNeverShared(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s server) {
 		first := lease(s)
 		stop := start(t, first)
@@ -157,6 +160,7 @@ func TestStoppedHoldersWindowIsNeverShared(t *testing.T) {
 }
 
 func TestLossStopsIssuing(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s server) {
 		l := lease(s)
 		start(t, l)
@@ -170,6 +174,7 @@ func TestLossStopsIssuing(t *testing.T) {
 }
 
 func TestFlushWaitsOneLease(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s server) {
 		l := lease(s)
 		start(t, l)
@@ -185,6 +190,7 @@ func TestFlushWaitsOneLease(t *testing.T) {
 }
 
 func TestUnreachableRedisStopsIssuingWithinTheLease(t *testing.T) {
+	t.Parallel()
 	m := miniredis.RunT(t)
 	rdb := redis.NewClient(&redis.Options{Addr: m.Addr(), ContextTimeoutEnabled: true, DisableIdentity: true, MaxRetries: -1})
 	t.Cleanup(func() { _ = rdb.Close() })
@@ -210,6 +216,7 @@ func TestUnreachableRedisStopsIssuingWithinTheLease(t *testing.T) {
 
 // TestNoMillisecondOfAnIDIsShared issues from many processes while some are started and killed and Redis is flushed.
 func TestNoMillisecondOfAnIDIsShared(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s server) {
 		var mu sync.Mutex
 		owner := map[string]int{} // worker id and millisecond -> process

@@ -32,6 +32,7 @@ func until(t *testing.T, db *gorm.DB) time.Time {
 
 // The processes' clocks are 5 min ahead of the database, or behind it: a claim lasts until the database reaches its end.
 func TestAClaimEndsByTheTimeOfTheDatabase(t *testing.T) {
+	t.Parallel()
 	for _, ahead := range []time.Duration{5 * time.Minute, -5 * time.Minute} {
 		t.Run(fmt.Sprint(ahead), func(t *testing.T) {
 			dbtest.Each(t, migrations(t), func(t *testing.T, db *gorm.DB) {
@@ -69,6 +70,7 @@ func TestAClaimEndsByTheTimeOfTheDatabase(t *testing.T) {
 
 // A row that is put off returns after its pause by the time of the database.
 func TestARowIsPutOffByTheTimeOfTheDatabase(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, migrations(t), func(t *testing.T, db *gorm.DB) {
 		clock := func() time.Time { return time.Now().Add(-5 * time.Minute) }
 		add(t, db, "t", 0, 1)
@@ -82,6 +84,7 @@ func TestARowIsPutOffByTheTimeOfTheDatabase(t *testing.T) {
 
 // A relay whose process must not decide by time claims nothing, and goes on as soon as it may.
 func TestARelayWithAWrongClockClaimsNothing(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, migrations(t), func(t *testing.T, db *gorm.DB) {
 		var wrong atomic.Bool
 		wrong.Store(true)

@@ -131,6 +131,7 @@ func empty(t *testing.T, db *gorm.DB) {
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func TestRelayGroupsAndDeletes(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, migrations(t), func(t *testing.T, db *gorm.DB) {
 		b := &broker{}
 		add(t, db, "t1", 0, 300)
@@ -168,6 +169,7 @@ func TestRelayGroupsAndDeletes(t *testing.T) {
 }
 
 func TestRolledBackRowsAreNeverPublished(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, migrations(t), func(t *testing.T, db *gorm.DB) {
 		b := &broker{}
 		r := outbox.NewRelay(db, b, quiet(), outbox.Poll(time.Hour))
@@ -185,6 +187,7 @@ func TestRolledBackRowsAreNeverPublished(t *testing.T) {
 }
 
 func TestTwoRelaysShare(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, migrations(t), func(t *testing.T, db *gorm.DB) {
 		b := &broker{}
 		for range 3 {
@@ -204,6 +207,7 @@ func TestTwoRelaysShare(t *testing.T) {
 }
 
 func TestRowsOfAKilledRelayAreClaimedAgain(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, migrations(t), func(t *testing.T, db *gorm.DB) {
 		add(t, db, "t", 0, 10)
 		// The state after a relay was killed between claiming and publishing.
@@ -233,6 +237,7 @@ func (p *lossyPool) ExecContext(ctx context.Context, query string, args ...any) 
 
 // A relay whose claim got no response does not leave the rows until the end of the claim.
 func TestRowsOfAClaimWithoutAResponseAreClaimedAgain(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, migrations(t), func(t *testing.T, db *gorm.DB) {
 		add(t, db, "t", 0, 10)
 		pool := &lossyPool{ConnPool: db.Statement.ConnPool}
@@ -265,6 +270,7 @@ func (p *countingPool) QueryContext(ctx context.Context, query string, args ...a
 
 // Events of payments come one by one, so the statements of a pass are the cost of an event.
 func TestAMessageTakesThreeStatements(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, migrations(t), func(t *testing.T, db *gorm.DB) {
 		add(t, db, "t", 0, 10)
 		pool := &countingPool{ConnPool: db.Statement.ConnPool}
@@ -278,6 +284,7 @@ func TestAMessageTakesThreeStatements(t *testing.T) {
 }
 
 func TestStoppedRelayReleasesItsClaim(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, migrations(t), func(t *testing.T, db *gorm.DB) {
 		add(t, db, "t", 0, 10)
 		stuck := &broker{hold: make(chan struct{})}
@@ -292,6 +299,7 @@ func TestStoppedRelayReleasesItsClaim(t *testing.T) {
 }
 
 func TestOneTopicDownDoesNotDelayOthers(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, migrations(t), func(t *testing.T, db *gorm.DB) {
 		b := &broker{}
 		b.setDown("down", true)
@@ -307,6 +315,7 @@ func TestOneTopicDownDoesNotDelayOthers(t *testing.T) {
 
 // The broker refuses every message with one of the rows. The others of its topic are published.
 func TestARefusedRowDoesNotDelayOthers(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, migrations(t), func(t *testing.T, db *gorm.DB) {
 		b := &broker{poison: []string{`"1003"`}}
 		add(t, db, "t", 0, 600)
@@ -332,6 +341,7 @@ func TestARefusedRowDoesNotDelayOthers(t *testing.T) {
 // The broker refuses many rows in front of all others, and rows that have a delivery time of their own. The others of
 // the topic are published.
 func TestManyRefusedRowsDoNotDelayOthers(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, migrations(t), func(t *testing.T, db *gorm.DB) {
 		b := &broker{}
 		for n := range 10 {
@@ -367,6 +377,7 @@ func TestManyRefusedRowsDoNotDelayOthers(t *testing.T) {
 }
 
 func TestBackOffWhileTheBusIsDown(t *testing.T) {
+	t.Parallel()
 	db := dbtest.SQLite(t, migrations(t))
 	b := &broker{}
 	b.setDown("t", true)
@@ -386,6 +397,7 @@ func TestBackOffWhileTheBusIsDown(t *testing.T) {
 }
 
 func TestDatabaseDownThenAvailable(t *testing.T) {
+	t.Parallel()
 	dsn := dbtest.MariaDBDSN(t) // without the table, which fails like a database that is down
 	db, err := sqldb.Open(dsn, sqldb.Options{})
 	require.NoError(t, err)
@@ -400,6 +412,7 @@ func TestDatabaseDownThenAvailable(t *testing.T) {
 }
 
 func TestUnpublishableRowIsParked(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, migrations(t), func(t *testing.T, db *gorm.DB) {
 		add(t, db, "t", 0, 3)
 		require.NoError(t, db.Exec("UPDATE outbox SET item = 'not json' WHERE msg_key = '1001'").Error)
@@ -413,6 +426,7 @@ func TestUnpublishableRowIsParked(t *testing.T) {
 }
 
 func TestAddRefuses(t *testing.T) {
+	t.Parallel()
 	db := dbtest.SQLite(t, migrations(t))
 	require.Error(t, outbox.Append(db, "t", event(1)), "outside of a transaction")
 	for name, row := range map[string]outbox.Row{
@@ -430,6 +444,7 @@ func TestAddRefuses(t *testing.T) {
 }
 
 func TestRowsOfAContinuousStreamShareMessages(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, migrations(t), func(t *testing.T, db *gorm.DB) {
 		b := &broker{}
 		r := outbox.NewRelay(db, b, quiet())

@@ -70,11 +70,12 @@ func TestProcessesAreListedUntilTheyEndOrDie(t *testing.T) {
 	go func() { ended <- order.Component().Run(ctx) }()
 	dying := announcer(t, rdb, "inventory", errors.Join(errors.New("no worker id yet"), errors.New("no database")))
 	require.NoError(t, dying.announce(t.Context()))
-	require.Eventually(t, func() bool { return mini.Exists(keyPrefix + order.member()) }, 10*time.Second, time.Millisecond)
-
-	list, err := List(t.Context(), rdb)
-	require.NoError(t, err)
-	require.Len(t, list, 2)
+	var list []State
+	require.Eventually(t, func() bool {
+		var err error
+		list, err = List(t.Context(), rdb)
+		return err == nil && len(list) == 2
+	}, 10*time.Second, time.Millisecond)
 	require.Equal(t, []string{"inventory", "order"}, []string{list[0].Component, list[1].Component})
 	require.False(t, list[0].Ready)
 	require.Equal(t, []string{"no worker id yet", "no database"}, list[0].Reasons)
@@ -90,7 +91,7 @@ func TestProcessesAreListedUntilTheyEndOrDie(t *testing.T) {
 
 	stop()
 	require.NoError(t, <-ended)
-	list, err = List(t.Context(), rdb)
+	list, err := List(t.Context(), rdb)
 	require.NoError(t, err)
 	require.Len(t, list, 1, "one that ended withdraws its state")
 	mini.FastForward(ttl + time.Second)

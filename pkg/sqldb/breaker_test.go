@@ -26,6 +26,7 @@ func (s *server) Connect(context.Context) (driver.Conn, error) {
 func (*server) Driver() driver.Driver { return nil }
 
 func TestAnUnreachableServerIsProbed(t *testing.T) {
+	t.Parallel()
 	s := &server{err: &mysqldriver.MySQLError{Number: myTooManyConnections}}
 	g := guard(s)
 	connect := func() error { _, err := g.Connect(t.Context()); return err }

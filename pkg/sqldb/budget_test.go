@@ -16,6 +16,7 @@ import (
 // When all transactions conflict, only as many as the budget allows are repeated; the others fail after one attempt.
 // Each new transaction adds half a repeat.
 func TestRepeatsShareABudget(t *testing.T) {
+	t.Parallel()
 	db := dbtest.SQLite(t, migrations)
 	lost := errors.New("lost")
 	run := func() (runs int, err error) {

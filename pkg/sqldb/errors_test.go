@@ -25,6 +25,7 @@ func (e liteError) Error() string { return "sqlite" }
 func (e liteError) Code() int     { return int(e) }
 
 func TestIsTransientAndIsDuplicate(t *testing.T) {
+	t.Parallel()
 	my := func(n uint16) error { return &mysql.MySQLError{Number: n, Message: "text"} }
 	for _, c := range []struct {
 		name                 string

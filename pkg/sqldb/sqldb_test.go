@@ -40,6 +40,7 @@ type item struct {
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func TestTimesAreUTCMilliseconds(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, migrations, func(t *testing.T, db *gorm.DB) {
 		east := time.FixedZone("east", 9*3600)
 		base := time.Date(2026, 5, 1, 12, 0, 0, 0, east)
@@ -56,6 +57,7 @@ func TestTimesAreUTCMilliseconds(t *testing.T) {
 }
 
 func TestKeysAreCaseSensitiveAndSessionIsReadCommitted(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, migrations, func(t *testing.T, db *gorm.DB) {
 		require.NoError(t, db.Create(&item{Name: "a"}).Error)
 		require.NoError(t, db.Create(&item{Name: "A"}).Error)
@@ -74,6 +76,7 @@ func TestKeysAreCaseSensitiveAndSessionIsReadCommitted(t *testing.T) {
 }
 
 func TestInTxCommitsAndRollsBack(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, migrations, func(t *testing.T, db *gorm.DB) {
 		ctx := t.Context()
 		boom := errors.New("boom")
@@ -99,6 +102,7 @@ func TestInTxCommitsAndRollsBack(t *testing.T) {
 }
 
 func TestInTxSerializesByForUpdate(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, migrations, func(t *testing.T, db *gorm.DB) {
 		const workers, each = 8, 10
 		require.NoError(t, db.Create(&item{Name: "n"}).Error)
@@ -126,6 +130,7 @@ func TestInTxSerializesByForUpdate(t *testing.T) {
 }
 
 func TestInTxRetriesDeadlock(t *testing.T) {
+	t.Parallel()
 	db := dbtest.MariaDB(t, migrations)
 	require.NoError(t, db.Create([]item{{Name: "a"}, {Name: "b"}}).Error)
 	var runs atomic.Int32
@@ -162,6 +167,7 @@ func TestInTxRetriesDeadlock(t *testing.T) {
 }
 
 func TestInTxRetriesDeclaredRaces(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, migrations, func(t *testing.T, db *gorm.DB) {
 		require.NoError(t, db.Create(&item{Name: "taken"}).Error)
 		attempt := func(succeedAt int, wrap func(error) error, opts ...sqldb.TxOption) (int, error) {
@@ -197,6 +203,7 @@ func TestInTxRetriesDeclaredRaces(t *testing.T) {
 }
 
 func TestInTxEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, migrations, func(t *testing.T, db *gorm.DB) {
 		ctx, cancel := context.WithCancel(t.Context())
 		err := sqldb.InTx(ctx, db, func(tx *gorm.DB) error {
@@ -216,6 +223,7 @@ func TestInTxEndsWithItsContext(t *testing.T) {
 
 // TestCommitOutcomeUnknown breaks the connection between the commit and its response.
 func TestCommitOutcomeUnknown(t *testing.T) {
+	t.Parallel()
 	direct := dbtest.MariaDB(t, migrations)
 	var name string
 	require.NoError(t, direct.Raw("SELECT DATABASE()").Row().Scan(&name))
@@ -342,6 +350,7 @@ func (c *cutter) listen() string {
 }
 
 func TestOpenNeverDials(t *testing.T) {
+	t.Parallel()
 	db, err := sqldb.Open("root:secret@tcp("+porttest.Refusing(t)+")/x", sqldb.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = sqldb.Close(db) })
@@ -360,6 +369,7 @@ func TestOpenNeverDials(t *testing.T) {
 // goose creates its table and inserts the first row in two steps. A process that was killed in between leaves the table
 // without it, and one that is still there may insert it a second time.
 func TestMigrateWithoutTheFirstRowOfItsTable(t *testing.T) {
+	t.Parallel()
 	db, err := sqldb.Open(dbtest.MariaDBDSN(t), sqldb.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = sqldb.Close(db) })
@@ -380,6 +390,7 @@ func TestMigrateWithoutTheFirstRowOfItsTable(t *testing.T) {
 }
 
 func TestMigrateFromConcurrentProcesses(t *testing.T) {
+	t.Parallel()
 	dsns := map[string]string{"mariadb": "", "sqlite": "sqlite:" + filepath.Join(t.TempDir(), "m.db")}
 	for name, dsn := range dsns {
 		t.Run(name, func(t *testing.T) {
@@ -421,6 +432,7 @@ func TestMigrateFromConcurrentProcesses(t *testing.T) {
 
 // A long transaction on a table delays its ALTER, but not the statements of others that come after the ALTER.
 func TestAMigrationDoesNotBlockATableInUse(t *testing.T) {
+	t.Parallel()
 	open := func(dsn string) *gorm.DB {
 		db, err := sqldb.Open(dsn, sqldb.Options{})
 		require.NoError(t, err)
@@ -485,6 +497,7 @@ func (c *countWarnings) Handle(_ context.Context, r slog.Record) error {
 }
 
 func TestStatusBeforeMigrateAndMissingDirectory(t *testing.T) {
+	t.Parallel()
 	db, err := sqldb.Open("sqlite:"+filepath.Join(t.TempDir(), "a b?#.db"), sqldb.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = sqldb.Close(db) })
@@ -498,6 +511,7 @@ func TestStatusBeforeMigrateAndMissingDirectory(t *testing.T) {
 }
 
 func TestLogsHoldNoValues(t *testing.T) {
+	t.Parallel()
 	var out bytes.Buffer
 	var mu sync.Mutex
 	log := slog.New(slog.NewTextHandler(lockedWriter{&mu, &out}, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -532,6 +546,7 @@ func (l lockedWriter) Write(p []byte) (int, error) {
 }
 
 func TestConstraintAndDataErrorsArePermanent(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, migrations, func(t *testing.T, db *gorm.DB) {
 		require.NoError(t, db.Create(&item{Name: "a"}).Error)
 		bad := map[string]error{
@@ -557,6 +572,7 @@ func TestConstraintAndDataErrorsArePermanent(t *testing.T) {
 }
 
 func TestStatementsBeneathGorm(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, migrations, func(t *testing.T, db *gorm.DB) {
 		err := sqldb.InTx(t.Context(), db, func(tx *gorm.DB) error {
 			n, err := sqldb.Exec(tx, "INSERT INTO items (name, units_left) VALUES "+sqldb.Rows(3, 2), "a", 1, "b", 2, "c", 3)

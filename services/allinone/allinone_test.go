@@ -142,6 +142,7 @@ func requireOnTime(t *testing.T, o order) {
 
 // TestRestartAfterKill kills the process and restarts it on the same folder: its tables hold the state.
 func TestRestartAfterKill(t *testing.T) {
+	t.Parallel()
 	p := newProcess(t, t.TempDir())
 	p.start(t)
 	const units, payWithin = 6, 10 * time.Second
@@ -208,6 +209,7 @@ func TestRestartAfterKill(t *testing.T) {
 // TestRestartFinishesAClosing: the process was killed after an order had been closed and before its unit was restored.
 // The message of the closing was lost with the process. The restarted one restores the unit.
 func TestRestartFinishesAClosing(t *testing.T) {
+	t.Parallel()
 	const units, payWithin = 2, 5 * time.Second
 	dir := t.TempDir()
 	p := newProcess(t, dir)
@@ -238,6 +240,7 @@ func TestRestartFinishesAClosing(t *testing.T) {
 // TestKillDuringABurst kills the process at a random moment of a burst. After the restart, gate, ledger and orders
 // agree. A purchase that had not reached the tables may be lost, and is then absent everywhere.
 func TestKillDuringABurst(t *testing.T) {
+	t.Parallel()
 	const units, burst, rounds = 90, 60, 3
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -321,6 +324,7 @@ func TestKillDuringABurst(t *testing.T) {
 }
 
 func TestTwoProcessesOnOneFolder(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	first := newProcess(t, dir)
 	first.start(t)
@@ -332,6 +336,7 @@ func TestTwoProcessesOnOneFolder(t *testing.T) {
 }
 
 func TestSettingsAreLoggedWithoutTheirSecrets(t *testing.T) {
+	t.Parallel()
 	p := newProcess(t, t.TempDir())
 	p.env = append(p.env, "LOG_LEVEL=info", "AUTH_HS256_SECRET=hush-buyers", "INTERNAL_SECRET=hush-internal",
 		"PATH_SECRETS=hush-paths")
@@ -345,6 +350,7 @@ func TestSettingsAreLoggedWithoutTheirSecrets(t *testing.T) {
 }
 
 func TestDemoSalesWithATokenAudience(t *testing.T) {
+	t.Parallel()
 	p := newProcess(t, t.TempDir())
 	p.env = append(p.env, "DEMO=true", "AUTH_AUDIENCE=shop", "AUTH_ISSUER=idp")
 	p.start(t)
@@ -362,6 +368,7 @@ func TestDemoSalesWithATokenAudience(t *testing.T) {
 
 // allinone offers the sign-in of its settings: by default any user, or none, or that of an identity provider.
 func TestSignInOfTheSettings(t *testing.T) {
+	t.Parallel()
 	provider := []string{"OIDC_ISSUER=http://127.0.0.1:1/", "OIDC_CLIENT_ID=x", "OIDC_REDIRECT_URL=http://127.0.0.1:8080/auth/callback"}
 	for method, env := range map[string][]string{
 		"dev": nil, "none": {"AUTH_DEV_TOKENS=false"}, "oidc": append(provider, "AUTH_DEV_TOKENS=false"),
@@ -398,6 +405,7 @@ func TestSignInOfTheSettings(t *testing.T) {
 }
 
 func TestWrongSettingsAreRefused(t *testing.T) {
+	t.Parallel()
 	for setting, name := range map[string]string{
 		"HTTP_ADDR=nonsense":         "HTTP_ADDR",
 		"HTTP_ADDR=0.0.0.0:0":        "APP_ENV",

@@ -23,6 +23,7 @@ import (
 
 // An operator lists, retries and settles the refunds of the order service through inventory.
 func TestRefundsThatWait(t *testing.T) {
+	t.Parallel()
 	tel := telemetry.Discard(t)
 	bus := inproc.New(inproc.Options{}, tel.Log)
 	t.Cleanup(func() { _ = bus.Close(context.Background()) })

@@ -9,6 +9,7 @@ import (
 )
 
 func TestRoutesByPrefix(t *testing.T) {
+	t.Parallel()
 	service := func(name string) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Service", name) })
 	}

@@ -15,6 +15,7 @@ import (
 )
 
 func TestTimeIsThatOfRedisAndNeverCached(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, setup{})
 	to := time.Date(2026, 11, 11, 0, 0, 0, 0, time.UTC)
 	r.setTime(to)
@@ -24,6 +25,7 @@ func TestTimeIsThatOfRedisAndNeverCached(t *testing.T) {
 }
 
 func TestConfigOfThePages(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, setup{cfg: func(c *config) { c.Sandbox, c.Accent = true, "#003366" }})
 	got := r.call("GET", "/v1/config", "", nil).is(t, http.StatusOK, "")
 	require.Equal(t, "public, max-age=10", got.Header.Get("Cache-Control"))
@@ -44,6 +46,7 @@ func TestConfigOfThePages(t *testing.T) {
 
 // A page that requests a sale again gets 304 until something but the time changes.
 func TestASaleIsCacheable(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, setup{})
 	activity := r.sale(1)
 	require.NoError(t, r.gate.PutSale(t.Context(), stockgate.Sale{
@@ -90,6 +93,7 @@ func TestASaleIsCacheable(t *testing.T) {
 }
 
 func TestAReservationHasItsLinesTimeAndEvents(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, setup{})
 	activity := r.sale(2)
 	p := r.path("ann", activity)
@@ -109,6 +113,7 @@ func TestAReservationHasItsLinesTimeAndEvents(t *testing.T) {
 
 // The merchant's board shows what happened to the requests of buyers, whichever check refused them.
 func TestRequestsAreCountedForTheBoard(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, setup{})
 	activity := r.sale(1)
 	ann := r.path("ann", activity)
@@ -141,6 +146,7 @@ func TestRequestsAreCountedForTheBoard(t *testing.T) {
 
 // The pages and the sign-in are served beside the API, and the cookie of the sign-in opens the API.
 func TestPagesAndSessions(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, setup{})
 	const html = "text/html,*/*;q=0.8"
 	page := r.call("GET", "/", "", nil, "Accept", html).is(t, http.StatusOK, "")
@@ -168,6 +174,7 @@ func TestPagesAndSessions(t *testing.T) {
 
 // Refused requests are counted by address and by user, with the cause, whichever check refused them.
 func TestRefusedRequestsAreCountedByAddressAndUser(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, setup{cfg: func(c *config) {
 		c.Rules = filepath.Join(t.TempDir(), "rules.yaml")
 		require.NoError(t, os.WriteFile(c.Rules, []byte("version: 1\nrules: ["+

@@ -75,6 +75,7 @@ func (s *roomSale) pass(user string) string {
 // A proof of work gives a pass, which only its buyer can use, only in its activity and until its end. A challenge takes
 // one answer.
 func TestProofOfWork(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, setup{})
 	s := withCaptcha(r, contract.CaptchaPow, -time.Minute)
 	shown := s.call("GET", s.at(""), "", nil)
@@ -127,6 +128,7 @@ func TestProofOfWork(t *testing.T) {
 // Challenges open five minutes before the start, and a pass from before is valid at the start. Without a challenge there
 // is nothing to solve.
 func TestCaptchasBeforeTheyOpen(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, setup{})
 	s := withCaptcha(r, contract.CaptchaPow, time.Hour)
 	early := s.captcha("ann", nil).is(t, http.StatusConflict, contract.CodeActivityNotStarted)
@@ -148,6 +150,7 @@ func TestCaptchasBeforeTheyOpen(t *testing.T) {
 
 // In a sale with a waiting room, solving opens at admission.
 func TestCaptchaAndWaitingRoom(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, setup{})
 	s := &roomSale{rig: r}
 	s.id = r.sale(100, func(c *stockgate.Config) {
@@ -175,6 +178,7 @@ func TestCaptchaAndWaitingRoom(t *testing.T) {
 // With CAPTCHA_WORK=accessible only buyers with that role may compute instead of seeing. All may where a proof of work is
 // the challenge, or takes the place of a puzzle that does not exist yet.
 func TestWorkForThoseWhoNeedIt(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, setup{cfg: func(c *config) { c.Captchas.Images, c.Captchas.Work = 1, challenge.WorkForAccessible }})
 	require.Equal(t, "accessible", r.call("GET", "/v1/config", "", nil).str("captcha_work"))
 	work := map[string]any{"kind": "pow"}
@@ -195,6 +199,7 @@ func TestWorkForThoseWhoNeedIt(t *testing.T) {
 // The kind may change while the sale is open. A puzzle is drawn before it is needed, its response has no answer, and a
 // wrong answer costs it. A proof of work remains possible, at a higher price.
 func TestSlide(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, setup{cfg: func(c *config) { c.Captchas.Images = 2 }})
 	s := withCaptcha(r, contract.CaptchaPow, -time.Minute)
 	s.captcha("ann", map[string]any{"kind": "slide"}).is(t, http.StatusBadRequest, contract.CodeInvalidRequest)
@@ -276,6 +281,7 @@ func (f *fakeProvider) fail(down bool) {
 // A token of the widget counts for its site, its sale and its challenge, once. While the provider does not respond,
 // buyers get a proof of work.
 func TestProvider(t *testing.T) {
+	t.Parallel()
 	for _, provider := range []string{challenge.Turnstile, challenge.HCaptcha} {
 		t.Run(provider, func(t *testing.T) {
 			f := newFakeProvider(t, "shared")

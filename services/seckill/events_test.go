@@ -102,6 +102,7 @@ func TestEvents(t *testing.T) {
 }
 
 func TestEventsNeedAValidTicket(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, setup{})
 	activity := r.sale(10)
 	p := r.path("alice", activity)
@@ -119,6 +120,7 @@ func TestEventsNeedAValidTicket(t *testing.T) {
 }
 
 func TestStreamsAreBounded(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, setup{cfg: func(c *config) { c.StreamsMax = 3 }})
 	activity := r.sale(10)
 	events := func(user string) string {
@@ -137,6 +139,7 @@ func TestStreamsAreBounded(t *testing.T) {
 }
 
 func TestHeadKeepsNoStreamOpen(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, setup{})
 	events := r.buy(r.path("alice", r.sale(10)), oneOf("1")).is(t, 202, "").str("events_url")
 	for range 3 {
@@ -146,6 +149,7 @@ func TestHeadKeepsNoStreamOpen(t *testing.T) {
 }
 
 func TestStreamsEndWithTheProcess(t *testing.T) {
+	t.Parallel()
 	tel, log := logging(t)
 	r := newRig(t, setup{tel: tel})
 	s := r.open(r.buy(r.path("alice", r.sale(10)), oneOf("1")).is(t, 202, "").str("events_url"))
@@ -160,6 +164,7 @@ func TestStreamsEndWithTheProcess(t *testing.T) {
 // A body that is announced and never sent must not hold a connection: over TCP, the response comes at once and the
 // connection ends.
 func TestAnEventStreamTakesNoBody(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, setup{})
 	url := r.buy(r.path("alice", r.sale(10)), oneOf("1")).is(t, 202, "").str("events_url")
 	plain, _, _ := strings.Cut(url, "?ticket=")

@@ -13,6 +13,7 @@ import (
 )
 
 func TestNullIsRefusedInEveryBody(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, setup{})
 	p := r.path("u1", r.sale(1))
 	parameters := strings.NewReplacer("{activity_id}", p.activity, "{path}", p.path)

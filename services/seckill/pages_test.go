@@ -9,6 +9,7 @@ import (
 )
 
 func TestSettingsOfThePages(t *testing.T) {
+	t.Parallel()
 	load := func(environ map[string]string) (Config, error) {
 		var c struct{ Config }
 		err := settings.Load(&c, environ)
@@ -52,6 +53,7 @@ func TestSettingsOfThePages(t *testing.T) {
 }
 
 func TestAnIdentityProviderNeedsASecretOfSessions(t *testing.T) {
+	t.Parallel()
 	var c struct{ Config }
 	require.NoError(t, settings.Load(&c, map[string]string{
 		"OIDC_ISSUER": "http://127.0.0.1:1/", "OIDC_CLIENT_ID": "x", "OIDC_REDIRECT_URL": "http://127.0.0.1:8080/auth/callback",
@@ -62,6 +64,7 @@ func TestAnIdentityProviderNeedsASecretOfSessions(t *testing.T) {
 }
 
 func TestContrast(t *testing.T) {
+	t.Parallel()
 	require.InDelta(t, 21, contrast("#000000", "#ffffff"), 0.001)
 	require.InDelta(t, 1, contrast("#777777", "#777777"), 0.001)
 	require.GreaterOrEqual(t, contrast(defaultAccent, defaultAccentInk), minContrast)

@@ -92,6 +92,7 @@ func TestOnePurchase(t *testing.T) {
 }
 
 func TestPathsThatBuyNothing(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, setup{})
 	activity, other := r.sale(10), r.sale(10)
 	p := r.path("alice", activity)
@@ -180,6 +181,7 @@ func TestHoardedPathsAndReorders(t *testing.T) {
 }
 
 func TestWindowFollowsRedisTime(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, setup{})
 	start := time.Now().Add(24 * time.Hour).Truncate(time.Second).UTC()
 	r.setTime(start)
@@ -259,6 +261,7 @@ func TestSoldOut(t *testing.T) {
 }
 
 func TestInvalidPurchaseBodies(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, setup{})
 	p := r.path("alice", r.sale(1000))
 	line := func(s string) string { return `{"lines":[` + s + `]}` }
@@ -383,6 +386,7 @@ func TestEntriesOfADeadRelayArePublished(t *testing.T) {
 }
 
 func TestJournalFull(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, setup{
 		cfg:  func(c *config) { c.JournalMax = 1 },
 		deps: func(d *seckill.Deps) { d.Bus = noBroker{} },

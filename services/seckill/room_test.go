@@ -78,6 +78,7 @@ func (s *roomSale) published(done func(draw.Published) bool) (p draw.Published, 
 }
 
 func TestWaitingRoomBeforeItOpens(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, setup{})
 	s := newRoomSale(r, 20*time.Minute, 100)
 	for _, call := range []response{
@@ -177,6 +178,7 @@ func TestWaitingRoom(t *testing.T) {
 
 // Only buyers with an admitted ticket get a path. One whose ticket lapsed joins again.
 func TestRoomRefusesOthers(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, setup{})
 	s := newRoomSale(r, -time.Minute, 1)
 	first := s.join("ann")

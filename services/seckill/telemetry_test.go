@@ -45,6 +45,7 @@ func logging(t *testing.T) (*telemetry.Telemetry, *lockedBuffer) {
 }
 
 func TestPurchaseIsOneTraceWithoutSecrets(t *testing.T) {
+	t.Parallel()
 	tel, recorder := telemetry.Recording()
 	log := &lockedBuffer{}
 	tel.Log = telemetry.NewLogger(log, slog.LevelDebug)

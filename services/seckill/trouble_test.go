@@ -33,6 +33,7 @@ type noBroker struct{}
 func (noBroker) Publish(context.Context, bus.Message) error { return errors.New("no route") }
 
 func TestInvalidTokensAreRefused(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, setup{})
 	activity := r.sale(10)
 	signed := func(method jwt.SigningMethod, key any, c jwt.MapClaims) string {
@@ -71,6 +72,7 @@ func TestInvalidTokensAreRefused(t *testing.T) {
 
 // The user claim of some providers is no user id. Its mapped id is one, and no other buyer can use that id as a claim.
 func TestABuyerWithAMappedIDBuys(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, setup{})
 	activity := r.sale(10)
 	signed := func(sub string) string {
@@ -91,6 +93,7 @@ func TestABuyerWithAMappedIDBuys(t *testing.T) {
 }
 
 func TestReservationsOfOthersAreNotFound(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, setup{})
 	activity := r.sale(10)
 	p := r.path("alice", activity)
@@ -110,6 +113,7 @@ func TestReservationsOfOthersAreNotFound(t *testing.T) {
 }
 
 func TestRoutesAndParameters(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, setup{})
 	activity := r.sale(10)
 	token := r.token("alice")
@@ -129,6 +133,7 @@ func TestRoutesAndParameters(t *testing.T) {
 }
 
 func TestDevTokens(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, setup{})
 	activity := r.sale(10)
 	got := r.call("POST", "/v1/dev/tokens", "", `{"user_id":"42","roles":["merchant"]}`).is(t, 200, "")
@@ -154,6 +159,7 @@ func TestDevTokens(t *testing.T) {
 
 // Redis has lost a part of its data, such as a node of a Cluster. A sale whose gate is still listed exists.
 func TestSaleWithLostDataIsUnavailable(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, setup{})
 	activity := r.sale(10)
 	p := r.path("alice", activity)
@@ -174,6 +180,7 @@ func TestSaleWithLostDataIsUnavailable(t *testing.T) {
 
 // While inventory builds a lost gate, buyers get 503 and nothing is taken. The same path sells once the gate exists.
 func TestAGateThatIsBeingBuiltIsUnavailable(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, setup{})
 	activity := r.sale(10)
 	p := r.path("alice", activity)
@@ -212,6 +219,7 @@ func withRules(t *testing.T, rules string) setup {
 }
 
 func TestPathsArePaced(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, withRules(t, "  - {name: path-total, limit: 1, per: 1h}"))
 	activity := r.sale(10)
 	r.path("alice", activity)
@@ -235,6 +243,7 @@ func TestPathsArePaced(t *testing.T) {
 }
 
 func TestClickLimitIsPerUserAndActivity(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, withRules(t, `  - {name: path-click, algorithm: gcra, key: "user+param:activity_id", limit: 1, per: 1h, burst: 1}`))
 	one, other := r.sale(10), r.sale(10)
 	r.path("alice", one)
@@ -251,6 +260,7 @@ const productionRules = "../../pkg/admission/rules.yaml"
 // A request before the start is refused by the window and charges no limit by user and no token bucket. The same
 // buyer's request at the start is served.
 func TestEarlyRequestChargesNoUserLimit(t *testing.T) {
+	t.Parallel()
 	for _, state := range []stockgate.GateState{stockgate.GateOpen, stockgate.GatePaused} {
 		r := newRig(t, setup{cfg: func(c *config) { c.Rules = productionRules }})
 		now := r.now()
@@ -276,6 +286,7 @@ func TestEarlyRequestChargesNoUserLimit(t *testing.T) {
 }
 
 func TestClickLimitIgnoresTheEncodingOfTheURL(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, withRules(t, `  - {name: path-click, algorithm: gcra, key: "user+param:activity_id", limit: 1, per: 1h, burst: 1}`))
 	activity := r.sale(10)
 	escaped := fmt.Sprintf("%%%x", activity[0]) + activity[1:]
@@ -286,6 +297,7 @@ func TestClickLimitIgnoresTheEncodingOfTheURL(t *testing.T) {
 
 // The first failing check refuses the request. The limits after it are not charged.
 func TestOrderOfTheChecksBeforeAPath(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, withRules(t, `  - {name: path-per-ip, key: ip, limit: 1000000, per: 1h}
   - {name: path-per-user, key: user, limit: 2, per: 1h}
   - {name: path-activity, key: "param:activity_id", limit: 3, per: 1h}
@@ -327,6 +339,7 @@ func TestOrderOfTheChecksBeforeAPath(t *testing.T) {
 
 // Robots that take all paths of one sale leave those of another sale.
 func TestRobotsAtOneSaleStarveNoOther(t *testing.T) {
+	t.Parallel()
 	const rate, robots = 10, 64
 	r := newRig(t, setup{cfg: func(c *config) { c.PathRate = rate }})
 	robbed, other := r.sale(1000), r.sale(1000)
@@ -368,6 +381,7 @@ func TestRobotsAtOneSaleStarveNoOther(t *testing.T) {
 }
 
 func TestNoPathWithoutWorkerID(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, setup{})
 	activity := r.sale(10)
 	r.path("alice", activity)
@@ -379,6 +393,7 @@ func TestNoPathWithoutWorkerID(t *testing.T) {
 }
 
 func TestRedisNotFilled(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, setup{})
 	token := r.token("alice")
 	result := "/v1/activities/5/reservations/" + ordersn.SN{Time: time.Now(), Gene: ordersn.Gene("alice")}.String()
@@ -406,6 +421,7 @@ func TestRedisNotFilled(t *testing.T) {
 }
 
 func TestRedisDownAtStart(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, setup{down: true, deps: func(d *seckill.Deps) { d.Lease = nil }})
 	require.Error(t, r.service.Ready(), "no worker id yet")
 	token := r.token("alice")
@@ -431,6 +447,7 @@ func TestRedisDownAtStart(t *testing.T) {
 }
 
 func TestRedisFailsAndRecovers(t *testing.T) {
+	t.Parallel()
 	tel, log := logging(t)
 	r := newRig(t, setup{tel: tel})
 	activity := r.sale(10)
@@ -462,6 +479,7 @@ func TestRedisFailsAndRecovers(t *testing.T) {
 }
 
 func TestInvalidSettings(t *testing.T) {
+	t.Parallel()
 	load := func(env map[string]string) error {
 		var cfg config
 		return settings.Load(&cfg, env)
@@ -522,6 +540,7 @@ func TestSecretsAreRotated(t *testing.T) {
 }
 
 func TestTokenWithARoleMayBuy(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, setup{})
 	token, err := auth.Mint(settings.DevelopmentAuthSecret,
 		auth.Identity{UserID: "m", Roles: []auth.Role{auth.Merchant}}, time.Minute)

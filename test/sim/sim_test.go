@@ -21,9 +21,8 @@ import (
 )
 
 var (
-	seeds    = flag.Int("seeds", 0, "number of seeds; 0: as many as fit into -for")
+	seeds    = flag.Int("seeds", 25, "number of seeds")
 	first    = flag.Uint64("first", 1, "the first seed")
-	playFor  = flag.Duration("for", 30*time.Second, "run time if -seeds is 0")
 	atMost   = flag.Int("failures", 4, "number of failing seeds after which to stop")
 	complete = flag.Bool("complete", false, "fail if no fault happened at a fault point")
 )
@@ -70,7 +69,7 @@ func TestSim(t *testing.T) {
 		wg.Go(func() {
 			for failed.Load() < uint64(*atMost) {
 				seed := next.Add(1) - 1
-				if *seeds > 0 && seed >= *first+uint64(*seeds) || *seeds == 0 && time.Since(began) > *playFor {
+				if seed >= *first+uint64(*seeds) {
 					return
 				}
 				if !t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) { play(t, seed, root, blank, scripts) }) {
