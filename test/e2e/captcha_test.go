@@ -30,12 +30,10 @@ func passOf(secret, activityID, userID string, end time.Time) string {
 	return base64.RawURLEncoding.EncodeToString(append(signed, mac.Sum(nil)[:16]...))
 }
 
-// TestChallenge: buyers buy through a proof of work. A pass is of use to its buyer, in its sale and until its end only.
+// challenge: buyers buy through a proof of work. A pass is of use to its buyer, in its sale and until its end only.
 // Each challenge takes one answer over all processes, right or wrong. The merchant changes kind and difficulty while the
 // sale is open.
-func TestChallenge(t *testing.T) {
-	const secret = "secret-of-paths-and-passes-0123456789"
-	r := rig.Start(t, rig.Env("PATH_SECRETS", secret))
+func challenge(t *testing.T, r *rig.Rig) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	pow := contract.Captcha{Kind: contract.CaptchaPow, Difficulty: 2}
@@ -76,9 +74,9 @@ func TestChallenge(t *testing.T) {
 	_, err = ann.NewPathWith(ctx, sale.ActivityID, "", pass)
 	require.NoError(t, err)
 	// Passes last for ten minutes, so one with an early end is made here. The other shows that such passes are valid.
-	_, err = bob.NewPathWith(ctx, sale.ActivityID, "", passOf(secret, sale.ActivityID, "bob", time.Now().Add(time.Minute)))
+	_, err = bob.NewPathWith(ctx, sale.ActivityID, "", passOf(pathSecret, sale.ActivityID, "bob", time.Now().Add(time.Minute)))
 	require.NoError(t, err)
-	_, err = bob.NewPathWith(ctx, sale.ActivityID, "", passOf(secret, sale.ActivityID, "bob", time.Now().Add(-time.Second)))
+	_, err = bob.NewPathWith(ctx, sale.ActivityID, "", passOf(pathSecret, sale.ActivityID, "bob", time.Now().Add(-time.Second)))
 	require.Equal(t, contract.CodeCaptchaRequired, client.CodeOf(err))
 	a := purchase.Buy(ctx, bob, "bob", sale.ActivityID, sale.Lines())
 	require.Equal(t, purchase.Accepted, a.Outcome, "%v", a.Err)

@@ -14,10 +14,9 @@ import (
 	"flashsale.internal/test/shop"
 )
 
-// TestHoldingAndReordering: a path that was kept buys nothing after another purchase, a buyer who holds the limit gets no
+// holdingAndReordering: a path that was kept buys nothing after another purchase, a buyer who holds the limit gets no
 // path, and the third cancelled order ends the buyer's allowance for ten minutes.
-func TestHoldingAndReordering(t *testing.T) {
-	r := rig.Start(t)
+func holdingAndReordering(t *testing.T, r *rig.Rig) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	sale := shop.Open(t, r, shop.Sale{Stock: 10, PayWithinS: 300})

@@ -14,10 +14,9 @@ import (
 	"flashsale.internal/test/shop"
 )
 
-// TestReviewBeforeFulfilment: a buyer who tried many invalid paths is on the merchant's review list, who cancels that
+// reviewBeforeFulfilment: a buyer who tried many invalid paths is on the merchant's review list, who cancels that
 // paid order and an unpaid one. The payment is refunded, and the units are on sale again.
-func TestReviewBeforeFulfilment(t *testing.T) {
-	r := rig.Start(t)
+func reviewBeforeFulfilment(t *testing.T, r *rig.Rig) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	sale := shop.Open(t, r, shop.Sale{Stock: 10, PayWithinS: 300})

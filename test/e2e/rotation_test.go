@@ -55,6 +55,7 @@ func contactKey(name string) string {
 //
 // No request fails. A request whose connection a restart cuts is repeated once. In the end the old secrets are refused.
 func TestSecretsAreRotatedUnderLoad(t *testing.T) {
+	t.Parallel()
 	r := rig.New(t, rig.Twice())
 	internalCalls := shop.RecordCalls(t, r.Inventory.Setting("ORDER_INTERNAL_URL"))
 	callbackCalls := shop.RecordCalls(t, r.Client.Origins().Order)

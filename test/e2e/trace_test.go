@@ -18,14 +18,11 @@ import (
 	"flashsale.internal/test/shop"
 )
 
-// One purchase is one trace: from the POST through the gate, the topics and both databases to the result. Every span
+// onePurchaseIsOneTrace follows a purchase from the POST through the gate, the topics and both databases to the
+// result. Every span
 // has its parent in the trace, and messages carry the trace from service to service.
-func TestOnePurchaseIsOneTrace(t *testing.T) {
+func onePurchaseIsOneTrace(t *testing.T, r *rig.Rig, spans *rig.Spans) {
 	const within = 90 * time.Second // for each result
-	spans := rig.ReceiveSpans(t)
-	r := rig.Start(t,
-		rig.Env("OTEL_EXPORTER_OTLP_ENDPOINT", spans.URL), rig.Env("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf"),
-		rig.Env("OTEL_BSP_SCHEDULE_DELAY", "200"), rig.Env("OTEL_METRICS_EXPORTER", "none"))
 	sale := shop.Open(t, r, shop.Sale{Stock: 5, PayWithinS: 600})
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()

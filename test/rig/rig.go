@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,8 +25,11 @@ import (
 	"flashsale.internal/pkg/sqldb/dbtest"
 )
 
-// redisDB is the Redis database of the services. Tests that share a Redis run one after another and empty it first.
+// redisDB is the Redis database of the services. Of the rigs of a test binary that share a Redis, ten in a row have
+// different ones, of which this is the first. Each empties its own before it starts.
 const redisDB = 5
+
+var sharing atomic.Int64 // rigs that share a Redis
 
 // Dependencies holds the addresses of the real dependencies, and the names that this rig uses in them.
 type Dependencies struct {
@@ -33,6 +37,7 @@ type Dependencies struct {
 	OrderDSN, InventoryDSN string
 	SandboxDSN             string // the book of the sandbox payment provider
 	TopicPrefix            string
+	redisDB                int
 	extra                  []string // further settings of every service
 	absent                 bool     // the test creates topics and tables and empties Redis
 	instances              int      // processes of each service
@@ -81,14 +86,19 @@ func New(t testing.TB, opts ...Option) *Rig {
 	t.Helper()
 	random := make([]byte, 4)
 	_, _ = rand.Read(random)
+	shared := first(getenv("REDIS_ADDRS", "127.0.0.1:16379"))
 	p := Dependencies{
-		RedisAddr:   first(getenv("REDIS_ADDRS", "127.0.0.1:16379")),
+		RedisAddr:   shared,
 		NameServer:  first(getenv("ROCKETMQ_NAMESRV", "127.0.0.1:19876")),
 		TopicPrefix: "e2e-" + hex.EncodeToString(random) + "-",
 		instances:   1,
+		redisDB:     redisDB,
 	}
 	for _, o := range opts {
 		o(&p)
+	}
+	if p.RedisAddr == shared {
+		p.redisDB += int((sharing.Add(1) - 1) % 10)
 	}
 	if p.programs == "" {
 		p.programs = Build(t)
@@ -101,7 +111,7 @@ func New(t testing.TB, opts ...Option) *Rig {
 	process := func(name string, instance int, env ...string) *Process {
 		public, admin := porttest.Free(t), porttest.Free(t)
 		env = append(env, "HTTP_ADDR="+public, "ADMIN_ADDR="+admin, "APP_ENV=development", "AUTH_DEV_TOKENS=true",
-			"PAYMENTS_SANDBOX=true", "REDIS_ADDRS="+p.RedisAddr, "REDIS_DB="+strconv.Itoa(redisDB),
+			"PAYMENTS_SANDBOX=true", "REDIS_ADDRS="+p.RedisAddr, "REDIS_DB="+strconv.Itoa(p.redisDB),
 			"ROCKETMQ_NAMESRV="+p.NameServer, "ROCKETMQ_PREFIX="+p.TopicPrefix, "PATH="+os.Getenv("PATH"), "HOME="+logs)
 		out := &Process{
 			Name: name, URL: "http://" + public, Admin: "http://" + admin,
@@ -237,7 +247,7 @@ func (r *Rig) Migrate(t testing.TB) {
 // Redis returns a client of the services' Redis database. It is closed when the test ends.
 func (r *Rig) Redis(t testing.TB) *redis.Client {
 	t.Helper()
-	rdb := redis.NewClient(&redis.Options{Addr: r.Dependencies.RedisAddr, DB: redisDB})
+	rdb := redis.NewClient(&redis.Options{Addr: r.Dependencies.RedisAddr, DB: r.Dependencies.redisDB})
 	t.Cleanup(func() { _ = rdb.Close() })
 	return rdb
 }
