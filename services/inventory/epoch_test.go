@@ -160,7 +160,7 @@ func TestKilledDuringAnImport(t *testing.T) {
 	w := newWorld(t)
 	empty := w.backup()
 	sides, stride := []bool{false, true}, 1
-	if testing.Short() { // a kill after a step leaves what one before the next step leaves
+	if testing.Short() { // a kill after a step leaves what one before the next step leaves; and every other step
 		sides, stride = sides[:1], 2
 	}
 	for at := 1; ; at += stride {

@@ -188,7 +188,7 @@ func (p *oldPod) round(ctx context.Context) error {
 func TestMerchantsAreAddedWhileOldPodsWrite(t *testing.T) {
 	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) { migrateUnderOldPods(t, dbtest.MariaDBDSN(t), 50_000) })
-	// Nothing runs during the migration, so it need not last, and SQLite is slow with the race detector.
+	// Nothing runs during the migration, so it need not last.
 	t.Run("sqlite", func(t *testing.T) {
 		migrateUnderOldPods(t, "sqlite:"+filepath.Join(t.TempDir(), "test.db"), 500)
 	})

@@ -520,7 +520,7 @@ func TestARepairIsRecorded(t *testing.T) {
 	var log bytes.Buffer
 	tel.Log = slog.New(slog.NewTextHandler(&log, nil))
 	w := newWorld(t)
-	seen, err := record.New(tel, "sqlite")
+	seen, err := record.New(tel, "mysql")
 	require.NoError(t, err)
 	w.tel, w.parts.Recorder = tel, seen
 	w.restart()

@@ -168,7 +168,7 @@ func TestTheTimerFindsDamage(t *testing.T) {
 	defer func() { w.t = outer }()
 	g := w.comparisons()
 	for i, c := range damages {
-		if testing.Short() && i%3 != 0 && !unseen[c.name] { // TestDamageIsRepaired repairs each
+		if testing.Short() && i%3 != 0 && !unseen[c.name] { // a third of what the counters show, and all that they do not
 			continue
 		}
 		outer.(*testing.T).Run(c.name, func(t *testing.T) {
@@ -365,7 +365,7 @@ func TestChecksAreCounted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	tel, _ := telemetry.Recording()
-	seen, err := record.New(tel, "sqlite")
+	seen, err := record.New(tel, "mysql")
 	require.NoError(t, err)
 	w.parts.Recorder = seen
 	g := w.comparisons()

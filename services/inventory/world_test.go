@@ -50,7 +50,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// checks returns the value of rapid.checks for so many checks. With -short rapid makes a fifth of it.
+// checks returns the value of rapid.checks that makes n checks. With -short rapid makes a fifth of the value, and half
+// of the steps in each.
 func checks(n int) string {
 	if testing.Short() {
 		n *= 5

@@ -32,7 +32,7 @@ func eachBook(t *testing.T, fn func(t *testing.T, orders, book *gorm.DB)) {
 	}
 	t.Run("mariadb", func(t *testing.T) { fn(t, ordertest.MariaDB(t, 1), empty(t, dbtest.MariaDBDSN(t))) })
 	t.Run("sqlite", func(t *testing.T) {
-		fn(t, ordertest.MariaDB(t, 1), empty(t, "sqlite:"+filepath.Join(t.TempDir(), "book.db")))
+		fn(t, ordertest.SQLite(t), empty(t, "sqlite:"+filepath.Join(t.TempDir(), "book.db")))
 	})
 }
 
@@ -129,29 +129,30 @@ func TestTheOlderBookIsCopiedOnce(t *testing.T) {
 
 func TestTheBookListsByTime(t *testing.T) {
 	t.Parallel()
-	db := ordertest.MariaDB(t, 1)
-	var clock atomicTime
-	clock.set(time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC))
-	box := store.NewSandboxBook(db, clock.now)
-	ids := []string{"7", "3", "9", "1", "5"} // 7 alone, 3 and 9 at one time, then 1 and 5
-	for i, id := range ids {
-		if i == 1 || i == 3 {
-			clock.add(time.Second)
+	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
+		var clock atomicTime
+		clock.set(time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC))
+		box := store.NewSandboxBook(db, clock.now)
+		ids := []string{"7", "3", "9", "1", "5"} // 7 alone, 3 and 9 at one time, then 1 and 5
+		for i, id := range ids {
+			if i == 1 || i == 3 {
+				clock.add(time.Second)
+			}
+			same, err := box.RecordRefund(t.Context(), id, 5, "EUR")
+			require.NoError(t, err)
+			require.True(t, same)
 		}
-		same, err := box.RecordRefund(t.Context(), id, 5, "EUR")
-		require.NoError(t, err)
-		require.True(t, same)
-	}
-	var seen []string
-	for cursor, pages := "", 0; pages == 0 || cursor != ""; pages++ {
-		page, next, err := box.Refunds(t.Context(), clock.now().Add(-time.Second), cursor, 1)
-		require.NoError(t, err)
-		for _, r := range page {
-			seen = append(seen, r.RefundID)
+		var seen []string
+		for cursor, pages := "", 0; pages == 0 || cursor != ""; pages++ {
+			page, next, err := box.Refunds(t.Context(), clock.now().Add(-time.Second), cursor, 1)
+			require.NoError(t, err)
+			for _, r := range page {
+				seen = append(seen, r.RefundID)
+			}
+			cursor = next
 		}
-		cursor = next
-	}
-	require.Equal(t, []string{"3", "9", "1", "5"}, seen)
-	_, _, err := box.Refunds(t.Context(), clock.now(), "x", 1)
-	require.ErrorContains(t, err, "cursor")
+		require.Equal(t, []string{"3", "9", "1", "5"}, seen)
+		_, _, err := box.Refunds(t.Context(), clock.now(), "x", 1)
+		require.ErrorContains(t, err, "cursor")
+	})
 }

@@ -263,10 +263,6 @@ const (
 	succeeded  = `{"outcome":"succeeded"}`
 )
 
-func each(t *testing.T, fn func(t *testing.T, r *running)) {
-	ordertest.Each(t, func(t *testing.T, db *gorm.DB) { fn(t, run(t, db)) })
-}
-
 func TestFromDeductionToPaid(t *testing.T) {
 	t.Parallel()
 	r := run(t, ordertest.MariaDB(t, 1))

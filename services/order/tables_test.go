@@ -43,7 +43,7 @@ func TestAnEmptyDatabaseGetsTheRequestedTables(t *testing.T) {
 		require.ElementsMatch(t, want, orderTables(t, db))
 	})
 	t.Run("sqlite", func(t *testing.T) {
-		require.Equal(t, []string{"orders_1_00"}, orderTables(t, ordertest.MariaDB(t, 1)))
+		require.Equal(t, []string{"orders_1_00"}, orderTables(t, ordertest.SQLite(t)))
 	})
 }
 

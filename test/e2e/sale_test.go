@@ -17,24 +17,27 @@ import (
 // closedWithin is the longest time from the deadline of an order to its closing.
 const closedWithin = 3 * time.Second
 
-// TestSale runs a whole sale: 4,000 buyers, 1,000 units, a pay window of 30 s. Half of the accepted buyers pay.
+// TestSale runs a whole sale: 20,000 buyers and 5,000 units, or with -short a fifth of both, and a pay window of 30 s.
+// Half of the accepted buyers pay.
 func TestSale(t *testing.T) {
 	t.Parallel()
 	const (
-		buyersCount = 4_000
-		units       = 1_000
-		payWithin   = 30 * time.Second
-		width       = 128
+		payWithin = 30 * time.Second
+		width     = 128
 	)
+	buyersCount, units := 20_000, 5_000
+	if testing.Short() {
+		buyersCount, units = buyersCount/5, units/5
+	}
 	r := rig.Start(t, rig.Env("PATH_RATE", "100000"))
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
-	// Tokens are signed here: 4,000 of them over HTTP would prove nothing.
+	// Tokens are signed here: thousands of them over HTTP would prove nothing.
 	signing := client.New(r.Client.Origins(), client.Options{Secret: rig.TokenSecret, Timeout: 20 * time.Second})
 	t.Cleanup(signing.Close)
 	buyers, err := purchase.NewBuyers(ctx, signing, buyersCount)
 	require.NoError(t, err)
-	sale := shop.Open(t, r, shop.Sale{Stock: units, PayWithinS: int64(payWithin / time.Second)})
+	sale := shop.Open(t, r, shop.Sale{Stock: int64(units), PayWithinS: int64(payWithin / time.Second)})
 
 	began := time.Now()
 	won, winners, losers := sale.BuyAll(t, buyers, width)
@@ -86,13 +89,13 @@ func TestSale(t *testing.T) {
 	}
 	t.Logf("%d orders closed, the latest %s after its deadline", len(orders)/2, worst)
 	require.LessOrEqual(t, worst, closedWithin, "closed too late")
-	sale.StockBecomes(t, units/2, 0, units/2, 60*time.Second)
+	sale.StockBecomes(t, int64(units/2), 0, int64(units/2), 60*time.Second)
 
 	// Buyers who were refused buy the released units.
 	secondWon, _, secondLost := sale.BuyAll(t, losers, width)
 	require.Len(t, secondWon, units/2, "purchases of released units")
 	require.Len(t, secondLost, len(losers)-units/2)
-	sale.StockBecomes(t, 0, units/2, units/2, 60*time.Second)
+	sale.StockBecomes(t, 0, int64(units/2), int64(units/2), 60*time.Second)
 
 	held, err := sale.Merchant.Ledger(ctx, sale.ActivityID)
 	require.NoError(t, err)

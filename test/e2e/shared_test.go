@@ -7,7 +7,7 @@ import (
 )
 
 // pathSecret signs the paths and the passes of the shared rig.
-const pathSecret = "secret-of-paths-and-passes-0123456789" //nolint:gosec // of tests only
+const pathSecret = "secret-of-paths-and-passes-0123456789"
 
 // TestOnOneRig runs the tests that need no processes of their own. Each has sales of its own.
 func TestOnOneRig(t *testing.T) {

@@ -25,8 +25,9 @@ import (
 	"flashsale.internal/pkg/sqldb/dbtest"
 )
 
-// redisDB is the Redis database of the services. Of the rigs of a test binary that share a Redis, ten in a row have
-// different ones, of which this is the first. Each empties its own before it starts.
+// redisDB is the Redis database of the services. Rigs that share a Redis take the ten databases from this one on in
+// turn, and each empties its own first. Changes of limits are published to all rigs of a Redis: a test that makes some
+// does not run beside others.
 const redisDB = 5
 
 var sharing atomic.Int64 // rigs that share a Redis

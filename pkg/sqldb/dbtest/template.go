@@ -38,6 +38,7 @@ func migrate(t testing.TB, migrations fs.FS) (kind string, prepare Prepare) {
 	t.Helper()
 	files, err := fs.Glob(migrations, "migrations/*/*.sql")
 	require.NoError(t, err)
+	require.NotEmpty(t, files, "migrations/*/*.sql")
 	hash := sha256.New()
 	for _, file := range files {
 		text, err := fs.ReadFile(migrations, file)

@@ -3,6 +3,8 @@
 // changes no file: the compiler gets the broken files as an overlay. At the end it prints a table of all mutants with the
 // sale that detected each.
 //
+// Some mutants are detected by a test that needs MariaDB (MYSQL_DSN); `make sim-mutants` starts one.
+//
 //	go run ./test/sim/mutants                   all of them, 1,000 sales each
 //	go run ./test/sim/mutants -set border       those of the border between merchants
 //	go run ./test/sim/mutants -only outbox -seeds 50
@@ -252,6 +254,9 @@ func (m mutant) playBorder(ctx context.Context, root, dir string) (found string,
 	return fmt.Sprintf("after %s worlds, %s", count, at[1]), took, nil
 }
 
+// absent is what a test prints that failed because its database does not run.
+var absent = regexp.MustCompile(`run .make test., which starts one`)
+
 // asserted reports whether the unit test of the rule fails.
 func (m mutant) asserted(ctx context.Context, root, dir string) (bool, error) {
 	out, err := goTest(ctx, root, dir, "-count=1", "-v", "-run", m.test.run, "./"+m.test.pkg)
@@ -260,7 +265,7 @@ func (m mutant) asserted(ctx context.Context, root, dir string) (bool, error) {
 		return false, fmt.Errorf("no test %s in %s", m.test.run, m.test.pkg)
 	case err == nil:
 		return false, nil
-	case bytes.Contains(out, []byte("--- FAIL")):
+	case bytes.Contains(out, []byte("--- FAIL")) && !absent.Match(out):
 		return true, nil
 	}
 	return false, fmt.Errorf("%s in %s cannot be run: %s", m.test.run, m.test.pkg, out)
