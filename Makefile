@@ -4,15 +4,17 @@ SHELL := /usr/bin/env bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
-# Tools, by exact version; each is installed into .bin by `go install` when it is missing.
-GOLANGCI_LINT := .bin/golangci-lint-v2.15.0
-OAPI_CODEGEN  := .bin/oapi-codegen-v2.8.2
-ACTIONLINT    := .bin/actionlint-v1.7.12
-KO            := .bin/ko-v0.19.1
-HELM3         := .bin/helm-v3.22.0
-HELM4         := .bin/helm-v4.3.1
-KUBECONFORM   := .bin/kubeconform-v0.8.0
-BENCHSTAT     := .bin/benchstat-v0.0.0-20260908200009-22c9c6c9d4da
+# Tools, by exact version; each is installed by `go install` when it is missing, for all clones on this machine.
+TOOLS         := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/flashsale/$(shell go env GOVERSION)
+GOLANGCI_LINT := $(TOOLS)/golangci-lint-v2.15.0
+GOTESTSUM     := $(TOOLS)/gotestsum-v1.13.0
+OAPI_CODEGEN  := $(TOOLS)/oapi-codegen-v2.8.2
+ACTIONLINT    := $(TOOLS)/actionlint-v1.7.12
+KO            := $(TOOLS)/ko-v0.19.1
+HELM3         := $(TOOLS)/helm-v3.22.0
+HELM4         := $(TOOLS)/helm-v4.3.1
+KUBECONFORM   := $(TOOLS)/kubeconform-v0.8.0
+BENCHSTAT     := $(TOOLS)/benchstat-v0.0.0-20260908200009-22c9c6c9d4da
 
 FUZZTIME ?= 30s
 PKG      ?= work
@@ -80,14 +82,18 @@ cluster-test: $(KO) $(HELM3) ## Tests the chart on a real cluster: install, a sa
 cluster-proof: $(KO) $(HELM3) $(HELM4) ## cluster-test, then scaling, rollback, kills and uninstall during sales, and Helm 4
 	@scripts/cluster/test $(KO) $(HELM3) $(HELM4)
 
+.PHONY: lint-tools test-tools
+lint-tools: test-tools $(GOLANGCI_LINT) $(OAPI_CODEGEN) $(ACTIONLINT) $(HELM3) $(KUBECONFORM)
+test-tools: $(GOTESTSUM)
+
 HELMS ?= 3
 chart-tools: $(KUBECONFORM) $(foreach version,$(HELMS),$(HELM$(version)))
 	@echo $^
 
 ##@ Prove it
 .PHONY: ci proof test web-test sim sim-mutants trouble storm fuzz border border-mutants
-test: deps ## Runs all tests but those of make proof, with the race detector (PKG=./pkg/lock for one package)
-	@scripts/dev/with-dependencies scripts/dev/test $(PKG)
+test: deps $(GOTESTSUM) ## Runs all tests but those of make proof (PKG=./pkg/lock for one package, RACE=all for all with the race detector)
+	@RACE=$(RACE) scripts/dev/with-dependencies scripts/dev/test $(GOTESTSUM) $(PKG)
 
 web-test: ## Tests the pages in Chromium
 	@scripts/dev/deps web
@@ -96,8 +102,8 @@ web-test: ## Tests the pages in Chromium
 sim: ## Simulates SEEDS (5000) sales with random faults, from seed FIRST (1); COMPLETE=false only lists points not hit
 	@set -o pipefail; GOGC=400 go test ./test/sim -count=1 -run '^TestSim$$' -timeout 60m -v -seeds $(SEEDS) -first $(FIRST) -complete=$(COMPLETE) | grep -v -e '^=== ' -e '--- PASS'
 
-sim-mutants: ## Breaks the services in some seventy ways, one at a time; the simulation must detect each
-	@go run ./test/sim/mutants
+sim-mutants: deps ## Breaks the services in some hundred ways, one at a time; the simulation must detect each
+	@REDIS_ADDRS=- ROCKETMQ_NAMESRV=- scripts/dev/with-dependencies go run ./test/sim/mutants
 
 trouble: deps ## Tests sales while dependencies and links fail, Redis fails over or is full, or the system is upgraded or restored, some 25 min
 	@scripts/dev/with-dependencies go test ./test/proof/trouble -count=1 -timeout 60m -v
@@ -123,7 +129,7 @@ border-mutants: deps ## Removes one check of a merchant's border at a time; the 
 ci: ## Runs what CI runs and prints a table of its steps (LANE=static, system, cluster or web for one lane)
 	@scripts/ci/run $(LANE)
 
-proof: ## Shows which long lanes are green on this commit; LANE=sim, mutants, trouble, storm, cluster or fuzz runs one
+proof: ## Shows which long lanes are green on this commit; LANE=sim, mutants, race, trouble, storm, cluster or fuzz runs one
 	@scripts/ci/proof $(LANE)
 
 ##@ Work on it
@@ -174,34 +180,38 @@ clean: ## Stops every process of this folder and deletes all builds and data
 .bin:
 	@mkdir -p .bin
 
-$(GOLANGCI_LINT): | .bin
+$(GOLANGCI_LINT):
 	$(call install,github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0)
 
-$(OAPI_CODEGEN): | .bin
+$(GOTESTSUM):
+	$(call install,gotest.tools/gotestsum@v1.13.0)
+
+$(OAPI_CODEGEN):
 	$(call install,github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2)
 
-$(ACTIONLINT): | .bin
+$(ACTIONLINT):
 	$(call install,github.com/rhysd/actionlint/cmd/actionlint@v1.7.12)
 
-$(KO): | .bin
+$(KO):
 	$(call install,github.com/google/ko@v0.19.1)
 
-$(HELM3): | .bin
+$(HELM3):
 	$(call install,helm.sh/helm/v3/cmd/helm@v3.22.0)
 
-$(HELM4): | .bin
+$(HELM4):
 	$(call install,helm.sh/helm/v4/cmd/helm@v4.3.1)
 
-$(KUBECONFORM): | .bin
+$(KUBECONFORM):
 	$(call install,github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0)
 
-$(BENCHSTAT): | .bin
+$(BENCHSTAT):
 	$(call install,golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da)
 
-# install(module@version) builds a tool outside of the workspace, into a file named after its version.
+# install(module@version) builds a tool outside of the workspace, into a file named after its version, complete or not
+# at all.
 define install
 	@echo "installing $(1)"
-	@dir=$$(mktemp -d) && for n in 1 2 3 4; do \
-		if GOBIN=$$dir GOWORK=off go install $(1); then break; fi; test $$n -lt 4 && sleep 10 || exit 1; \
-	done && mv $$dir/* $@ && rm -rf $$dir
+	@mkdir -p $(TOOLS) && dir=$$(mktemp -d -p $(TOOLS)) && for n in 1 2 3 4; do \
+		if GOBIN=$$dir GOWORK=off go install $(1); then break; fi; test $$n -lt 4 && sleep 10 || { rm -r $$dir; exit 1; }; \
+	done && mv $$dir/* $@ && rm -r $$dir
 endef
