@@ -66,10 +66,10 @@ func find(root string, helms []Helm) (err error) {
 	if len(paths) != 1+len(helms) {
 		return fmt.Errorf("make chart-tools prints %q", out)
 	}
-	tools.kubeconform = filepath.Join(tools.root, paths[0])
+	tools.kubeconform = paths[0]
 	tools.helm = map[Helm]string{}
 	for i, helm := range helms {
-		tools.helm[helm] = filepath.Join(tools.root, paths[1+i])
+		tools.helm[helm] = paths[1+i]
 	}
 	return nil
 }
