@@ -16,6 +16,9 @@ HELM4         := $(TOOLS)/helm-v4.3.1
 KUBECONFORM   := $(TOOLS)/kubeconform-v0.8.0
 BENCHSTAT     := $(TOOLS)/benchstat-v0.0.0-20260908200009-22c9c6c9d4da
 
+# Without the paths of this clone in programs, all clones on a machine share compiled packages.
+export GOFLAGS := -trimpath $(filter-out -trimpath,$(shell go env GOFLAGS))
+
 FUZZTIME ?= 30s
 PKG      ?= work
 SEEDS    ?= 5000
