@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"flashsale.internal/flashctl/client"
 	"flashsale.internal/flashctl/client/purchase"
@@ -43,7 +44,7 @@ func contactKey(name string) string {
 }
 
 // TestSecretsAreRotatedUnderLoad rotates every secret while buyers buy and pay and a merchant reads the stock, by the
-// procedure of docs/security.md. Each service has two processes, which are restarted one by one three times:
+// procedure of docs/security.md. Each service has two processes, which are restarted one by one, three times:
 //
 //	old,new   every process verifies both secrets and signs with the old one
 //	new,old   every process verifies both secrets and signs with the new one; clients sign with the new one from now on
@@ -114,16 +115,22 @@ func TestSecretsAreRotatedUnderLoad(t *testing.T) {
 	}
 }
 
-// restartAll restarts every process, one after the other, with these values of the secrets. Between two restarts it
-// waits for purchases that begin and end meanwhile, so that the processes serve them in each combination.
+// restartAll restarts every process with these values of the secrets, as an upgrade by Helm does: in each service one
+// after the other, the services side by side. In between it waits for purchases that begin and end meanwhile, so that
+// any two processes, with the old and with the new values, have served one together.
 func restartAll(t *testing.T, r *rig.Rig, load *load, value func(rotated) string) {
 	t.Helper()
-	for _, p := range r.Processes() {
-		for _, s := range allSecrets {
-			p.Set(s.variable, value(s))
+	for i := range r.Services()[0] {
+		restarts, ctx := errgroup.WithContext(context.Background())
+		for _, processes := range r.Services() {
+			p := processes[i]
+			for _, s := range allSecrets {
+				p.Set(s.variable, value(s))
+			}
+			restarts.Go(func() error { return p.TryRestart(ctx) })
 		}
-		p.Restart(t)
-		load.waitForPurchases(t, 4)
+		require.NoError(t, restarts.Wait())
+		load.waitForPurchases(t, 12)
 	}
 }
 

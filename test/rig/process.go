@@ -90,30 +90,52 @@ func (p *Process) TryKill() error {
 // Stop ends the process with SIGTERM and requires that it drains and exits with status 0.
 func (p *Process) Stop(t testing.TB) {
 	t.Helper()
-	if p.cmd == nil {
-		return
-	}
-	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
-	select {
-	case err := <-p.done:
-		require.NoError(t, err, "%s did not end cleanly, see its log:\n%s", p.Name, p.Tail(40))
-	case <-time.After(40 * time.Second):
-		_ = p.cmd.Process.Kill()
-		t.Errorf("%s did not end within 40 s of SIGTERM:\n%s", p.Name, p.Tail(40))
-		<-p.done
-	}
-	p.cmd = nil
+	require.NoError(t, p.TryStop())
 }
 
-// Restart stops the process as Stop does and starts it with its present settings. As from a load balancer that checks
-// readiness, it gets no new connections from the front until it is ready again.
+// TryStop is Stop with an error instead of a failed test, for goroutines.
+func (p *Process) TryStop() error {
+	if p.cmd == nil {
+		return nil
+	}
+	defer func() { p.cmd = nil }()
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return fmt.Errorf("stop %s: %w", p.Name, err)
+	}
+	select {
+	case err := <-p.done:
+		if err != nil {
+			return fmt.Errorf("%s did not end cleanly: %w, see its log:\n%s", p.Name, err, p.Tail(40))
+		}
+		return nil
+	case <-time.After(40 * time.Second):
+		_ = p.cmd.Process.Kill()
+		<-p.done
+		return fmt.Errorf("%s did not end within 40 s of SIGTERM:\n%s", p.Name, p.Tail(40))
+	}
+}
+
+// Restart stops the process as Stop does, starts it with its present settings and waits until it is ready. As from a
+// load balancer that checks readiness, it gets no new connections from the front until then.
 func (p *Process) Restart(t testing.TB) {
 	t.Helper()
+	require.NoError(t, p.TryRestart(context.Background()))
+}
+
+// TryRestart is Restart with an error instead of a failed test, for goroutines.
+func (p *Process) TryRestart(ctx context.Context) error {
 	p.takeOut(true)
-	p.Stop(t)
-	p.Start(t)
-	p.WaitReady(t)
+	if err := p.TryStop(); err != nil {
+		return err
+	}
+	if err := p.TryStart(); err != nil {
+		return err
+	}
+	if err := p.TryStatus(ctx, p.Admin+"/readyz", http.StatusOK, 60*time.Second); err != nil {
+		return err
+	}
 	p.takeOut(false)
+	return nil
 }
 
 func (p *Process) takeOut(out bool) {

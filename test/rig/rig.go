@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"flashsale.internal/flashctl/client"
@@ -153,7 +154,7 @@ func New(t testing.TB, opts ...Option) *Rig {
 	t.Cleanup(r.Client.Close)
 	t.Cleanup(func() {
 		for _, process := range r.Processes() {
-			process.Stop(t)
+			assert.NoError(t, process.TryStop()) // the others are stopped too
 			if t.Failed() {
 				t.Logf("last lines of %s:\n%s", process.Name, process.Tail(30))
 			}
