@@ -4,14 +4,24 @@ import {defineConfig} from '@playwright/test'
 // Chromium of the system; Playwright's own is not downloaded.
 const executablePath = process.env.CHROMIUM ?? ['/usr/bin/chromium', '/usr/bin/chromium-browser'].find((p) => existsSync(p))
 
+const measuring = 'lighting.spec.ts'
+const services = ['real*.spec.ts', 'signin.spec.ts']
+const installed = process.env.INSTALLED_URL ? [] : ['installed.spec.ts']
+
 export default defineConfig({
   testDir: 'browser',
-  testIgnore: process.env.INSTALLED_URL ? [] : ['installed.spec.ts'],
+  // The order in which tests begin. Those that measure time are first, when nothing else loads the machine. Those with
+  // real services mostly wait, one for more than a minute: one worker runs them, and they do not end last.
+  projects: [
+    {name: 'measuring', testMatch: measuring},
+    {name: 'services', testMatch: services, workers: 1},
+    {name: 'pages', testIgnore: [measuring, ...services, ...installed]},
+  ],
   outputDir: 'results',
   snapshotPathTemplate: '{testDir}/../../screenshots/{arg}{ext}',
   timeout: 30_000,
   expect: {timeout: 7000},
-  workers: Number(process.env.WORKERS ?? 2),
+  workers: Number(process.env.WORKERS ?? 3),
   fullyParallel: true,
   forbidOnly: !!process.env.CI,
   reporter: [['list']],

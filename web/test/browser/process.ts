@@ -1,4 +1,4 @@
-// Programs of the project that tests start: built once, on ports of their own, ended with SIGTERM.
+// Programs of the project that tests start: on ports of their own, ended with SIGTERM.
 
 import {execFileSync, spawn, type ChildProcess} from 'node:child_process'
 import {once} from 'node:events'
@@ -15,8 +15,9 @@ export interface Program {
   folder: string
 }
 
-// start runs the program of a Go package and waits until its output satisfies `ready`. The environment variable `binary`
-// may name a program that is built already.
+// start builds the program of a Go package and runs it; it waits until its output satisfies `ready`. The environment
+// variable `binary` may name a program that is built already. Go links again only if something has changed: one worker
+// runs all tests that start programs, so that no two write the same file.
 export async function start(
   binary: string,
   goPackage: string,
@@ -25,7 +26,7 @@ export async function start(
   env: Record<string, string> = {},
 ): Promise<Program> {
   const folder = mkdtempSync(path.join(tmpdir(), 'flashsale-'))
-  const file = process.env[binary] ?? path.join(folder, 'program')
+  const file = process.env[binary] ?? path.join(root, '.bin', binary.toLowerCase())
   if (!process.env[binary]) execFileSync('go', ['build', '-o', file, goPackage], {cwd: root, stdio: 'inherit'})
   const child = spawn(file, args, {env: {PATH: process.env.PATH, HOME: folder, ...env}, stdio: ['ignore', 'pipe', 'inherit']})
   let text = ''

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import {readFileSync} from 'node:fs'
+import {readdirSync, readFileSync} from 'node:fs'
 import {test} from 'node:test'
 
 const css = readFileSync('src/base/tokens.css', 'utf8')
@@ -39,4 +39,14 @@ test('every pair of text and surface has a contrast of at least 4.5, of controls
     const c = contrast(t['accent-ink'] as string, t.accent as string)
     assert.ok(c >= 4.5, `${name}: accent-ink on accent ${c.toFixed(2)}`)
   }
+})
+
+// The tests of the views rely on it: in the dark theme they check colours only.
+test('the dark theme changes colours and shadows only, in one place', () => {
+  const block = /@media \(prefers-color-scheme: dark\) \{\s*:root \{([^{}]*)\}\s*\}/.exec(css)?.[1] ?? ''
+  const names = block.split(';').map((declaration) => declaration.split(':')[0]?.trim()).filter(Boolean)
+  assert.deepEqual(new Set(names), new Set([...Object.keys(light), 'shadow'].map((name) => `--${name}`)))
+  const sheets = readdirSync('src', {recursive: true, encoding: 'utf8'}).filter((name) => name.endsWith('.css'))
+  const schemes = sheets.flatMap((name) => readFileSync(`src/${name}`, 'utf8').match(/prefers-color-scheme|light-dark\(/g) ?? [])
+  assert.equal(schemes.length, 1)
 })
