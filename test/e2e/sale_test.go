@@ -20,13 +20,13 @@ const closedWithin = 3 * time.Second
 // TestSale runs a whole sale: 20,000 buyers and 5,000 units, or with -short a fifth of both, and a pay window of 30 s.
 // Half of the accepted buyers pay.
 func TestSale(t *testing.T) {
-	t.Parallel()
 	const (
 		payWithin = 30 * time.Second
 		width     = 128
 	)
 	buyersCount, units := 20_000, 5_000
-	if testing.Short() {
+	if testing.Short() { // whole, it needs the machine for itself
+		t.Parallel()
 		buyersCount, units = buyersCount/5, units/5
 	}
 	r := rig.Start(t, rig.Env("PATH_RATE", "100000"))
