@@ -116,8 +116,8 @@ func TestSecretsAreRotatedUnderLoad(t *testing.T) {
 }
 
 // restartAll restarts every process with these values of the secrets, as an upgrade by Helm does: in each service one
-// after the other, the services side by side. In between it waits for purchases that begin and end meanwhile, so that
-// any two processes, with the old and with the new values, have served one together.
+// after the other, the services side by side. In between it waits for purchases that begin and end meanwhile, while each
+// service has a process with the old and one with the new values.
 func restartAll(t *testing.T, r *rig.Rig, load *load, value func(rotated) string) {
 	t.Helper()
 	for i := range r.Services()[0] {

@@ -25,8 +25,8 @@ func TestSale(t *testing.T) {
 		width     = 128
 	)
 	buyersCount, units := 20_000, 5_000
-	if testing.Short() { // whole, it needs the machine for itself
-		t.Parallel()
+	if testing.Short() {
+		t.Parallel() // the whole sale needs the machine for itself
 		buyersCount, units = buyersCount/5, units/5
 	}
 	r := rig.Start(t, rig.Env("PATH_RATE", "100000"))
