@@ -13,7 +13,6 @@ package ordersn
 
 import (
 	"errors"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -35,8 +34,6 @@ const (
 	// RedisWorkers is the number of worker ids that are leased in Redis: those below it. The others are leased by
 	// inventory while Redis is unavailable.
 	RedisWorkers = 224
-	// MaxShards is the largest count that ShardOf accepts.
-	MaxShards = 1 << geneBits
 
 	maxSequence = 1<<sequenceBits - 1
 	maxTime     = 1<<timeBits - 1 // in the year 2094
@@ -66,18 +63,6 @@ func Gene(userID string) uint8 {
 func Belongs(orderSN, userID string) bool {
 	sn, err := Parse(orderSN)
 	return err == nil && sn.Gene == Gene(userID)
-}
-
-// ShardOf returns the shard of the order, by its gene. count is a power of two up to MaxShards.
-func ShardOf(orderSN string, count int) (int, error) {
-	if count < 1 || count > MaxShards || count&(count-1) != 0 {
-		return 0, fmt.Errorf("%d shards: must be a power of two up to %d", count, MaxShards)
-	}
-	sn, err := Parse(orderSN)
-	if err != nil {
-		return 0, err
-	}
-	return int(sn.Gene) % count, nil
 }
 
 var errMalformed = errors.New("order_sn is malformed")

@@ -36,23 +36,6 @@ func TestGoldenLayout(t *testing.T) {
 	require.Equal(t, "256", ordersn.SN{Time: time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC), Sequence: 1}.String())
 }
 
-func TestShardOf(t *testing.T) {
-	sn := ordersn.SN{Time: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Worker: 3, Gene: 0xa7}.String()
-	for count, shard := range map[int]int{1: 0, 2: 1, 16: 7, 256: 0xa7} {
-		got, err := ordersn.ShardOf(sn, count)
-		require.NoError(t, err)
-		require.Equal(t, shard, got)
-	}
-	for _, count := range []int{0, -16, 3, 512} {
-		_, err := ordersn.ShardOf(sn, count)
-		require.Error(t, err, count)
-	}
-	for _, bad := range []string{"", "0", "-1", "x", "9223372036854775808", "01"} {
-		_, err := ordersn.ShardOf(bad, 16)
-		require.Error(t, err, bad)
-	}
-}
-
 func TestBelongs(t *testing.T) {
 	sn := ordersn.SN{Time: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Worker: 3, Gene: ordersn.Gene("42")}.String()
 	require.True(t, ordersn.Belongs(sn, "42"))
@@ -72,10 +55,6 @@ func FuzzParse(f *testing.F) {
 		}
 		if sn.String() != s {
 			t.Fatalf("%s became %s", s, sn)
-		}
-		shard, err := ordersn.ShardOf(s, 16)
-		if err != nil || shard != int(sn.Gene)%16 {
-			t.Fatalf("shard %d, %v", shard, err)
 		}
 	})
 }

@@ -45,8 +45,14 @@ type Migration struct {
 // in between leaves a change without its row, and the next process repeats the file. So a file must be repeatable: it
 // creates a table with IF NOT EXISTS, and reads information_schema before it alters one. In SQLite a file and its row
 // are one transaction. dbtest.RepeatMigrations checks both.
+//
+// A database with a migration that has a lower number than all files is too old: Migrate returns an error and changes
+// nothing.
 func Migrate(ctx context.Context, db *gorm.DB, migrations fs.FS, log *slog.Logger) error {
 	return withProvider(db, migrations, func(p *goose.Provider) error {
+		if err := refuseOlder(ctx, db, p.ListSources()[0].Version); err != nil {
+			return err
+		}
 		up := func() (struct{}, error) {
 			applied, err := p.Up(ctx)
 			if partial := (*goose.PartialError)(nil); errors.As(err, &partial) {
@@ -76,6 +82,24 @@ func Migrate(ctx context.Context, db *gorm.DB, migrations fs.FS, log *slog.Logge
 		}
 		return nil
 	})
+}
+
+// refuseOlder returns an error if the database has a migration from before first.
+func refuseOlder(ctx context.Context, db *gorm.DB, first int64) error {
+	if !db.WithContext(ctx).Migrator().HasTable("goose_db_version") {
+		return nil
+	}
+	var version int64 // 0 stands for an empty database
+	err := db.WithContext(ctx).Raw("SELECT COALESCE(MIN(version_id), 0) FROM goose_db_version WHERE version_id > 0").
+		Scan(&version).Error
+	if err != nil {
+		return fmt.Errorf("read the version of the database: %w", err)
+	}
+	if version > 0 && version < first {
+		return fmt.Errorf("the database has migration %d of a version before 0.1.0, and none can be migrated: "+
+			"create an empty database and name it in MYSQL_DSN", version)
+	}
+	return nil
 }
 
 // lacksFirstRow reports whether goose found its table without the first row. MySQL commits the creation of a table at

@@ -389,6 +389,21 @@ func TestMigrateWithoutTheFirstRowOfItsTable(t *testing.T) {
 	require.Equal(t, before, after)
 }
 
+func TestMigrateRefusesAnOlderSchema(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, migrations, func(t *testing.T, db *gorm.DB) {
+		later := fstest.MapFS{}
+		for _, dialect := range []string{"mysql", "sqlite"} {
+			later["migrations/"+dialect+"/00100_all.sql"] = &fstest.MapFile{Data: []byte("-- +goose Up\nCREATE TABLE later (id INT);\n")}
+		}
+		err := sqldb.Migrate(t.Context(), db, later, discard())
+		require.ErrorContains(t, err, "the database has migration 1 of a version before 0.1.0, and none can be migrated: "+
+			"create an empty database and name it in MYSQL_DSN")
+		require.False(t, db.Migrator().HasTable("later"))
+		require.NoError(t, sqldb.Migrate(t.Context(), db, migrations, discard()), "with the same files")
+	})
+}
+
 func TestMigrateFromConcurrentProcesses(t *testing.T) {
 	t.Parallel()
 	dsns := map[string]string{"mariadb": "", "sqlite": "sqlite:" + filepath.Join(t.TempDir(), "m.db")}

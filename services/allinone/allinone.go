@@ -208,7 +208,7 @@ func openDatabase(ctx context.Context, dir, name string, tel *telemetry.Telemetr
 	if name == "inventory" {
 		err = sqldb.Migrate(ctx, db, inventory.Migrations, tel.Log)
 	} else {
-		err = order.Migrate(ctx, db, 1, tel.Log)
+		err = order.Migrate(ctx, db, tel.Log)
 	}
 	if err != nil {
 		return nil, errors.Join(err, sqldb.Close(db))

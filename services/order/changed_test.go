@@ -3,7 +3,6 @@ package order_test
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -53,7 +52,7 @@ func (r *running) since(at time.Time, activityID string, between func(page int))
 
 func TestOrdersSinceATimeAreListed(t *testing.T) {
 	t.Parallel()
-	ordertest.EachLayout(t, func(t *testing.T, db *gorm.DB) {
+	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
 		var clock atomicTime
 		clock.set(time.Now().UTC().Truncate(time.Millisecond))
 		r := run(t, db, func(_ *order.Config, d *order.Deps) { d.DatabaseNow = clock.now })
@@ -109,11 +108,11 @@ func TestOrdersSinceATimeAreListed(t *testing.T) {
 	})
 }
 
-// No order is missed that changes between two pages. With an index by the time of the change it moves behind the
-// cursor; without one, the listing of what changed meanwhile has it.
+// No order is missed that changes between two pages: the listing has it in its earlier state, and the listing of what
+// changed meanwhile has the new one.
 func TestOrdersThatChangeDuringTheListingAreNotMissed(t *testing.T) {
 	t.Parallel()
-	ordertest.EachLayout(t, func(t *testing.T, db *gorm.DB) {
+	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
 		var clock atomicTime
 		clock.set(time.Now().UTC().Truncate(time.Millisecond))
 		r := run(t, db, func(_ *order.Config, d *order.Deps) { d.DatabaseNow = clock.now })
@@ -122,10 +121,10 @@ func TestOrdersThatChangeDuringTheListingAreNotMissed(t *testing.T) {
 		var sns []string
 		for range 9 {
 			clock.add(time.Millisecond)
-			d := r.created("u1") // of one user, so of one table
+			d := r.created("u1")
 			orders, sns = append(orders, d), append(sns, d.OrderSN)
 		}
-		all, sequence := r.since(since, "", func(page int) {
+		all, _ := r.since(since, "", func(page int) {
 			clock.add(time.Second)
 			switch page {
 			case 0: // seen already, and not yet seen
@@ -141,12 +140,9 @@ func TestOrdersThatChangeDuringTheListingAreNotMissed(t *testing.T) {
 		later, _ := r.since(since.Add(time.Second), "", nil)
 		for _, i := range []int{0, 3, 8} {
 			require.Equal(t, "closed", later[sns[i]]["state"], "order %d", i)
-			if i > 1 || db.Migrator().HasTable("orders_00") {
+			if i > 1 {
 				require.Equal(t, "closed", all[sns[i]]["state"], "order %d", i)
 			}
-		}
-		if db.Migrator().HasTable("orders_00") {
-			require.True(t, slices.Contains(sequence[2:], sns[0]), "again, in its new state")
 		}
 	})
 }
@@ -155,7 +151,7 @@ func TestNextSinceListsWhatChangedDuringAListing(t *testing.T) {
 	t.Parallel()
 	var clock atomicTime
 	clock.set(time.Now().UTC().Truncate(time.Millisecond))
-	r := run(t, ordertest.MariaDB(t, 1), func(_ *order.Config, d *order.Deps) { d.DatabaseNow = clock.now })
+	r := run(t, ordertest.MariaDB(t), func(_ *order.Config, d *order.Deps) { d.DatabaseNow = clock.now })
 	for i := range 3 {
 		r.created(fmt.Sprint("u", i))
 	}
@@ -173,7 +169,7 @@ func TestNextSinceListsWhatChangedDuringAListing(t *testing.T) {
 
 func TestAWrongRequestForChangedOrdersIsRefused(t *testing.T) {
 	t.Parallel()
-	r := run(t, ordertest.MariaDB(t, 1))
+	r := run(t, ordertest.MariaDB(t))
 	require.Equal(t, 401, r.callInternal(sincePath, "x", `{"since":"2026-11-21T10:00:00Z"}`).status)
 	for body, field := range map[string]string{
 		`{}`:                    "since",
@@ -193,7 +189,7 @@ func TestAWrongRequestForChangedOrdersIsRefused(t *testing.T) {
 // A tombstone is reported as such, so that its caller need not publish the deduction again.
 func TestALookupReportsTombstones(t *testing.T) {
 	t.Parallel()
-	r := run(t, ordertest.MariaDB(t, 1))
+	r := run(t, ordertest.MariaDB(t))
 	r.close("rejected", "4711")
 	require.Equal(t, []any{
 		map[string]any{"order_sn": "4711", "state": "unknown", "tombstone": true},
@@ -204,7 +200,7 @@ func TestALookupReportsTombstones(t *testing.T) {
 // An order that must not live ends by two calls that can be repeated: closed if it is pending, refunded if it is paid.
 func TestAnOrderThatMustNotLiveEnds(t *testing.T) {
 	t.Parallel()
-	r := run(t, ordertest.MariaDB(t, 1))
+	r := run(t, ordertest.MariaDB(t))
 	pending, paid, cancelled := r.created("u1"), r.created("u2"), r.created("u3")
 	started := r.pay(pending, "k")
 	r.paid(paid)

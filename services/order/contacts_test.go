@@ -62,7 +62,7 @@ func withKeys(keys ...string) change {
 
 func TestContactOfAnOrder(t *testing.T) {
 	t.Parallel()
-	r := run(t, ordertest.MariaDB(t, 1))
+	r := run(t, ordertest.MariaDB(t))
 	d := r.created("u1")
 	other := r.created("u1")
 	require.Equal(t, 404, r.call("GET", r.contactPath(d), "u1", "").status)
@@ -105,7 +105,7 @@ func TestContactOfAnOrder(t *testing.T) {
 
 func TestInvalidContacts(t *testing.T) {
 	t.Parallel()
-	r := run(t, ordertest.MariaDB(t, 1))
+	r := run(t, ordertest.MariaDB(t))
 	d := r.created("u1")
 	path, wide := r.contactPath(d), strings.Repeat("x", 121)
 	for name, tt := range map[string]struct {
@@ -169,7 +169,7 @@ func TestInvalidContacts(t *testing.T) {
 // contact can be given again. The contacts of a buyer can be deleted.
 func TestContactKeysAndCommands(t *testing.T) {
 	t.Parallel()
-	db := ordertest.MariaDB(t, 1)
+	db := ordertest.MariaDB(t)
 	r := run(t, db, withKeys(firstKey))
 	d, other := r.created("u1"), r.created("u2")
 	for _, of := range []contract.Deduction{d, other} {
@@ -211,7 +211,7 @@ func TestContactKeysAndCommands(t *testing.T) {
 // Orders show the title of their activity and the names of their SKUs, as the deductions describe them.
 func TestOrdersShowNames(t *testing.T) {
 	t.Parallel()
-	r := run(t, ordertest.MariaDB(t, 1))
+	r := run(t, ordertest.MariaDB(t))
 	plain := r.created("u1")
 	require.NotContains(t, r.order(plain), "activity_title")
 	d := r.deduction("u1")
@@ -236,7 +236,7 @@ func TestOrdersShowNames(t *testing.T) {
 // Names are optional: a call that took effect does not fail when they cannot be read.
 func TestOrdersWithoutNames(t *testing.T) {
 	t.Parallel()
-	db := ordertest.MariaDB(t, 1)
+	db := ordertest.MariaDB(t)
 	log := &lines{}
 	withLog := func(_ *order.Config, d *order.Deps) { d.Telemetry.Log = telemetry.NewLogger(log, slog.LevelDebug) }
 	d := run(t, db).created("u1")
@@ -374,7 +374,7 @@ func TestNoPlainTextOfContactsIsKept(t *testing.T) {
 			search(file, string(raw))
 		}
 	}
-	t.Run("mariadb", func(t *testing.T) { check(t, ordertest.MariaDB(t, 1)) })
+	t.Run("mariadb", func(t *testing.T) { check(t, ordertest.MariaDB(t)) })
 	t.Run("sqlite", func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "order.db")
 		db, err := sqldb.Open("sqlite:"+file, sqldb.Options{})

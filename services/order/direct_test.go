@@ -123,7 +123,7 @@ func TestWithoutABroker(t *testing.T) {
 	t.Parallel()
 	to := newInventory(t)
 	var broker *broken
-	r := run(t, ordertest.MariaDB(t, 1), func(c *order.Config, d *order.Deps) {
+	r := run(t, ordertest.MariaDB(t), func(c *order.Config, d *order.Deps) {
 		c.InventoryURL, c.Direct.After = to.url, 300*time.Millisecond
 		c.SweepEvery, c.SweepAfter = 100*time.Millisecond, time.Hour
 		broker = &broken{Bus: d.Bus}

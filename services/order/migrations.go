@@ -1,8 +1,16 @@
 package order
 
 import (
+	"context"
 	"embed"
+	"fmt"
 	"io/fs"
+	"log/slog"
+
+	"gorm.io/gorm"
+
+	"flashsale.internal/pkg/sqldb"
+	"flashsale.internal/services/order/internal/store"
 )
 
 // Migrations holds the schema of the order service.
@@ -23,4 +31,16 @@ func sandboxMigrations() fs.FS {
 		panic(err)
 	}
 	return sub
+}
+
+// Migrate brings the order database up to date: the migrations, and the partitions of the next months. Several processes
+// may call it at once.
+func Migrate(ctx context.Context, db *gorm.DB, log *slog.Logger) error {
+	if err := sqldb.Migrate(ctx, db, Migrations, log); err != nil {
+		return err
+	}
+	if err := store.AddPartitions(ctx, db, log); err != nil {
+		return fmt.Errorf("the table orders: %w", err)
+	}
+	return nil
 }

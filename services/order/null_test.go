@@ -16,7 +16,7 @@ import (
 
 func TestNullIsRefusedInEveryBody(t *testing.T) {
 	t.Parallel()
-	r := run(t, ordertest.MariaDB(t, 1))
+	r := run(t, ordertest.MariaDB(t))
 	refused := func(req apitest.Request, got response) {
 		require.Equal(t, http.StatusBadRequest, got.status, "%+v -> %s", req, got.raw)
 		require.Equal(t, "invalid_request", got.code(), "%+v", req)

@@ -11,7 +11,7 @@ import (
 // An order shows all its payments, oldest first, and whether it has a contact. A payment is shown to its buyer only.
 func TestOrdersShowTheirPaymentsAndContact(t *testing.T) {
 	t.Parallel()
-	db := ordertest.MariaDB(t, 1)
+	db := ordertest.MariaDB(t)
 	r := run(t, db)
 	d, other := r.created("u1"), r.created("u1")
 	require.Equal(t, []any{}, r.order(d)["payments"])

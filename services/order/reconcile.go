@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"flashsale.internal/services/order/internal/core"
+	"flashsale.internal/services/order/internal/genes"
 	"flashsale.internal/services/order/internal/payment/sandbox"
 	"flashsale.internal/services/order/internal/record"
-	"flashsale.internal/services/order/internal/shards"
 	"flashsale.internal/services/order/internal/store"
 )
 
@@ -32,7 +32,7 @@ func ReconcilePayments(
 	if cfg.Sandbox {
 		providers = append(providers, sandbox.New(sandbox.Config{Now: deps.Now}, sandboxBook(deps)))
 	}
-	svc := core.New(store.New(deps.DB, deps.Telemetry, nil, store.WithClock(deps.DatabaseNow)), nil, shards.Genes{}, rec,
+	svc := core.New(store.New(deps.DB, deps.Telemetry, nil, store.WithClock(deps.DatabaseNow)), nil, genes.ByUser{}, rec,
 		providers, nil, core.Options{Now: deps.Now})
 	charges, refunds := map[core.ReconcileResult]int{}, map[core.ReconcileResult]int{}
 	err = svc.ReconcilePayments(ctx, since, keep, func(r core.Reconciled) {

@@ -30,7 +30,7 @@ func eachBook(t *testing.T, fn func(t *testing.T, orders, book *gorm.DB)) {
 		t.Cleanup(func() { _ = sqldb.Close(db) })
 		return db
 	}
-	t.Run("mariadb", func(t *testing.T) { fn(t, ordertest.MariaDB(t, 1), empty(t, dbtest.MariaDBDSN(t))) })
+	t.Run("mariadb", func(t *testing.T) { fn(t, ordertest.MariaDB(t), empty(t, dbtest.MariaDBDSN(t))) })
 	t.Run("sqlite", func(t *testing.T) {
 		fn(t, ordertest.SQLite(t), empty(t, "sqlite:"+filepath.Join(t.TempDir(), "book.db")))
 	})

@@ -25,11 +25,11 @@ import (
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/order/internal/consumer"
 	"flashsale.internal/services/order/internal/core"
+	"flashsale.internal/services/order/internal/genes"
 	"flashsale.internal/services/order/internal/httpapi"
 	"flashsale.internal/services/order/internal/payment/sandbox"
 	"flashsale.internal/services/order/internal/publisher"
 	"flashsale.internal/services/order/internal/record"
-	"flashsale.internal/services/order/internal/shards"
 	"flashsale.internal/services/order/internal/store"
 )
 
@@ -137,7 +137,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	orders := store.New(deps.DB, tel, s.relay.Wake, store.WithClock(s.deps.DatabaseNow))
 	s.store = orders
-	s.core = core.New(orders, publisher.New(s.bus, tel), shards.Genes{}, rec, providers, sealer, core.Options{
+	s.core = core.New(orders, publisher.New(s.bus, tel), genes.ByUser{}, rec, providers, sealer, core.Options{
 		Now: deps.Now, PaymentGrace: cfg.PaymentGrace, OverdueAfter: cfg.SweepAfter,
 		ClosingsUnsent: s.bus.DelayedUnsent,
 		ContactKeep:    cfg.Contacts.Keep, CheckClocks: s.clocks.Check,

@@ -265,7 +265,7 @@ const (
 
 func TestFromDeductionToPaid(t *testing.T) {
 	t.Parallel()
-	r := run(t, ordertest.MariaDB(t, 1))
+	r := run(t, ordertest.MariaDB(t))
 	d := r.created("u1")
 	o := r.order(d)
 	require.Equal(t, "pending", o["state"])
@@ -315,7 +315,7 @@ func TestAProcessWithAWrongClockLeavesDecisionsToTheOthers(t *testing.T) {
 	t.Parallel()
 	for _, offset := range []time.Duration{5 * time.Minute, -5 * time.Minute} {
 		t.Run(fmt.Sprint(offset), func(t *testing.T) {
-			db := ordertest.MariaDB(t, 1)
+			db := ordertest.MariaDB(t)
 			wrong := run(t, db, func(_ *order.Config, d *order.Deps) {
 				d.Now = func() time.Time { return time.Now().Add(offset) }
 			})
@@ -354,7 +354,7 @@ func TestAProcessWithAWrongClockLeavesDecisionsToTheOthers(t *testing.T) {
 
 func TestCancellingAndListing(t *testing.T) {
 	t.Parallel()
-	r := run(t, ordertest.MariaDB(t, 1))
+	r := run(t, ordertest.MariaDB(t))
 	var mine []contract.Deduction
 	for range 3 {
 		mine = append(mine, r.created("u1"))
@@ -389,7 +389,7 @@ func compact(t *testing.T, v any) string {
 
 func TestInvalidRequestsOfBuyers(t *testing.T) {
 	t.Parallel()
-	r := run(t, ordertest.MariaDB(t, 1))
+	r := run(t, ordertest.MariaDB(t))
 	d := r.created("u1")
 	id := r.pay(d, "used")
 	sn, pay := "/v1/orders/"+d.OrderSN, "/v1/orders/"+d.OrderSN+"/payments"
@@ -447,7 +447,7 @@ func TestInvalidRequestsOfBuyers(t *testing.T) {
 
 func TestCallbacks(t *testing.T) {
 	t.Parallel()
-	r := run(t, ordertest.MariaDB(t, 1))
+	r := run(t, ordertest.MariaDB(t))
 	d := r.created("u1")
 	id := r.pay(d, "k1")
 	good, secret, now := r.event(id, "e1", 700), order.DevelopmentSandboxSecret, time.Now()
@@ -496,14 +496,14 @@ func TestCallbacks(t *testing.T) {
 
 func TestTheSandboxWorksOnlyIfEnabled(t *testing.T) {
 	t.Parallel()
-	db := ordertest.MariaDB(t, 1)
+	db := ordertest.MariaDB(t)
 	off := run(t, db, func(c *order.Config, _ *order.Deps) { c.Payments.Sandbox = false })
 	d := off.created("u1")
 	require.Equal(t, 400, off.call("POST", "/v1/orders/"+d.OrderSN+"/payments", "u1", paySandbox, "Idempotency-Key", "k").status)
 	require.Equal(t, 404, off.call("POST", "/v1/payments/1/sandbox", "u1", succeeded).status)
 	require.Equal(t, 404, off.callback(order.DevelopmentSandboxSecret, time.Now(), off.event("1", "e", 1)).status)
 
-	dead := run(t, ordertest.MariaDB(t, 1), func(c *order.Config, _ *order.Deps) {
+	dead := run(t, ordertest.MariaDB(t), func(c *order.Config, _ *order.Deps) {
 		c.Payments.SandboxCallbackURL = "http://127.0.0.1:1/v1/payments/callbacks/sandbox"
 	})
 	d = dead.created("u1")
@@ -515,7 +515,7 @@ func TestTheSandboxWorksOnlyIfEnabled(t *testing.T) {
 
 func TestInternalCalls(t *testing.T) {
 	t.Parallel()
-	r := run(t, ordertest.MariaDB(t, 1))
+	r := run(t, ordertest.MariaDB(t))
 	secret := settings.DevelopmentInternalSecret
 	paid, pending := r.created("u1"), r.created("u2")
 	id := r.pay(paid, "k")
@@ -568,7 +568,7 @@ func TestInternalCalls(t *testing.T) {
 
 func TestRefundsThatWaitForAnOperator(t *testing.T) {
 	t.Parallel()
-	r := run(t, ordertest.MariaDB(t, 1))
+	r := run(t, ordertest.MariaDB(t))
 	const refunds, secret = "/internal/v1/refunds", settings.DevelopmentInternalSecret
 	d := r.created("u1")
 	id := r.pay(d, "k")
@@ -619,7 +619,7 @@ func sorted(t *testing.T, v any) string {
 
 func TestPoisonedMessagesOverTheBus(t *testing.T) {
 	t.Parallel()
-	r := run(t, ordertest.MariaDB(t, 1))
+	r := run(t, ordertest.MariaDB(t))
 	require.NoError(t,
 		r.bus.Publish(t.Context(), bus.Message{Topic: contract.TopicDeductions, Body: []byte("poison")}))
 	d := r.created("u1")
@@ -643,7 +643,7 @@ func (f *flaky) Publish(ctx context.Context, m bus.Message) error {
 
 func TestABrokerThatLosesConfirmations(t *testing.T) {
 	t.Parallel()
-	r := run(t, ordertest.MariaDB(t, 1), func(_ *order.Config, d *order.Deps) { d.Bus = &flaky{Bus: d.Bus} })
+	r := run(t, ordertest.MariaDB(t), func(_ *order.Config, d *order.Deps) { d.Bus = &flaky{Bus: d.Bus} })
 	d := r.created("u1")
 	id := r.pay(d, "k")
 	require.Equal(t, 202, r.call("POST", "/v1/payments/"+id+"/sandbox", "u1", succeeded).status)
@@ -743,7 +743,7 @@ func (p *proxy) open() { p.isOpen.Store(true) }
 
 func TestEveryOperationOfTheAPIIsRouted(t *testing.T) {
 	t.Parallel()
-	r := run(t, ordertest.MariaDB(t, 1))
+	r := run(t, ordertest.MariaDB(t))
 	for file, base := range map[string]string{"api/openapi.yaml": r.public, "api/internalapi/openapi.yaml": r.internal} {
 		spec, err := os.ReadFile(file)
 		require.NoError(t, err)

@@ -19,7 +19,7 @@ import (
 func TestALandedBatchIsInTheTraceOfEachItem(t *testing.T) {
 	t.Parallel()
 	tel, recorder := telemetry.Recording()
-	r := run(t, ordertest.MariaDB(t, 1), func(_ *order.Config, d *order.Deps) { d.Telemetry = tel })
+	r := run(t, ordertest.MariaDB(t), func(_ *order.Config, d *order.Deps) { d.Telemetry = tel })
 	var batch []contract.Deduction
 	roots := map[string]trace.SpanContext{} // by order_sn
 	for _, user := range []string{"u1", "u2", "u3"} {
@@ -68,7 +68,7 @@ func TestALandedBatchIsInTheTraceOfEachItem(t *testing.T) {
 func TestPayingIsOneTrace(t *testing.T) {
 	t.Parallel()
 	tel, recorder := telemetry.Recording()
-	r := run(t, ordertest.MariaDB(t, 1), func(_ *order.Config, d *order.Deps) { d.Telemetry = tel })
+	r := run(t, ordertest.MariaDB(t), func(_ *order.Config, d *order.Deps) { d.Telemetry = tel })
 	var purchase trace.SpanContext
 	d := r.created("u1", func(d *contract.Deduction) {
 		ctx, root := tel.Tracer.Start(t.Context(), "purchase")

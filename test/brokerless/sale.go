@@ -2,7 +2,6 @@ package brokerless
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -60,8 +59,8 @@ func Run(t *testing.T, plan Plan) {
 	dependencies.Do(t, "kill", "broker")
 	require.NoError(t, shop.Poll(ctx, func() (bool, error) { return goesDirectly(ctx, r.Seckill) }))
 	switched := time.Now()
-	orders := countOrders(t, r, sale)
-	require.NoError(t, shop.Poll(ctx, func() (bool, error) { return countOrders(t, r, sale) > orders, nil }))
+	orders := sale.CountOrders(t, r)
+	require.NoError(t, shop.Poll(ctx, func() (bool, error) { return sale.CountOrders(t, r) > orders, nil }))
 	first := time.Since(switched)
 	t.Logf("messages go directly %s after the kill; the first order follows %s later",
 		switched.Sub(killed).Round(time.Millisecond), first.Round(time.Millisecond))
@@ -106,16 +105,6 @@ func Run(t *testing.T, plan Plan) {
 
 // longestPoll is the longest pause between two readings of a result by its buyer.
 const longestPoll = 3 * time.Second
-
-func countOrders(t *testing.T, r *rig.Rig, sale shop.Sale) (n int64) {
-	t.Helper()
-	shop.EachOrder(t, r.Dependencies.OrderDSN, "COUNT(*)", "activity_id = ?", func(rows *sql.Rows) {
-		var in int64
-		require.NoError(t, rows.Scan(&in))
-		n += in
-	}, sale.ActivityID)
-	return n
-}
 
 // goesDirectly reports whether messages of the process go directly.
 func goesDirectly(ctx context.Context, p *rig.Process) (bool, error) {

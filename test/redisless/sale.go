@@ -359,14 +359,7 @@ func (s *run) compare(ctx context.Context, early, late []*buyer, killed time.Tim
 	require.Len(t, states, accepted, "no further purchase")
 	s.sale.StockBecomes(t, s.sale.Stock-int64(accepted), int64(accepted), 0, 3*time.Minute)
 	shop.NoDeadLetters(t, s.r)
-	orders := 0
 	require.NoError(t, shop.Poll(ctx, func() (bool, error) {
-		orders = 0
-		shop.EachOrder(t, s.r.Dependencies.OrderDSN, "COUNT(*)", "activity_id = ?", func(rows *sql.Rows) {
-			var n int
-			require.NoError(t, rows.Scan(&n))
-			orders += n
-		}, s.sale.ActivityID)
-		return orders == accepted, nil
+		return s.sale.CountOrders(t, s.r) == int64(accepted), nil
 	}), "each purchase has an order")
 }

@@ -71,7 +71,7 @@ func (s *Buyers) ledgerBooks(t *testing.T, dsn string, accepted map[string]*boug
 func (s *Buyers) orderBooks(t *testing.T, dsn string, accepted map[string]*bought) {
 	t.Helper()
 	units := map[string]int64{}
-	EachOrder(t, dsn, "order_sn, line_items", "tombstone = 0", func(rows *sql.Rows) {
+	Query(t, dsn, "SELECT order_sn, line_items FROM orders WHERE tombstone = 0", func(rows *sql.Rows) {
 		var sn, lines string
 		require.NoError(t, rows.Scan(&sn, &lines))
 		if accepted[sn] == nil {
@@ -111,12 +111,12 @@ func (s *Buyers) orderBooks(t *testing.T, dsn string, accepted map[string]*bough
 		require.Equal(t, b.paidFor, succeeded[sn], "order %s: the result of the payment call, and the payment row", sn)
 		require.True(t, b.order.State != "paid" || b.paidFor, "order %s is paid and its buyer did not pay", sn)
 	}
-	EachOrder(t, dsn, "order_sn, COALESCE(paid_by, '')", "activity_id = ? AND state = 'paid'", func(rows *sql.Rows) {
+	Query(t, dsn, "SELECT order_sn, COALESCE(paid_by, '') FROM orders WHERE activity_id = ? AND state = 'paid'", func(rows *sql.Rows) {
 		var sn, by string
 		require.NoError(t, rows.Scan(&sn, &by))
 		require.Equal(t, payments[sn], by, "the payment that made order %s paid", sn)
 	}, s.Sale.ActivityID)
-	EachOrder(t, dsn, "order_sn", "tombstone <> 0", func(rows *sql.Rows) {
+	Query(t, dsn, "SELECT order_sn FROM orders WHERE tombstone <> 0", func(rows *sql.Rows) {
 		var sn string
 		require.NoError(t, rows.Scan(&sn))
 		require.Fail(t, "tombstone", "order_sn %s", sn)

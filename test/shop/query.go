@@ -3,7 +3,6 @@ package shop
 import (
 	"context"
 	"database/sql"
-	"strings"
 	"testing"
 	"time"
 
@@ -28,28 +27,9 @@ func Query(t *testing.T, dsn, text string, each func(*sql.Rows), args ...any) {
 	require.NoError(t, rows.Err())
 }
 
-// EachOrder selects columns of the orders from the tables that order_layout names, and calls each for every row.
-func EachOrder(t *testing.T, dsn, columns, where string, each func(*sql.Rows), args ...any) {
-	t.Helper()
-	for _, table := range OrderTables(t, dsn) {
-		Query(t, dsn, "SELECT "+columns+" FROM "+table+" WHERE "+where, each, args...)
-	}
-}
-
-// OrderTables returns the names of the tables that hold orders.
-func OrderTables(t *testing.T, dsn string) (names []string) {
-	t.Helper()
-	Query(t, dsn, "SELECT table_names FROM order_layout", func(rows *sql.Rows) {
-		var list string
-		require.NoError(t, rows.Scan(&list))
-		names = strings.Split(list, ",")
-	})
-	return names
-}
-
 // Count returns the number that the statement selects.
-func Count(t *testing.T, dsn, text string) (n int64) {
+func Count(t *testing.T, dsn, text string, args ...any) (n int64) {
 	t.Helper()
-	Query(t, dsn, text, func(rows *sql.Rows) { require.NoError(t, rows.Scan(&n)) })
+	Query(t, dsn, text, func(rows *sql.Rows) { require.NoError(t, rows.Scan(&n)) }, args...)
 	return n
 }

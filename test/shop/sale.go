@@ -29,6 +29,12 @@ type Sale struct {
 // Lines are the lines of a purchase of one unit.
 func (s Sale) Lines() []contract.Line { return []contract.Line{{SKUID: s.SKUID, Qty: 1}} }
 
+// CountOrders returns the number of orders of the sale.
+func (s Sale) CountOrders(t *testing.T, r *rig.Rig) int64 {
+	t.Helper()
+	return Count(t, r.Dependencies.OrderDSN, "SELECT COUNT(*) FROM orders WHERE activity_id = ?", s.ActivityID)
+}
+
 // Open creates and publishes a sale with the stock and pay window of s. A user may buy one unit.
 func Open(t *testing.T, r *rig.Rig, s Sale) Sale {
 	t.Helper()

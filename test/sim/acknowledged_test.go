@@ -93,7 +93,7 @@ func (w *world) hasOrder(orderSN string) bool {
 		return false
 	}
 	var n int64
-	if err := w.books["order"].Raw("SELECT COUNT(*) FROM "+orderTable+" WHERE order_sn = ?", sn).Scan(&n).Error; err != nil {
+	if err := w.books["order"].Raw("SELECT COUNT(*) FROM orders WHERE order_sn = ?", sn).Scan(&n).Error; err != nil {
 		w.fail("read order %s: %v", orderSN, err)
 	}
 	return n > 0

@@ -85,9 +85,6 @@ type refundRow struct {
 	State                      string
 }
 
-// orderTable holds the orders of a sale.
-const orderTable = "orders_1_00"
-
 type itemRow struct{ OrderSN, SKU, Qty, Price int64 }
 
 // items returns the lines of the order: "sku_id:qty:price" joined by commas.
@@ -147,7 +144,7 @@ func (w *world) read() (b books, err error) {
 	scan("inventory", "SELECT activity_id, user_id, held FROM allowances", &b.allowances)
 	scan("inventory", "SELECT sku_id AS sku, delta, state, decision, reason FROM adjustments", &b.adjustments)
 	scan("inventory", "SELECT origin, topic, why, state, item, order_sn FROM dead_letters", &b.deadLetters)
-	scan("order", "SELECT order_sn, user_id, state, tombstone, line_items, amount, created_at, expires_at, closed_at, refunded_at, close_reason, paid_by FROM "+orderTable, &b.orders)
+	scan("order", "SELECT order_sn, user_id, state, tombstone, line_items, amount, created_at, expires_at, closed_at, refunded_at, close_reason, paid_by FROM orders", &b.orders)
 	for _, o := range b.orders {
 		items, e := o.items()
 		if err = errors.Join(err, e); err != nil {
@@ -355,9 +352,6 @@ func (w *world) checkOrders(f *findings, b books, ledger map[string]ledgerRow) m
 	orders := map[string]orderRow{}
 	for _, o := range b.orders {
 		sn := strconv.FormatInt(o.OrderSN, 10)
-		if _, twice := orders[sn]; twice {
-			f.add(sn, "order_sn %s is in two shards", sn)
-		}
 		orders[sn] = o
 		row, landed := ledger[sn]
 		switch {

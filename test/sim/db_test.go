@@ -67,7 +67,7 @@ var statement = regexp.MustCompile("(?i)^\\s*(INSERT INTO|UPDATE|DELETE FROM|SEL
 // names caches names of statements: there are few texts and many calls.
 var names sync.Map
 
-// nameOf returns the verb and the table of a statement. Shards share one name.
+// nameOf returns the verb and the table of a statement.
 func nameOf(query string) string {
 	if n, ok := names.Load(query); ok {
 		return n.(string)
@@ -84,7 +84,7 @@ func readName(query string) string {
 		return strings.ToLower(word)
 	}
 	verb, _, _ := strings.Cut(strings.ToLower(m[1]), " ")
-	return verb + " " + strings.TrimSuffix(m[2], "_")
+	return verb + " " + m[2]
 }
 
 func (d *dbPool) GetDBConn() (*sql.DB, error) { return d.pool, nil }

@@ -169,7 +169,7 @@ func (w *world) loseClosing(orderSN string) bool {
 	}
 	w.writers["order"] <- struct{}{}
 	defer func() { <-w.writers["order"] }()
-	res := w.books["order"].Exec("UPDATE "+orderTable+" SET state = 'pending', closed_at = NULL, close_reason = '' "+
+	res := w.books["order"].Exec("UPDATE orders SET state = 'pending', closed_at = NULL, close_reason = '' "+
 		"WHERE order_sn = ? AND state = 'closed'", orderSN)
 	if res.Error != nil {
 		w.fail("lose the closing of %s: %v", orderSN, res.Error)
@@ -177,8 +177,8 @@ func (w *world) loseClosing(orderSN string) bool {
 	if res.RowsAffected == 1 {
 		// The sweep deletes the order's row of close_checks after the closing, so that commit is lost, too.
 		sn, _ := strconv.ParseUint(orderSN, 10, 64)
-		if err := w.books["order"].Exec("INSERT INTO close_checks (check_at, order_sns) SELECT close_check_at, ? FROM "+orderTable+
-			" WHERE order_sn = ?", binary.BigEndian.AppendUint64(nil, sn), orderSN).Error; err != nil {
+		if err := w.books["order"].Exec("INSERT INTO close_checks (check_at, order_sns) SELECT close_check_at, ? FROM orders "+
+			"WHERE order_sn = ?", binary.BigEndian.AppendUint64(nil, sn), orderSN).Error; err != nil {
 			w.fail("lose the closing of %s: %v", orderSN, err)
 		}
 		w.history.note("order", "! loses the closing of "+orderSN)

@@ -258,7 +258,6 @@ var points = []string{
 	"order: db select contacts",
 	"order: db select idempotency_keys",
 	"order: db select close_checks",
-	"order: db select order_layout",
 	"order: db select orders",
 	"order: db select outbox",
 	"order: db select payment_events",

@@ -305,7 +305,7 @@ func templates(ctx context.Context, dir string) error {
 		if service == "inventory" {
 			err = sqldb.Migrate(ctx, db, inventory.Migrations, log)
 		} else {
-			err = order.Migrate(ctx, db, 1, log)
+			err = order.Migrate(ctx, db, log)
 		}
 		if err != nil {
 			return err

@@ -71,7 +71,6 @@ type bench struct {
 	bareAddr    string
 	bareBuyers  []buyer
 
-	orderTables   []table
 	filled        int // rows that orders and ledger were filled with, each
 	buyerGroups   int // number of calls of newBuyers, so that user ids are distinct
 	sales         []*sale
@@ -200,12 +199,6 @@ func (b *bench) start(ctx context.Context) (stop func(), err error) {
 		if *pool, err = db.DB(); err != nil {
 			return nil, err
 		}
-	}
-	if b.orderTables, err = tablesWith(ctx, b.orderDB, orderColumns...); err != nil {
-		return nil, err
-	}
-	if len(b.orderTables) == 0 {
-		return nil, fmt.Errorf("no table of the order database has the columns %v", orderColumns)
 	}
 	b.client = client.New(b.cfg.Origins, client.Options{Secret: b.cfg.Secret})
 	ends = append(ends, b.client.Close, b.http.CloseIdleConnections)

@@ -18,17 +18,7 @@ func (b *bench) eachOrder(ctx context.Context, sales []*sale, columns string, re
 	for i, s := range sales {
 		ids[i] = s.id
 	}
-	for _, t := range b.orderTables {
-		query := fmt.Sprintf("SELECT %s FROM `%s` WHERE activity_id IN (%s)", columns, t.name, marks)
-		if err := b.eachRow(ctx, query, ids, read); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (b *bench) eachRow(ctx context.Context, query string, args []any, read func(rows *sql.Rows) error) error {
-	rows, err := b.orderDB.QueryContext(ctx, query, args...)
+	rows, err := b.orderDB.QueryContext(ctx, "SELECT "+columns+" FROM orders WHERE activity_id IN ("+marks+")", ids...)
 	if err != nil {
 		return err
 	}

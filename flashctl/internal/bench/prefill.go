@@ -50,7 +50,7 @@ func (b *bench) filledWindow(ctx context.Context) error {
 
 // fill inserts old orders until each of orders and ledger has got that many. They are copies of the orders of the
 // warm-up, of earlier times, other users and other activities, and closed. A copy has all columns of the table, so the
-// filling does not depend on the layout of the tables: every table with an order_sn gets its rows.
+// filling does not depend on the tables: every table with an order_sn gets its rows.
 func (b *bench) fill(ctx context.Context, rows int) error {
 	began := time.Now()
 	warmUp := b.sales[0]

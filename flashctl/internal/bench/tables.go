@@ -23,12 +23,8 @@ func (t table) has(name string) bool {
 	return slices.ContainsFunc(t.columns, func(c column) bool { return c.name == name })
 }
 
-// orderColumns are the columns of orders that a run reads. The tables that have all of them are the order tables,
-// whatever their number and names.
-var orderColumns = []string{"order_sn", "activity_id", "state", "expires_at", "closed_at"}
-
-// tablesWith returns the tables of a database that have all of these columns, by name.
-func tablesWith(ctx context.Context, db *sql.DB, names ...string) ([]table, error) {
+// tablesWith returns the tables of a database that have this column, by name.
+func tablesWith(ctx context.Context, db *sql.DB, name string) ([]table, error) {
 	const query = "SELECT c.table_name, c.column_name, c.data_type, c.extra FROM information_schema.columns c " +
 		"JOIN information_schema.tables t ON t.table_schema = c.table_schema AND t.table_name = c.table_name " +
 		"WHERE c.table_schema = DATABASE() AND t.table_type = 'BASE TABLE' ORDER BY c.table_name, c.ordinal_position"
@@ -52,7 +48,5 @@ func tablesWith(ctx context.Context, db *sql.DB, names ...string) ([]table, erro
 		last := &all[len(all)-1]
 		last.columns = append(last.columns, c)
 	}
-	return slices.DeleteFunc(all, func(t table) bool {
-		return slices.ContainsFunc(names, func(name string) bool { return !t.has(name) })
-	}), rows.Err()
+	return slices.DeleteFunc(all, func(t table) bool { return !t.has(name) }), rows.Err()
 }

@@ -273,12 +273,11 @@ func (d *drill) quiet(what string, rows func() int) {
 func (d *drill) orders() map[string]string {
 	d.t.Helper()
 	states := map[string]string{}
-	shop.EachOrder(d.t, d.rig.Dependencies.OrderDSN, "order_sn, state",
-		"activity_id = ? AND tombstone = 0", func(rows *sql.Rows) {
-			var sn, state string
-			require.NoError(d.t, rows.Scan(&sn, &state))
-			states[sn] = state
-		}, d.sale.ActivityID)
+	shop.Query(d.t, d.rig.Dependencies.OrderDSN, "SELECT order_sn, state FROM orders WHERE activity_id = ?", func(rows *sql.Rows) {
+		var sn, state string
+		require.NoError(d.t, rows.Scan(&sn, &state))
+		states[sn] = state
+	}, d.sale.ActivityID)
 	return states
 }
 

@@ -33,8 +33,7 @@ func rowsOf(t *testing.T, r *rig.Rig, sale shop.Sale) (ledger, orders map[string
 	}
 	shop.Query(t, r.Dependencies.InventoryDSN, "SELECT order_sn, user_id, state FROM reservations WHERE activity_id = ?",
 		into(ledger), sale.ActivityID)
-	shop.EachOrder(t, r.Dependencies.OrderDSN, "order_sn, user_id, state",
-		"activity_id = ? AND tombstone = 0", into(orders), sale.ActivityID)
+	shop.Query(t, r.Dependencies.OrderDSN, "SELECT order_sn, user_id, state FROM orders WHERE activity_id = ?", into(orders), sale.ActivityID)
 	return ledger, orders
 }
 

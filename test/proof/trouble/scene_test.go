@@ -631,25 +631,19 @@ func booked(t *testing.T, r *rig.Rig, sale shop.Sale, accepted map[string]string
 	ctx, cancel := context.WithTimeout(context.Background(), anyWithin)
 	defer cancel()
 	require.NoError(t, shop.Poll(ctx, func() (bool, error) {
-		made := 0
-		shop.EachOrder(t, r.Dependencies.OrderDSN, "COUNT(*)",
-			"activity_id = ? AND tombstone = 0", func(rows *sql.Rows) {
-				var n int
-				require.NoError(t, rows.Scan(&n))
-				made += n
-			}, sale.ActivityID)
-		return made >= len(accepted), fmt.Errorf("%d of %d orders exist", made, len(accepted))
+		made := sale.CountOrders(t, r)
+		return made >= int64(len(accepted)), fmt.Errorf("%d of %d orders exist", made, len(accepted))
 	}))
 	orders := map[string]bool{}
-	shop.EachOrder(t, r.Dependencies.OrderDSN, "order_sn, user_id, CAST(TIMESTAMPDIFF(MICROSECOND, created_at, expires_at) / 1000 AS SIGNED)",
-		"activity_id = ? AND tombstone = 0", func(rows *sql.Rows) {
-			var sn, user string
-			var window int64
-			require.NoError(t, rows.Scan(&sn, &user, &window))
-			require.Equal(t, accepted[sn], user, "order %s belongs to no accepted purchase", sn)
-			require.Equal(t, sale.PayWithinS*1000, window, "the pay window of order %s, in ms", sn)
-			require.False(t, orders[sn], "order %s exists twice", sn)
-			orders[sn] = true
-		}, sale.ActivityID)
+	shop.Query(t, r.Dependencies.OrderDSN, "SELECT order_sn, user_id, CAST(TIMESTAMPDIFF(MICROSECOND, created_at, "+
+		"expires_at) / 1000 AS SIGNED) FROM orders WHERE activity_id = ?", func(rows *sql.Rows) {
+		var sn, user string
+		var window int64
+		require.NoError(t, rows.Scan(&sn, &user, &window))
+		require.Equal(t, accepted[sn], user, "order %s belongs to no accepted purchase", sn)
+		require.Equal(t, sale.PayWithinS*1000, window, "the pay window of order %s, in ms", sn)
+		require.False(t, orders[sn], "order %s exists twice", sn)
+		orders[sn] = true
+	}, sale.ActivityID)
 	require.Len(t, orders, len(accepted), "orders")
 }

@@ -11,6 +11,6 @@ func main() {
 	command.Main(command.Spec{
 		Name: "order", Serve: serve, CheckConfig: checkConfig,
 		Migrate: migrate, Await: awaitMigrations,
-		More: slices.Concat(contactCommands(), paymentCommands(), tableCommands()),
+		More: slices.Concat(contactCommands(), paymentCommands()),
 	})
 }

@@ -20,7 +20,6 @@ type databases struct {
 	settings.App
 	settings.MySQL
 	order.Payments
-	order.Tables
 	Patience time.Duration `env:"MIGRATE_PATIENCE"`
 }
 
@@ -90,7 +89,7 @@ func migrateOrders(ctx context.Context, log *slog.Logger, d databases, up bool) 
 		return err
 	}
 	defer func() { err = errors.Join(err, sqldb.Close(db)) }()
-	return order.Migrate(ctx, db, d.Count, log)
+	return order.Migrate(ctx, db, log)
 }
 
 // awaitMigrations waits until both databases have all migrations.

@@ -13,7 +13,7 @@ var errNoOrder = contract.Refuse(contract.CodeNotFound, "There is no such order.
 // Order returns an order of the user. An order of another user is not found. If the gene of the order_sn is not the
 // user's, Order makes no query.
 func (s *Service) Order(ctx context.Context, userID, orderSN string) (Order, error) {
-	if !s.shards.Belongs(orderSN, userID) {
+	if !s.genes.Belongs(orderSN, userID) {
 		return Order{}, errNoOrder
 	}
 	o, found, err := s.store.Order(ctx, orderSN)
@@ -67,7 +67,7 @@ type StartedPayment struct {
 func (s *Service) StartPayment(
 	ctx context.Context, userID, orderSN, provider string, call Call,
 ) (started StartedPayment, err error) {
-	if !s.shards.Belongs(orderSN, userID) {
+	if !s.genes.Belongs(orderSN, userID) {
 		return started, errNoOrder
 	}
 	prov, ok := s.providers[provider]
@@ -76,7 +76,7 @@ func (s *Service) StartPayment(
 	}
 	undecidable := s.requireClocks(ctx) // before the transaction: it may read the clocks
 	err = s.store.InTx(ctx, "payment transaction", func(tx Tx) error {
-		id, err := s.shards.NewPaymentID(userID)
+		id, err := s.genes.NewPaymentID(userID)
 		if err != nil {
 			return fmt.Errorf("generate payment id: %w", err)
 		}
@@ -140,7 +140,7 @@ func (s *Service) refusePayment(tx Tx, userID, orderSN string, undecidable error
 // Cancel closes a pending order of the user, also past its deadline. It returns an order that is already closed as it
 // is, for whatever reason it was closed. It refuses for a paid order.
 func (s *Service) Cancel(ctx context.Context, userID, orderSN string) (Order, error) {
-	if !s.shards.Belongs(orderSN, userID) {
+	if !s.genes.Belongs(orderSN, userID) {
 		return Order{}, errNoOrder
 	}
 	var o Order

@@ -9,7 +9,7 @@ import (
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/ordersn"
 	"flashsale.internal/services/order/internal/core"
-	"flashsale.internal/services/order/internal/shards"
+	"flashsale.internal/services/order/internal/genes"
 )
 
 // unusableStore is a store whose every method panics.
@@ -19,7 +19,7 @@ type unusableStore struct{ core.Store }
 func TestAnotherUsersOrderSNIsNotFoundWithoutAQuery(t *testing.T) {
 	t.Parallel()
 	provider := &provider{refunded: map[string]int64{}}
-	s := core.New(unusableStore{}, nil, shards.Genes{}, nil, []core.Provider{provider}, nil, core.Options{})
+	s := core.New(unusableStore{}, nil, genes.ByUser{}, nil, []core.Provider{provider}, nil, core.Options{})
 	sn := ordersn.SN{Time: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC), Worker: 1, Gene: ordersn.Gene("other")}.String()
 	for name, call := range map[string]func() error{
 		"order":       func() error { _, err := s.Order(t.Context(), "me", sn); return err },

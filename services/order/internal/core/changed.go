@@ -13,21 +13,17 @@ type ChangedQuery struct {
 	After      ChangedPosition // of the previous page; zero for the first
 }
 
-// ChangedPosition is the place of an order in the listing of changed orders: by table, then by the time of its last
-// change, if the tables have an index for it, then by order_sn. Began is the database's time at which the listing began.
+// ChangedPosition is how far a listing of changed orders has read, by order_sn.
 type ChangedPosition struct {
-	Began     time.Time
-	Layout    int // generation of the tables; a listing begins again in another one
-	Shard     int
-	ChangedAt time.Time // zero: before the first order of the table
-	OrderSN   string
+	Began   time.Time // the database's time at which the listing began
+	OrderSN string
 }
 
 // ChangedPage is one page of the listing of changed orders.
 type ChangedPage struct {
 	Orders []Order // with their lines
 	More   bool
-	Next   ChangedPosition // of the last order, if there are more
+	Next   ChangedPosition // if there are more
 	// NextSince is the time from which another listing returns the orders that changed during this one.
 	NextSince time.Time
 }
@@ -50,8 +46,8 @@ func (s *Service) ChangedOrders(ctx context.Context, q ChangedQuery) (ChangedPag
 	if err != nil {
 		return ChangedPage{}, err
 	}
-	next.Began = q.After.Began
 	return ChangedPage{
-		Orders: orders, More: more, Next: next, NextSince: q.After.Began.Add(-transactionMargin),
+		Orders: orders, More: more, Next: ChangedPosition{Began: q.After.Began, OrderSN: next},
+		NextSince: q.After.Began.Add(-transactionMargin),
 	}, nil
 }

@@ -13,9 +13,9 @@ import (
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/order/internal/core"
+	"flashsale.internal/services/order/internal/genes"
 	"flashsale.internal/services/order/internal/ordertest"
 	"flashsale.internal/services/order/internal/publisher"
-	"flashsale.internal/services/order/internal/shards"
 	"flashsale.internal/services/order/internal/store"
 )
 
@@ -23,7 +23,7 @@ import (
 func eachClock(t *testing.T, fn func(t *testing.T, w *world, wrong *core.Service)) {
 	for _, offset := range []time.Duration{5 * time.Minute, -5 * time.Minute} {
 		t.Run(fmt.Sprint(offset), func(t *testing.T) {
-			db := ordertest.MariaDB(t, 1)
+			db := ordertest.MariaDB(t)
 			w := newWorld(t, db)
 			fn(t, w, w.process(t, offset))
 		})
@@ -125,9 +125,9 @@ func TestTheDelayOfAClosingDoesNotDependOnTheClockOfAProcess(t *testing.T) {
 // clock goes on.
 func TestAProcessWithAWrongClockDecidesNothingByTime(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, ordertest.MariaDB(t, 1))
+	w := newWorld(t, ordertest.MariaDB(t))
 	wrong := core.New(store.New(w.db, telemetry.Discard(t), nil, store.WithClock(w.clock.Now)),
-		publisher.New(w.bus, telemetry.Discard(t)), shards.Genes{}, w.recorder, []core.Provider{w.provider}, w.sealer,
+		publisher.New(w.bus, telemetry.Discard(t)), genes.ByUser{}, w.recorder, []core.Provider{w.provider}, w.sealer,
 		core.Options{Now: w.clock.Now, CheckClocks: func(context.Context) error { return clocks.ErrOffset }})
 	refused := func(err error) {
 		t.Helper()

@@ -13,15 +13,15 @@ import (
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/order/internal/core"
+	"flashsale.internal/services/order/internal/genes"
 	"flashsale.internal/services/order/internal/ordertest"
 	"flashsale.internal/services/order/internal/publisher"
-	"flashsale.internal/services/order/internal/shards"
 	"flashsale.internal/services/order/internal/store"
 )
 
 func TestClosingAtTheDeadline(t *testing.T) {
 	t.Parallel()
-	db := ordertest.MariaDB(t, 1)
+	db := ordertest.MariaDB(t)
 	w := newWorld(t, db)
 	d := w.created(t, "u1")
 	due := w.clock.Now().Add(payWithin)
@@ -43,7 +43,7 @@ func TestClosingAtTheDeadline(t *testing.T) {
 
 func TestClosingOrdersInEveryState(t *testing.T) {
 	t.Parallel()
-	db := ordertest.MariaDB(t, 1)
+	db := ordertest.MariaDB(t)
 	w := newWorld(t, db)
 	closed, paid, refunded, paying, cancelled := w.created(t, "a"), w.created(t, "b"), w.created(t, "c"), w.created(t, "d"), w.created(t, "e")
 	never := w.deduction("f")
@@ -100,7 +100,7 @@ func (t *lateSightTx) OpenPayments(orderSNs []string) (map[string]bool, error) {
 // A payment that is begun in time, and committed while a closing reads the payments, holds its order open.
 func TestAPaymentBegunDuringAClosing(t *testing.T) {
 	t.Parallel()
-	db := ordertest.MariaDB(t, 1)
+	db := ordertest.MariaDB(t)
 	w := newWorld(t, db)
 	sight := &lateSight{Store: store.New(db, telemetry.Discard(t), nil, store.WithClock(w.clock.Now))}
 	svc := w.serviceOn(t, sight)
@@ -123,7 +123,7 @@ func TestAPaymentBegunDuringAClosing(t *testing.T) {
 // Orders that are due and unpaid are closed without being read; the counts show whether there are others.
 func TestAClosingReadsOnlyWhatItCannotCloseAtOnce(t *testing.T) {
 	t.Parallel()
-	db := ordertest.MariaDB(t, 1)
+	db := ordertest.MariaDB(t)
 	w := newWorld(t, db)
 	early, late := w.created(t, "u1"), w.created(t, "u2")
 	w.clock.advance(time.Second)
@@ -144,7 +144,7 @@ func TestAClosingReadsOnlyWhatItCannotCloseAtOnce(t *testing.T) {
 
 func TestAPaymentInFlightHoldsItsOrderOnce(t *testing.T) {
 	t.Parallel()
-	db := ordertest.MariaDB(t, 1)
+	db := ordertest.MariaDB(t)
 	t.Run("until the grace ends", func(t *testing.T) {
 		w := newWorld(t, db)
 		d := w.created(t, "u1")
@@ -194,7 +194,7 @@ func TestAPaymentInFlightHoldsItsOrderOnce(t *testing.T) {
 
 func TestRefundingPaidOrders(t *testing.T) {
 	t.Parallel()
-	db := ordertest.MariaDB(t, 1)
+	db := ordertest.MariaDB(t)
 	w := newWorld(t, db)
 	paid, pending, never := w.created(t, "a"), w.created(t, "b"), w.deduction("c")
 	p := w.started(t, paid, "k")
@@ -221,7 +221,7 @@ func TestRefundingPaidOrders(t *testing.T) {
 
 func TestLostClosingsArePublishedAgain(t *testing.T) {
 	t.Parallel()
-	db := ordertest.MariaDB(t, 1)
+	db := ordertest.MariaDB(t)
 	w := newWorld(t, db)
 	var batch []contract.Deduction
 	for i := range 40 {
@@ -257,7 +257,7 @@ func TestLostClosingsArePublishedAgain(t *testing.T) {
 // order, but not yet restored its units, nothing else would repeat the closing. Of two processes, one sends it.
 func TestResentClosingsAreInTheOutbox(t *testing.T) {
 	t.Parallel()
-	db := ordertest.MariaDB(t, 1)
+	db := ordertest.MariaDB(t)
 	w := newWorld(t, db)
 	d := w.created(t, "u1")
 	w.bus.take("")
@@ -280,10 +280,10 @@ func TestResentClosingsAreInTheOutbox(t *testing.T) {
 // While delayed closings may not be delivered, the sweep replaces them.
 func TestTheSweepReplacesClosingsThatWereNotSent(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, ordertest.MariaDB(t, 1))
+	w := newWorld(t, ordertest.MariaDB(t))
 	unsent := true
 	svc := core.New(store.New(w.db, telemetry.Discard(t), nil, store.WithClock(w.clock.Now)),
-		publisher.New(w.bus, telemetry.Discard(t)), shards.Genes{}, w.recorder, nil, w.sealer,
+		publisher.New(w.bus, telemetry.Discard(t)), genes.ByUser{}, w.recorder, nil, w.sealer,
 		core.Options{Now: w.clock.Now, ClosingsUnsent: func() bool { return unsent }})
 	w.created(t, "u1")
 	w.bus.take("")

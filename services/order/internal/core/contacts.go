@@ -38,7 +38,7 @@ var (
 // PutContact stores the contact of a pending or paid order of the user. It replaces an earlier one, also one that
 // cannot be read.
 func (s *Service) PutContact(ctx context.Context, userID, orderSN string, c Contact) error {
-	if !s.shards.Belongs(orderSN, userID) {
+	if !s.genes.Belongs(orderSN, userID) {
 		return errNoOrder
 	}
 	plain, err := c.encode()
@@ -89,7 +89,7 @@ func (s *Service) PutContact(ctx context.Context, userID, orderSN string, c Cont
 // Contact returns the contact of an order of the user, also after the order was closed. The contact of another user's
 // order is not found. Contact refuses with unavailable if no key opens it.
 func (s *Service) Contact(ctx context.Context, userID, orderSN string) (Contact, error) {
-	if !s.shards.Belongs(orderSN, userID) {
+	if !s.genes.Belongs(orderSN, userID) {
 		return Contact{}, errNoOrder
 	}
 	found, err := s.store.Contacts(ctx, []string{orderSN})

@@ -70,7 +70,7 @@ func about(w *world, title string, endsIn time.Duration) contract.ActivityInfo {
 
 func TestAContactIsGivenUntilTheOrderEnds(t *testing.T) {
 	t.Parallel()
-	db := ordertest.MariaDB(t, 1)
+	db := ordertest.MariaDB(t)
 	w := newWorld(t, db)
 	pending, paid, closed, refunded := w.created(t, "u1"), w.created(t, "u1"), w.created(t, "u1"), w.created(t, "u1")
 	require.Empty(t, w.nameOf(t, w.Service, pending))
@@ -112,7 +112,7 @@ func TestAContactIsGivenUntilTheOrderEnds(t *testing.T) {
 // A contact is deleted CONTACT_KEEP after the end of its activity: the latest end that is known when it is due.
 func TestContactsAreDeletedAfterTheEndOfTheActivity(t *testing.T) {
 	t.Parallel()
-	db := ordertest.MariaDB(t, 1)
+	db := ordertest.MariaDB(t)
 	w := newWorld(t, db)
 	require.NoError(t, w.Describe(t.Context(), []contract.ActivityInfo{about(w, "sale", 24*time.Hour)}))
 	d := w.created(t, "u1")
@@ -154,7 +154,7 @@ func TestContactsAreDeletedAfterTheEndOfTheActivity(t *testing.T) {
 // are given from then on; those given before are kept from the end that was known then.
 func TestContactsOfAnActivityThatEndsEarly(t *testing.T) {
 	t.Parallel()
-	db := ordertest.MariaDB(t, 1)
+	db := ordertest.MariaDB(t)
 	w := newWorld(t, db)
 	require.NoError(t, w.Describe(t.Context(), []contract.ActivityInfo{about(w, "sale", 48*time.Hour)}))
 	before, after := w.created(t, "u1"), w.created(t, "u1")
@@ -203,7 +203,7 @@ func (w *world) insertMany(t testing.TB, first, second core.Sealer) {
 
 func TestManyContactsAreDeleted(t *testing.T) {
 	t.Parallel()
-	db := ordertest.MariaDB(t, 1)
+	db := ordertest.MariaDB(t)
 	w := newWorld(t, db)
 	w.insertMany(t, w.sealer, w.sealer)
 	deleted, err := w.upkeep(t).ForgetContacts(t.Context(), "u2")
@@ -223,7 +223,7 @@ func TestManyContactsAreDeleted(t *testing.T) {
 // Contacts that no key opens hold up neither the others under their key nor those under other keys.
 func TestManyContactsAreEncryptedAgain(t *testing.T) {
 	t.Parallel()
-	db := ordertest.MariaDB(t, 1)
+	db := ordertest.MariaDB(t)
 	w := newWorld(t, db)
 	lost := keys(t, seal.DevelopmentKey)
 	w.insertMany(t, lost, keys(t, oldKey))
@@ -248,7 +248,7 @@ func TestManyContactsAreEncryptedAgain(t *testing.T) {
 // null in lists, an alarm; the buyer can give the contact again.
 func TestKeysOfContactsRotate(t *testing.T) {
 	t.Parallel()
-	db := ordertest.MariaDB(t, 1)
+	db := ordertest.MariaDB(t)
 	w := newWorld(t, db)
 	before, _ := w.with(t, oldKey)
 	a, b := w.created(t, "u1"), w.created(t, "u2")
@@ -304,7 +304,7 @@ func (s racingStore) ReplaceContact(
 
 func TestReencryptionNeverOverwritesANewerContact(t *testing.T) {
 	t.Parallel()
-	db := ordertest.MariaDB(t, 1)
+	db := ordertest.MariaDB(t)
 	w := newWorld(t, db)
 	old, _ := w.with(t, oldKey)
 	changed, deleted, kept := w.created(t, "u1"), w.created(t, "u2"), w.created(t, "u3")
@@ -336,7 +336,7 @@ func TestReencryptionNeverOverwritesANewerContact(t *testing.T) {
 // A sealed contact that is copied to another order does not open there.
 func TestAContactCannotBeMovedToAnotherOrder(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, ordertest.MariaDB(t, 1))
+	w := newWorld(t, ordertest.MariaDB(t))
 	a, b := w.created(t, "u1"), w.created(t, "u1")
 	w.put(t, a, "a")
 	w.put(t, b, "b")
@@ -350,7 +350,7 @@ func TestAContactCannotBeMovedToAnotherOrder(t *testing.T) {
 // memory executes no statement.
 func TestTheLatestDescriptionOfAnActivityIsKept(t *testing.T) {
 	t.Parallel()
-	db := ordertest.MariaDB(t, 1)
+	db := ordertest.MariaDB(t)
 	w := newWorld(t, db)
 	first := about(w, "first", time.Hour)
 	w.clock.advance(time.Second)
@@ -400,7 +400,7 @@ func TestTheLatestDescriptionOfAnActivityIsKept(t *testing.T) {
 // A description that the tables refuse raises one alarm in a minute, and its deductions become orders.
 func TestADescriptionThatCannotBeStored(t *testing.T) {
 	t.Parallel()
-	db := ordertest.MariaDB(t, 1)
+	db := ordertest.MariaDB(t)
 	w := newWorld(t, db)
 	refused := true
 	require.NoError(t, db.Callback().Create().Before("gorm:create").Register("refuse", func(tx *gorm.DB) {
@@ -432,7 +432,7 @@ func TestADescriptionThatCannotBeStored(t *testing.T) {
 // replaces none.
 func TestDescriptionsInMemoryAreReplacedOneByOne(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, ordertest.MariaDB(t, 1))
+	w := newWorld(t, ordertest.MariaDB(t))
 	ids := make([]string, 1023)
 	for i := range ids {
 		ids[i] = fmt.Sprint(i + 1000)

@@ -71,8 +71,8 @@ type landing struct {
 
 // insertOrders inserts the orders that do not exist yet.
 //
-// Nearly every message is delivered once, so the first transaction does not read the orders, which saves a statement
-// for each shard. If one of them exists, the insertion fails on its primary key, and a second transaction reads and
+// Nearly every message is delivered once, so the first transaction does not read the orders, which saves a statement.
+// If one of them exists, the insertion fails on its primary key, and a second transaction reads and
 // locks them first. The second transaction is not a retry of the first: a redelivered message must not count as a lost
 // race.
 func (s *Service) insertOrders(ctx context.Context, valid []contract.Deduction) (landed landing, err error) {
@@ -187,7 +187,7 @@ func (s *Service) checkDeduction(d contract.Deduction) error {
 	if d.Bucket > math.MaxInt32 {
 		return fmt.Errorf("bucket: out of range")
 	}
-	if !s.shards.Belongs(d.OrderSN, d.UserID) {
+	if !s.genes.Belongs(d.OrderSN, d.UserID) {
 		return fmt.Errorf("order_sn: does not carry the gene of this user")
 	}
 	_, err := AmountOf(d.Lines)

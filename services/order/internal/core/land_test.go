@@ -20,7 +20,7 @@ import (
 
 func TestLandingABatch(t *testing.T) {
 	t.Parallel()
-	db := ordertest.MariaDB(t, 1)
+	db := ordertest.MariaDB(t)
 	w := newWorld(t, db)
 	var batch []contract.Deduction
 	for i := range 256 {
@@ -68,7 +68,7 @@ func TestLandingABatch(t *testing.T) {
 
 func TestARedeliveredDeductionPublishesTheSameEvents(t *testing.T) {
 	t.Parallel()
-	db := ordertest.MariaDB(t, 1)
+	db := ordertest.MariaDB(t)
 	w := newWorld(t, db)
 	d := w.created(t, "u1")
 	created := w.bus.take(contract.TopicOrderEvents)
@@ -94,7 +94,7 @@ func TestARedeliveredDeductionPublishesTheSameEvents(t *testing.T) {
 
 func TestAConflictingDeductionBecomesADeadLetter(t *testing.T) {
 	t.Parallel()
-	db := ordertest.MariaDB(t, 1)
+	db := ordertest.MariaDB(t)
 	w := newWorld(t, db)
 	d := w.created(t, "u1")
 	before := w.get(t, d)
@@ -153,7 +153,7 @@ func sameGene(t *testing.T, user string) string {
 
 func TestAPoisonedItemDoesNotHoldUpTheOthers(t *testing.T) {
 	t.Parallel()
-	db := ordertest.MariaDB(t, 1)
+	db := ordertest.MariaDB(t)
 	w := newWorld(t, db)
 	var raw []json.RawMessage
 	var good []contract.Deduction
@@ -185,7 +185,7 @@ func TestAPoisonedItemDoesNotHoldUpTheOthers(t *testing.T) {
 
 func TestAnUnparseableMessageBecomesADeadLetter(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, ordertest.MariaDB(t, 1))
+	w := newWorld(t, ordertest.MariaDB(t))
 	for _, body := range []string{"", "no json", `{"v":2,"items":[]}`, strings.Repeat("x", contract.MaxBytes)} {
 		decoded, bad := contract.Decode[contract.Deduction]([]byte(body))
 		require.NoError(t, w.Land(t.Context(), decoded, bad))
@@ -197,7 +197,7 @@ func TestAnUnparseableMessageBecomesADeadLetter(t *testing.T) {
 
 func TestADeductionWithATombstoneIsDropped(t *testing.T) {
 	t.Parallel()
-	db := ordertest.MariaDB(t, 1)
+	db := ordertest.MariaDB(t)
 	w := newWorld(t, db)
 	d, other := w.deduction("u1"), w.deduction("u2")
 	require.Equal(t, []core.CloseResult{{OrderSN: d.OrderSN, Outcome: core.CloseUnknown}},
@@ -225,7 +225,7 @@ func TestCrashBetweenCommitPublishAndAck(t *testing.T) {
 	t.Parallel()
 	for _, dies := range []string{contract.TopicOrderEvents, contract.TopicOrderClose, contract.TopicDeadLetters} {
 		t.Run(dies, func(t *testing.T) {
-			db := ordertest.MariaDB(t, 1)
+			db := ordertest.MariaDB(t)
 			w := newWorld(t, db)
 			d := w.deduction("u1")
 			bad := []contract.BadItem{{Raw: []byte("?"), Err: errors.New("not a message")}}
@@ -257,7 +257,7 @@ func TestCrashBetweenCommitPublishAndAck(t *testing.T) {
 // either an order or a tombstone.
 func TestConcurrentLandingsAndTombstones(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, ordertest.MariaDB(t, 1))
+	w := newWorld(t, ordertest.MariaDB(t))
 	const n = 120
 	var batch []contract.Deduction
 	var sns []string
@@ -321,6 +321,6 @@ func TestConcurrentLandingsAndTombstones(t *testing.T) {
 	}
 	require.Equal(t, orders, w.recorder.created, "each order was counted once")
 	var rows int64
-	require.NoError(t, w.db.Table("orders_1_00").Where("tombstone = ? AND line_items LIKE '%,%'", false).Count(&rows).Error)
+	require.NoError(t, w.db.Table("orders").Where("tombstone = ? AND line_items LIKE '%,%'", false).Count(&rows).Error)
 	require.EqualValues(t, orders, rows)
 }

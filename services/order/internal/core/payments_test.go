@@ -18,7 +18,7 @@ import (
 
 func TestPaying(t *testing.T) {
 	t.Parallel()
-	db := ordertest.MariaDB(t, 1)
+	db := ordertest.MariaDB(t)
 	w := newWorld(t, db)
 	d := w.created(t, "u1")
 	p := w.started(t, d, "k1")
@@ -58,7 +58,7 @@ func TestPaying(t *testing.T) {
 
 func TestARefusedCallIsNotStored(t *testing.T) {
 	t.Parallel()
-	db := ordertest.MariaDB(t, 1)
+	db := ordertest.MariaDB(t)
 	w := newWorld(t, db)
 	d := w.deduction("u1")
 	_, err := w.StartPayment(t.Context(), "u1", d.OrderSN, providerName, call(d, "k"))
@@ -74,7 +74,7 @@ func TestARefusedCallIsNotStored(t *testing.T) {
 
 func TestPayingAtTheDeadline(t *testing.T) {
 	t.Parallel()
-	db := ordertest.MariaDB(t, 1)
+	db := ordertest.MariaDB(t)
 	w := newWorld(t, db)
 	d := w.created(t, "u1")
 	w.clock.advance(payWithin - time.Millisecond)
@@ -91,7 +91,7 @@ func TestPayingAtTheDeadline(t *testing.T) {
 
 func TestPaymentsAreBounded(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, ordertest.MariaDB(t, 1))
+	w := newWorld(t, ordertest.MariaDB(t))
 	d := w.created(t, "u1")
 	for i := range 20 {
 		w.started(t, d, fmt.Sprint(i))
@@ -102,7 +102,7 @@ func TestPaymentsAreBounded(t *testing.T) {
 
 func TestASuccessThatDoesNotPayIsRefunded(t *testing.T) {
 	t.Parallel()
-	db := ordertest.MariaDB(t, 1)
+	db := ordertest.MariaDB(t)
 	w := newWorld(t, db)
 	for name, tt := range map[string]struct {
 		before func(t *testing.T, d contract.Deduction)
@@ -162,7 +162,7 @@ func TestASuccessThatDoesNotPayIsRefunded(t *testing.T) {
 
 func TestAPaymentOfTheWrongAmountLeavesTheOrderPayable(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, ordertest.MariaDB(t, 1))
+	w := newWorld(t, ordertest.MariaDB(t))
 	d := w.created(t, "u1")
 	wrong := success(w.started(t, d, "k1").PaymentID)
 	wrong.Amount = 1
@@ -184,7 +184,7 @@ func TestAPaymentOfTheWrongAmountLeavesTheOrderPayable(t *testing.T) {
 
 func TestAFailedPayment(t *testing.T) {
 	t.Parallel()
-	db := ordertest.MariaDB(t, 1)
+	db := ordertest.MariaDB(t)
 	w := newWorld(t, db)
 	d := w.created(t, "u1")
 	p := w.started(t, d, "k1")
@@ -207,7 +207,7 @@ func TestAFailedPayment(t *testing.T) {
 
 func TestACallbackForAnUnknownPaymentIsKept(t *testing.T) {
 	t.Parallel()
-	db := ordertest.MariaDB(t, 1)
+	db := ordertest.MariaDB(t)
 	w := newWorld(t, db)
 	e := success("123456789")
 	for range 3 {
@@ -231,7 +231,7 @@ func TestACallbackForAnUnknownPaymentIsKept(t *testing.T) {
 
 func TestAnEventIDUsedForTwoEventsIsRefused(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, ordertest.MariaDB(t, 1))
+	w := newWorld(t, ordertest.MariaDB(t))
 	d := w.created(t, "u1")
 	p := w.started(t, d, "k1")
 	_, err := w.Callback(t.Context(), failure(p.PaymentID))
@@ -246,7 +246,7 @@ func TestAnEventIDUsedForTwoEventsIsRefused(t *testing.T) {
 
 func TestAnotherUsersOrder(t *testing.T) {
 	t.Parallel()
-	db := ordertest.MariaDB(t, 1)
+	db := ordertest.MariaDB(t)
 	w := newWorld(t, db)
 	d := w.created(t, "u1")
 	p := w.started(t, d, "k")
@@ -271,7 +271,7 @@ func TestAnotherUsersOrder(t *testing.T) {
 
 func TestCancelling(t *testing.T) {
 	t.Parallel()
-	db := ordertest.MariaDB(t, 1)
+	db := ordertest.MariaDB(t)
 	w := newWorld(t, db)
 	d := w.created(t, "u1")
 	o, err := w.Cancel(t.Context(), "u1", d.OrderSN)
@@ -301,7 +301,7 @@ func (blindStore) Order(context.Context, string) (core.Order, bool, error) {
 // A cancellation that is committed is reported as done, whatever fails after its commit.
 func TestACancellationNeedsNoReadAfterItsCommit(t *testing.T) {
 	t.Parallel()
-	db := ordertest.MariaDB(t, 1)
+	db := ordertest.MariaDB(t)
 	w := newWorld(t, db)
 	blind := w.serviceOn(t, blindStore{store.New(db, telemetry.Discard(t), nil, store.WithClock(w.clock.Now))})
 	d := w.created(t, "u1")
@@ -324,7 +324,7 @@ func TestACancellationNeedsNoReadAfterItsCommit(t *testing.T) {
 
 func TestRefundsAreRetriedUntilTheySucceed(t *testing.T) {
 	t.Parallel()
-	db := ordertest.MariaDB(t, 1)
+	db := ordertest.MariaDB(t)
 	w := newWorld(t, db)
 	d := w.created(t, "u1")
 	p := w.started(t, d, "k")
@@ -360,7 +360,7 @@ func TestRefundsAreRetriedUntilTheySucceed(t *testing.T) {
 // A provider that times out for days decides nothing: the refund stays pending and is made once it responds.
 func TestATransientErrorNeverEndsARefund(t *testing.T) {
 	t.Parallel()
-	db := ordertest.MariaDB(t, 1)
+	db := ordertest.MariaDB(t)
 	w := newWorld(t, db)
 	r := w.refundOf(t, "u1")
 	w.provider.fail = func(string) error { return errors.New("time-out") }
@@ -386,7 +386,7 @@ func TestATransientErrorNeverEndsARefund(t *testing.T) {
 
 func TestARefundWaitsForItsProviderToBeConfigured(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, ordertest.MariaDB(t, 1))
+	w := newWorld(t, ordertest.MariaDB(t))
 	d := w.created(t, "u1")
 	p := w.started(t, d, "k")
 	_, err := w.Cancel(t.Context(), "u1", d.OrderSN)

@@ -27,7 +27,7 @@ type Store interface {
 	OrderStates(ctx context.Context, orderSNs []string) (map[string]Order, error)
 	// ChangedOrders returns orders after q.After whose state changed at or after q.Since, with their lines, never
 	// tombstones. next is the position up to which it read; more reports whether others may follow.
-	ChangedOrders(ctx context.Context, q ChangedQuery) (orders []Order, next ChangedPosition, more bool, err error)
+	ChangedOrders(ctx context.Context, q ChangedQuery) (orders []Order, next string, more bool, err error)
 	Contacts(ctx context.Context, orderSNs []string) (map[string]SealedContact, error)
 	Activities(ctx context.Context, ids []string) (map[string]contract.ActivityInfo, error) // those that are known
 	ActivityEnds(ctx context.Context, ids []string) (map[string]time.Time, error)           // those that are known
@@ -52,8 +52,8 @@ type Store interface {
 	WaitingRefunds(ctx context.Context, attempts int, after Position, limit int) ([]Refund, error)
 }
 
-// Tx is a transaction of the Store. Every transaction locks rows in the same order: orders by shard and order_sn, then
-// payments. Refunds are locked alone.
+// Tx is a transaction of the Store. Every transaction locks rows in the same order: orders by order_sn, then payments.
+// Refunds are locked alone.
 type Tx interface {
 	Now() (time.Time, error) // as Store.Now
 
@@ -87,8 +87,7 @@ type Tx interface {
 	OpenPayments(orderSNs []string) (map[string]bool, error)
 	LockPayment(paymentID string) (Payment, bool, error)
 	// PaymentWithOrder reads a payment, its order without amount and times, and the time of the database. It locks
-	// nothing. The payment is zero if it does not exist. The order and the time are zero if the order does not exist, or
-	// its order_sn has another gene than the payment id.
+	// nothing. The payment is zero if it does not exist. The order and the time are zero if the order does not exist.
 	PaymentWithOrder(paymentID string) (p Payment, o Order, now time.Time, err error)
 	InsertPayment(p Payment) error
 	// BeginPayment locks the order of p and inserts p, with the amount and currency of the order and the present time,
@@ -198,8 +197,8 @@ type Recorder interface {
 	Alarm(ctx context.Context, kind, message string, attrs ...any)
 }
 
-// Shards maps ids to users by the gene in the id.
-type Shards interface {
+// Genes maps ids to users by the gene in the id.
+type Genes interface {
 	// Belongs reports whether the order_sn carries the user's gene. An order_sn without it is not one of this user's.
 	Belongs(orderSN, userID string) bool
 	// NewPaymentID returns a random id that carries the user's gene.

@@ -11,14 +11,14 @@ import (
 
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/services/order/internal/core"
+	"flashsale.internal/services/order/internal/genes"
 	"flashsale.internal/services/order/internal/ordertest"
-	"flashsale.internal/services/order/internal/shards"
 )
 
 // chargeOf returns a charge for the order of a deduction, of a payment that this database lacks.
 func (w *world) chargeOf(t testing.TB, d contract.Deduction) core.Charge {
 	t.Helper()
-	id, err := shards.Genes{}.NewPaymentID(d.UserID)
+	id, err := genes.ByUser{}.NewPaymentID(d.UserID)
 	require.NoError(t, err)
 	return core.Charge{
 		PaymentID: id, OrderSN: d.OrderSN, UserID: d.UserID, Amount: fullAmount, Currency: "EUR", At: w.clock.Now(),
@@ -42,7 +42,7 @@ func (w *world) reconcile(t testing.TB, since time.Time, keep bool) (charges, re
 
 func TestChargesOfTheProviderAreRecorded(t *testing.T) {
 	t.Parallel()
-	db := ordertest.MariaDB(t, 1)
+	db := ordertest.MariaDB(t)
 	w := newWorld(t, db)
 	since := w.clock.Now()
 	charge := func(d contract.Deduction, edit ...func(*core.Charge)) core.Charge {
@@ -163,7 +163,7 @@ func TestChargesOfTheProviderAreRecorded(t *testing.T) {
 
 func TestRefundsOfTheProviderAreRecorded(t *testing.T) {
 	t.Parallel()
-	db := ordertest.MariaDB(t, 1)
+	db := ordertest.MariaDB(t)
 	w := newWorld(t, db)
 	since := w.clock.Now()
 	back := func(paymentID string, amount int64) {
@@ -230,7 +230,7 @@ func TestRefundsOfTheProviderAreRecorded(t *testing.T) {
 // A run that the provider interrupts is repeated from its beginning. Callbacks that arrive meanwhile change nothing.
 func TestReconcilingIsRepeatedAfterAnInterruption(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, ordertest.MariaDB(t, 1))
+	w := newWorld(t, ordertest.MariaDB(t))
 	var all []contract.Deduction
 	for i := range 250 {
 		d := w.created(t, fmt.Sprint("u", i))
@@ -271,7 +271,7 @@ func TestReconcilingIsRepeatedAfterAnInterruption(t *testing.T) {
 // order_sn, and the charge of its lost payment pays it.
 func TestAnOrderThatWasLostIsCreatedAgainAndItsChargeFound(t *testing.T) {
 	t.Parallel()
-	db := ordertest.MariaDB(t, 1)
+	db := ordertest.MariaDB(t)
 	w := newWorld(t, db)
 	d := w.deduction("u1")
 	c := w.provider.charge(w.chargeOf(t, d))

@@ -32,7 +32,7 @@ func (w *world) refused(t *testing.T, user string) core.Refund {
 
 func TestARefusedRefundWaitsForAnOperator(t *testing.T) {
 	t.Parallel()
-	db := ordertest.MariaDB(t, 1)
+	db := ordertest.MariaDB(t)
 	w := newWorld(t, db)
 	r := w.refused(t, "u1")
 	require.Equal(t, errRefused.Error(), r.LastError)
@@ -67,7 +67,7 @@ func TestARefusedRefundWaitsForAnOperator(t *testing.T) {
 
 func TestRetryingARefusedRefund(t *testing.T) {
 	t.Parallel()
-	db := ordertest.MariaDB(t, 1)
+	db := ordertest.MariaDB(t)
 	w := newWorld(t, db)
 	r := w.refused(t, "u1")
 	got, err := w.RetryRefund(t.Context(), r.PaymentID, "op")
@@ -97,7 +97,7 @@ func TestRetryingARefusedRefund(t *testing.T) {
 
 func TestSettlingARefusedRefundByHand(t *testing.T) {
 	t.Parallel()
-	db := ordertest.MariaDB(t, 1)
+	db := ordertest.MariaDB(t)
 	w := newWorld(t, db)
 	r := w.refused(t, "u1")
 	for range 2 {
@@ -151,7 +151,7 @@ func TestSettlingARefusedRefundByHand(t *testing.T) {
 // provider makes the refund of the first call.
 func TestARefundMadeAfterItWasSettledByHandRaisesAnAlarm(t *testing.T) {
 	t.Parallel()
-	db := ordertest.MariaDB(t, 1)
+	db := ordertest.MariaDB(t)
 	w := newWorld(t, db)
 	r := w.refundOf(t, "u1")
 	w.provider.fail = func(string) error {
@@ -170,7 +170,7 @@ func TestARefundMadeAfterItWasSettledByHandRaisesAnAlarm(t *testing.T) {
 
 func TestAProviderThatDoesNotRespondDecidesNothing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, ordertest.MariaDB(t, 1))
+	w := newWorld(t, ordertest.MariaDB(t))
 	r := w.refused(t, "u1")
 	w.provider.unreachable = errors.New("time-out")
 	for _, s := range []*core.Service{w.Service, w.service(t)} { // the second has no provider

@@ -251,7 +251,7 @@ func (s *scenario) settled(t tb) {
 
 func TestAnyInterleavingKeepsTheInvariants(t *testing.T) {
 	t.Parallel()
-	db := ordertest.MariaDB(t, 1)
+	db := ordertest.MariaDB(t)
 	w := newWorld(t, db)
 	n := 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -269,7 +269,7 @@ func TestAnyInterleavingKeepsTheInvariants(t *testing.T) {
 func TestConcurrentStepsOfAnOrder(t *testing.T) {
 	t.Parallel()
 	const n = 40
-	db := ordertest.MariaDB(t, 1)
+	db := ordertest.MariaDB(t)
 	w := newWorld(t, db)
 	scenarios := make([]*scenario, n)
 	for i := range scenarios {
@@ -339,7 +339,7 @@ func TestConcurrentStepsOfAnOrder(t *testing.T) {
 // Of many concurrent calls with one Idempotency-Key, one starts a payment and all return it.
 func TestConcurrentCallsWithOneIdempotencyKey(t *testing.T) {
 	t.Parallel()
-	db := ordertest.MariaDB(t, 1)
+	db := ordertest.MariaDB(t)
 	w := newWorld(t, db)
 	d := w.created(t, "u1")
 	started := make(chan core.StartedPayment, 8)

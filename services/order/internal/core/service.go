@@ -64,7 +64,7 @@ func (o *Options) setDefaults() {
 type Service struct {
 	store     Store
 	pub       Publisher
-	shards    Shards
+	genes     Genes
 	rec       Recorder
 	providers map[string]Provider
 	sealer    Sealer
@@ -75,14 +75,14 @@ type Service struct {
 
 // New returns a service. It starts nothing.
 func New(
-	store Store, pub Publisher, shards Shards, rec Recorder, providers []Provider, sealer Sealer, opts Options,
+	store Store, pub Publisher, genes Genes, rec Recorder, providers []Provider, sealer Sealer, opts Options,
 ) *Service {
 	opts.setDefaults()
 	byName := make(map[string]Provider, len(providers))
 	for _, p := range providers {
 		byName[p.Name()] = p
 	}
-	return &Service{store: store, pub: pub, shards: shards, rec: rec, providers: byName, sealer: sealer, opts: opts}
+	return &Service{store: store, pub: pub, genes: genes, rec: rec, providers: byName, sealer: sealer, opts: opts}
 }
 
 // now returns the time of this process in the precision of the tables, milliseconds.

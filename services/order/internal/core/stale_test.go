@@ -56,7 +56,7 @@ func (t *earlySightTx) PaymentWithOrder(paymentID string) (core.Payment, core.Or
 // full, once.
 func TestACallbackDoesNotTrustWhatItRead(t *testing.T) {
 	t.Parallel()
-	ordertest.EachLayout(t, func(t *testing.T, db *gorm.DB) {
+	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
 		for name, tt := range map[string]struct {
 			meanwhile func(t *testing.T, w *world, d contract.Deduction, e core.PaymentEvent)
 			handled   core.Handled
@@ -148,7 +148,7 @@ func TestACallbackDoesNotTrustWhatItRead(t *testing.T) {
 // Concurrent calls start no more payments for an order than permitted, and none after it was cancelled.
 func TestConcurrentPaymentsAreBounded(t *testing.T) {
 	t.Parallel()
-	db := ordertest.MariaDB(t, 1)
+	db := ordertest.MariaDB(t)
 	w := newWorld(t, db)
 	d := w.created(t, "u1")
 	var wg sync.WaitGroup

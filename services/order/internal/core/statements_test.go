@@ -28,13 +28,13 @@ func statementsOf(t *testing.T, db *gorm.DB, fn func()) int {
 // A statement costs more than the rows that it reads or writes, so the number of statements is the cost of a payment.
 func TestThePriceOfAPaymentInStatements(t *testing.T) {
 	t.Parallel()
-	db := ordertest.MariaDB(t, 1)
+	db := ordertest.MariaDB(t)
 	pool, err := db.DB()
 	require.NoError(t, err)
 	pool.SetMaxOpenConns(1)
 	w := newWorld(t, db)
 	w.Service = w.serviceOn(t, store.New(db, telemetry.Discard(t), nil), w.provider) // by the time of the database
-	w.succeed(t, w.started(t, w.created(t, "u0"), "k").PaymentID)                    // reads the layout
+	w.succeed(t, w.started(t, w.created(t, "u0"), "k").PaymentID)
 	d := w.created(t, "u1")
 	var paymentID string
 	require.Equal(t, 4, statementsOf(t, db, func() { paymentID = w.started(t, d, "k").PaymentID }), "begun")

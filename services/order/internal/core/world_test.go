@@ -18,9 +18,9 @@ import (
 	"flashsale.internal/pkg/ordersn"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/order/internal/core"
+	"flashsale.internal/services/order/internal/genes"
 	"flashsale.internal/services/order/internal/publisher"
 	"flashsale.internal/services/order/internal/seal"
-	"flashsale.internal/services/order/internal/shards"
 	"flashsale.internal/services/order/internal/store"
 )
 
@@ -59,7 +59,7 @@ func (w *world) service(t testing.TB, providers ...core.Provider) *core.Service 
 
 func (w *world) serviceOn(t testing.TB, s core.Store, providers ...core.Provider) *core.Service {
 	pub := publisher.New(w.bus, telemetry.Discard(t))
-	return core.New(s, pub, shards.Genes{}, w.recorder, providers, w.sealer, core.Options{
+	return core.New(s, pub, genes.ByUser{}, w.recorder, providers, w.sealer, core.Options{
 		Now: w.clock.Now, RefundFirstRetry: time.Second, RefundTimeout: time.Second,
 	})
 }
@@ -67,7 +67,7 @@ func (w *world) serviceOn(t testing.TB, s core.Store, providers ...core.Provider
 // process returns a core on the same database and bus, in a process whose clock is wrong by offset.
 func (w *world) process(t testing.TB, offset time.Duration) *core.Service {
 	now := func() time.Time { return w.clock.Now().Add(offset) }
-	return core.New(store.New(w.db, telemetry.Discard(t), nil, store.WithClock(w.clock.Now)), publisher.New(w.bus, telemetry.Discard(t)), shards.Genes{},
+	return core.New(store.New(w.db, telemetry.Discard(t), nil, store.WithClock(w.clock.Now)), publisher.New(w.bus, telemetry.Discard(t)), genes.ByUser{},
 		w.recorder, []core.Provider{w.provider}, w.sealer, core.Options{
 			Now: now, RefundFirstRetry: time.Second, RefundTimeout: time.Second,
 		})

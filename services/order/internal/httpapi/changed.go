@@ -13,12 +13,10 @@ import (
 	"flashsale.internal/services/order/internal/core"
 )
 
-// The bounds of a page of changed orders, and of the number of a table in its cursor.
+// The bounds of a page of changed orders.
 const (
 	changedDefault = 256
 	changedMost    = 1000
-	mostTables     = 256 // a gene has 8 bits
-	mostLayouts    = 1 << 20
 )
 
 // OrdersSince implements internalapi.ServerInterface.
@@ -97,13 +95,9 @@ func changedView(o core.Order) internalapi.ChangedOrder {
 	return v
 }
 
-// formatChanged encodes a position: the start of the listing, layout and table, the time of the change, and the
-// order_sn. Times are in milliseconds.
+// formatChanged encodes a position: the start of the listing in milliseconds, and the order_sn.
 func formatChanged(p core.ChangedPosition) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(strings.Join([]string{
-		strconv.FormatInt(p.Began.UnixMilli(), 10), strconv.Itoa(p.Layout*mostTables + p.Shard),
-		strconv.FormatInt(p.ChangedAt.UnixMilli(), 10), p.OrderSN,
-	}, ".")))
+	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(p.Began.UnixMilli(), 10) + "." + p.OrderSN))
 }
 
 func parseChanged(s string) (p core.ChangedPosition, ok bool) {
@@ -111,18 +105,10 @@ func parseChanged(s string) (p core.ChangedPosition, ok bool) {
 	if err != nil {
 		return p, false
 	}
-	parts := strings.Split(string(raw), ".")
-	if len(parts) != 4 {
+	at, sn, _ := strings.Cut(string(raw), ".")
+	began, err := strconv.ParseInt(at, 10, 64)
+	if err != nil || began < 1 || began > 1<<46 || !contract.ValidID(sn) {
 		return p, false
 	}
-	began, err1 := strconv.ParseInt(parts[0], 10, 64)
-	shard, err2 := strconv.Atoi(parts[1])
-	changed, err3 := strconv.ParseInt(parts[2], 10, 64)
-	if err1 != nil || err2 != nil || err3 != nil || began < 1 || began > 1<<46 || changed < 1 || changed > 1<<46 ||
-		shard < 0 || shard >= mostTables*mostLayouts || !contract.ValidID(parts[3]) {
-		return p, false
-	}
-	return core.ChangedPosition{
-		Began: time.UnixMilli(began).UTC(), Layout: shard / mostTables, Shard: shard % mostTables, ChangedAt: time.UnixMilli(changed).UTC(), OrderSN: parts[3],
-	}, true
+	return core.ChangedPosition{Began: time.UnixMilli(began).UTC(), OrderSN: sn}, true
 }

@@ -64,7 +64,7 @@ func run(ctx context.Context, dsn string, within time.Duration, out io.Writer) e
 		return err
 	}
 	defer func() { _ = sqldb.Close(db) }()
-	if err := order.Migrate(ctx, db, 1, slog.New(slog.DiscardHandler)); err != nil {
+	if err := order.Migrate(ctx, db, slog.New(slog.DiscardHandler)); err != nil {
 		return err
 	}
 	s := store.New(db, telemetry.Discard(nil), nil)

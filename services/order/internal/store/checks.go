@@ -21,11 +21,11 @@ type checkRow struct {
 
 func (checkRow) TableName() string { return "close_checks" }
 
-// orderSNs returns the order_sns as text.
-func (r checkRow) orderSNs() []string {
-	sns := make([]string, 0, len(r.OrderSNs)/8)
+// orderSNs returns the order_sns.
+func (r checkRow) orderSNs() []int64 {
+	sns := make([]int64, 0, len(r.OrderSNs)/8)
 	for b := r.OrderSNs; len(b) >= 8; b = b[8:] {
-		sns = append(sns, text(int64(binary.BigEndian.Uint64(b)))) // as it was written
+		sns = append(sns, int64(binary.BigEndian.Uint64(b))) // as it was written
 	}
 	return sns
 }
@@ -52,9 +52,14 @@ const (
 	checkMost = 1024 // rows of close_checks that one call reads
 )
 
-// overdueChecks returns orders as OverdueOrders does, by close_checks. It deletes the rows of which no order is pending,
-// and postpones those of which none is due. A row stays due while it has an order that is returned.
-func (s *Store) overdueChecks(ctx context.Context, l *layout, before time.Time, limit int) ([]core.Order, error) {
+// OverdueOrders implements core.Store. It deletes the rows of close_checks of which no order is pending, and postpones
+// those of which none is due. A row stays due while it has an order that is returned.
+func (s *Store) OverdueOrders(ctx context.Context, before time.Time, limit int) ([]core.Order, error) {
+	overdue, err := s.overdueOrders(ctx, before, limit)
+	return overdue, refuseTransient(err)
+}
+
+func (s *Store) overdueOrders(ctx context.Context, before time.Time, limit int) ([]core.Order, error) {
 	db := s.db.WithContext(ctx)
 	var overdue []core.Order
 	var last checkRow
@@ -70,7 +75,7 @@ func (s *Store) overdueChecks(ctx context.Context, l *layout, before time.Time, 
 		}
 		var done []int64
 		for _, c := range checks {
-			pending, err := pendingOf(db, l, c.orderSNs())
+			pending, err := pendingOf(db, c.orderSNs())
 			if err != nil {
 				return nil, err
 			}
@@ -115,19 +120,7 @@ func (s *Store) overdueChecks(ctx context.Context, l *layout, before time.Time, 
 }
 
 // pendingOf returns the rows of the orders that are pending.
-func pendingOf(db *gorm.DB, l *layout, orderSNs []string) ([]orderRow, error) {
-	groups, err := l.groups(orderSNs)
-	if err != nil {
-		return nil, err
-	}
-	var all []orderRow
-	for _, g := range groups {
-		var rows []orderRow
-		err := db.Table(g.table).Where("order_sn IN ? AND state = ?", g.sns, string(core.Pending)).Find(&rows).Error
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, rows...)
-	}
-	return all, nil
+func pendingOf(db *gorm.DB, sns []int64) (rows []orderRow, err error) {
+	err = db.Where("order_sn IN ? AND state = ?", sns, string(core.Pending)).Find(&rows).Error
+	return rows, err
 }

@@ -156,24 +156,19 @@ func (s *Store) ReplaceContact(
 
 // OrderStates implements core.Store.
 func (s *Store) OrderStates(ctx context.Context, orderSNs []string) (map[string]core.Order, error) {
-	found := make(map[string]core.Order, len(orderSNs))
-	err := s.withLayout(ctx, func(l *layout) error {
-		groups, err := l.groups(orderSNs)
-		if err != nil {
-			return err
-		}
-		rows, err := readRows(s.db.WithContext(ctx), groups, false)
-		if err != nil {
-			return err
-		}
-		for _, r := range rows {
-			if found[text(r.OrderSN)], err = r.order(); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	return found, refuseTransient(err)
+	sns, err := ids(orderSNs)
+	if err != nil {
+		return nil, err
+	}
+	orders, err := readOrders(s.db.WithContext(ctx), sns)
+	if err != nil {
+		return nil, refuseTransient(err)
+	}
+	found := make(map[string]core.Order, len(orders))
+	for _, o := range orders {
+		found[o.OrderSN] = o
+	}
+	return found, nil
 }
 
 var _ core.ContactStore = (*Store)(nil)

@@ -18,15 +18,11 @@ func (t *tx) PaymentWithOrder(paymentID string) (p core.Payment, o core.Order, n
 	if err != nil {
 		return p, o, now, err
 	}
-	readAt, lines := sqldb.NowColumn, "o.line_items"
+	readAt := sqldb.NowColumn
 	now, known := sqldb.KnownNow(t.db, t.clock)
 	if known {
 		readAt = "NULL"
 	}
-	if !t.layout.inline() {
-		lines = "''"
-	}
-	table := t.layout.tables()[t.layout.shardOf(uint8(pid))] // the gene is the lowest 8 bits
 	var (
 		at      *time.Time
 		payment paymentRow
@@ -34,8 +30,8 @@ func (t *tx) PaymentWithOrder(paymentID string) (p core.Payment, o core.Order, n
 	)
 	err = sqldb.Query(t.db, "SELECT "+readAt+", p.payment_id, p.order_sn, p.user_id, p.provider, p.state, p.amount, "+
 		"p.currency, p.paid_amount, p.paid_currency, p.created_at, p.finished_at, o.order_sn, o.user_id, o.activity_id, "+
-		"o.bucket, o.state, o.tombstone, o.close_reason, o.traceparent, "+lines+
-		" FROM payments p JOIN "+table+" o ON o.order_sn = p.order_sn WHERE p.payment_id = ?", []any{pid},
+		"o.bucket, o.state, o.tombstone, o.close_reason, o.traceparent, o.line_items "+
+		"FROM payments p JOIN orders o ON o.order_sn = p.order_sn WHERE p.payment_id = ?", []any{pid},
 		func(rows *sql.Rows) error {
 			return rows.Scan(&at, &payment.PaymentID, &payment.OrderSN, &payment.UserID, &payment.Provider, &payment.State,
 				&payment.Amount, &payment.Currency, &payment.PaidAmount, &payment.PaidCurrency, &payment.CreatedAt,
@@ -52,11 +48,8 @@ func (t *tx) PaymentWithOrder(paymentID string) (p core.Payment, o core.Order, n
 	if at != nil {
 		now = at.UTC()
 	}
-	orders, err := withLines(t.db, t.layout, []orderRow{order})
-	if err != nil {
-		return p, o, now, err
-	}
-	return payment.payment(), orders[0], now, nil
+	o, err = order.order()
+	return payment.payment(), o, now, err
 }
 
 func (t *tx) InsertPayment(p core.Payment) error {
@@ -82,20 +75,20 @@ func (t *tx) BeginPayment(p core.Payment, most int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	groups, err := t.layout.groups([]string{p.OrderSN})
+	sn, err := id(p.OrderSN)
 	if err != nil {
 		return 0, err
 	}
 	now, at := sqldb.NowIn(t.db, t.clock)
 	query := "INSERT INTO payments (payment_id, order_sn, user_id, provider, state, amount, currency, created_at) " +
-		"SELECT ?, o.order_sn, o.user_id, ?, ?, o.amount, o.currency, " + now + " FROM " + groups[0].table + " o " +
+		"SELECT ?, o.order_sn, o.user_id, ?, ?, o.amount, o.currency, " + now + " FROM orders o " +
 		"WHERE o.order_sn = ? AND o.user_id = ? AND o.state = ? AND o.tombstone = 0 AND o.expires_at > " + now +
 		" AND (SELECT COUNT(*) FROM payments p WHERE p.order_sn = o.order_sn) < ?"
 	if !sqldb.IsSQLite(t.db) {
 		query += " FOR UPDATE"
 	}
 	args := append([]any{pid, p.Provider, string(p.State)}, at...)
-	args = append(append(args, groups[0].sns[0], p.UserID, string(core.Pending)), at...)
+	args = append(append(args, sn, p.UserID, string(core.Pending)), at...)
 	begun, err := sqldb.Exec(t.db, query, append(args, most)...)
 	return int(begun), err
 }

@@ -6,8 +6,6 @@ import (
 
 	"gorm.io/gorm"
 
-	"flashsale.internal/pkg/contract"
-	"flashsale.internal/pkg/sqldb"
 	"flashsale.internal/services/order/internal/core"
 )
 
@@ -31,19 +29,10 @@ type orderRow struct {
 	CloseCheckAt time.Time
 	CloseResends int
 	Traceparent  string
-	LineItems    string // of version 2 of the layout
+	LineItems    string
 }
 
-// withoutLines is the column that the tables of version 1 lack.
-const withoutLines = "LineItems"
-
-type itemRow struct {
-	OrderSN int64 `gorm:"column:order_sn;primaryKey;autoIncrement:false"`
-	LineNo  int   `gorm:"primaryKey;autoIncrement:false"`
-	SKUID   int64 `gorm:"column:sku_id"`
-	Qty     int64
-	Price   int64
-}
+func (orderRow) TableName() string { return "orders" }
 
 type paymentRow struct {
 	PaymentID    int64 `gorm:"primaryKey;autoIncrement:false"`
@@ -149,58 +138,26 @@ func (r eventRow) event() core.PaymentEvent {
 	}
 }
 
-// readOrders reads orders with their lines. If lock is true it locks their rows.
-func readOrders(db *gorm.DB, l *layout, groups []group, lock bool) ([]core.Order, error) {
-	rows, err := readRows(db, groups, lock)
-	if err != nil {
-		return nil, err
-	}
-	return withLines(db, l, rows)
-}
-
-// readRows reads the rows of orders. If lock is true it locks them.
-func readRows(db *gorm.DB, groups []group, lock bool) ([]orderRow, error) {
-	var all []orderRow
-	for _, g := range groups {
-		find := db.Table(g.table)
-		if lock {
-			find = sqldb.ForUpdate(find)
-		}
-		var rows []orderRow
-		if err := find.Where("order_sn IN ?", g.sns).Order("order_sn").Find(&rows).Error; err != nil {
-			return nil, err
-		}
-		all = append(all, rows...)
-	}
-	return all, nil
-}
-
-// withLines returns the orders of the rows with their lines, which version 1 of the layout has in order_items.
-func withLines(db *gorm.DB, l *layout, rows []orderRow) ([]core.Order, error) {
-	if len(rows) == 0 {
+// readOrders reads orders by order_sn, the order in which all transactions lock them.
+func readOrders(db *gorm.DB, sns []int64) ([]core.Order, error) {
+	if len(sns) == 0 {
 		return nil, nil
 	}
+	var rows []orderRow
+	if err := db.Where("order_sn IN ?", sns).Order("order_sn").Find(&rows).Error; err != nil {
+		return nil, err
+	}
+	return ordersOf(rows)
+}
+
+// ordersOf returns the orders of the rows.
+func ordersOf(rows []orderRow) ([]core.Order, error) {
 	orders := make([]core.Order, len(rows))
-	at := make(map[int64]int, len(rows))
-	sns := make([]int64, len(rows))
 	for i, r := range rows {
 		var err error
 		if orders[i], err = r.order(); err != nil {
 			return nil, err
 		}
-		at[r.OrderSN], sns[i] = i, r.OrderSN
-	}
-	if l.inline() {
-		return orders, nil
-	}
-	var items []itemRow
-	err := db.Table(l.itemTable()).Where("order_sn IN ?", sns).Order("order_sn, line_no").Find(&items).Error
-	if err != nil {
-		return nil, err
-	}
-	for _, it := range items {
-		o := &orders[at[it.OrderSN]]
-		o.Lines = append(o.Lines, contract.PricedLine{SKUID: text(it.SKUID), Qty: it.Qty, Price: it.Price})
 	}
 	return orders, nil
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -14,7 +13,6 @@ import (
 	"gorm.io/gorm"
 
 	"flashsale.internal/pkg/contract"
-	"flashsale.internal/pkg/ordersn"
 	"flashsale.internal/pkg/sqldb"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/order/internal/core"
@@ -27,7 +25,6 @@ type Store struct {
 	// outboxWritten is called after the commit of each transaction that wrote to the outbox.
 	outboxWritten func()
 	clock         func() time.Time // nil: the database's
-	layout        atomic.Pointer[layout]
 }
 
 var _ core.Store = (*Store)(nil)
@@ -59,17 +56,15 @@ func (s *Store) InTx(ctx context.Context, name string, fn func(core.Tx) error) e
 	}
 	ctx, end := s.tel.Span(ctx, name, trace.SpanKindClient, attribute.String("db.system", system))
 	wroteOutbox := false
-	err := s.withLayout(ctx, func(l *layout) error {
-		return sqldb.InTx(ctx, s.db, func(db *gorm.DB) error {
-			t := &tx{db: db, layout: l, clock: s.clock}
-			err := fn(t)
-			wroteOutbox = t.wroteOutbox
-			if errors.Is(err, core.ErrRetry) {
-				return sqldb.Race(err)
-			}
-			return err
-		}, sqldb.RetryDuplicates())
-	})
+	err := sqldb.InTx(ctx, s.db, func(db *gorm.DB) error {
+		t := &tx{db: db, clock: s.clock}
+		err := fn(t)
+		wroteOutbox = t.wroteOutbox
+		if errors.Is(err, core.ErrRetry) {
+			return sqldb.Race(err)
+		}
+		return err
+	}, sqldb.RetryDuplicates())
 	if refusal := (*contract.Refusal)(nil); errors.As(err, &refusal) || errors.Is(err, core.ErrOrderExists) ||
 		errors.Is(err, core.ErrStale) {
 		end(nil) // an expected result: the span is no error
@@ -118,38 +113,26 @@ func ids(list []string) ([]int64, error) {
 func text(n int64) string { return strconv.FormatInt(n, 10) }
 
 // Order implements core.Store.
-func (s *Store) Order(ctx context.Context, orderSN string) (o core.Order, found bool, err error) {
-	err = s.withLayout(ctx, func(l *layout) error {
-		groups, err := l.groups([]string{orderSN})
-		if err != nil {
-			return err
-		}
-		db := s.db.WithContext(ctx)
-		orders, err := readOrders(db, l, groups, false)
-		if found = len(orders) > 0; !found || err != nil {
-			return err
-		}
+func (s *Store) Order(ctx context.Context, orderSN string) (core.Order, bool, error) {
+	sn, err := id(orderSN)
+	if err != nil {
+		return core.Order{}, false, err
+	}
+	db := s.db.WithContext(ctx)
+	orders, err := readOrders(db, []int64{sn})
+	if err == nil {
 		err = fillDetails(db, orders)
-		o = orders[0]
-		return err
-	})
-	return o, found && err == nil, refuseTransient(err)
+	}
+	if err != nil || len(orders) == 0 {
+		return core.Order{}, false, refuseTransient(err)
+	}
+	return orders[0], true, nil
 }
 
 // List implements core.Store.
-func (s *Store) List(ctx context.Context, q core.ListQuery) (orders []core.Order, err error) {
-	err = s.withLayout(ctx, func(l *layout) (err error) {
-		orders, err = s.list(ctx, l, q)
-		return err
-	})
-	return orders, refuseTransient(err)
-}
-
-func (s *Store) list(ctx context.Context, l *layout, q core.ListQuery) ([]core.Order, error) {
+func (s *Store) List(ctx context.Context, q core.ListQuery) ([]core.Order, error) {
 	db := s.db.WithContext(ctx)
-	// All orders of a user are in the shard of the user's gene.
-	find := db.Table(l.tables()[l.shardOf(ordersn.Gene(q.UserID))]).
-		Where("user_id = ? AND tombstone = ?", q.UserID, false)
+	find := db.Where("user_id = ? AND tombstone = ?", q.UserID, false)
 	if q.State != "" {
 		find = find.Where("state = ?", string(q.State))
 	}
@@ -163,57 +146,22 @@ func (s *Store) list(ctx context.Context, l *layout, q core.ListQuery) ([]core.O
 	}
 	var rows []orderRow
 	if err := find.Order("created_at DESC, order_sn DESC").Limit(q.Limit).Find(&rows).Error; err != nil {
-		return nil, err
+		return nil, refuseTransient(err)
 	}
-	orders, err := withLines(db, l, rows)
+	orders, err := ordersOf(rows)
+	if err == nil {
+		err = fillDetails(db, orders)
+	}
 	if err != nil {
-		return nil, err
+		return nil, refuseTransient(err)
 	}
-	return orders, fillDetails(db, orders)
+	return orders, nil
 }
 
 // Payment implements core.Store.
 func (s *Store) Payment(ctx context.Context, paymentID string) (core.Payment, bool, error) {
 	p, found, err := findPayment(s.db.WithContext(ctx), paymentID)
 	return p, found, refuseTransient(err)
-}
-
-// OverdueOrders implements core.Store.
-func (s *Store) OverdueOrders(ctx context.Context, before time.Time, limit int) (overdue []core.Order, err error) {
-	err = s.withLayout(ctx, func(l *layout) (err error) {
-		if l.inline() {
-			overdue, err = s.overdueChecks(ctx, l, before, limit)
-		} else {
-			overdue, err = s.overdueByIndex(ctx, l, before, limit)
-		}
-		return err
-	})
-	return overdue, refuseTransient(err)
-}
-
-// overdueByIndex returns orders as OverdueOrders does, by the index of version 1 of the layout.
-func (s *Store) overdueByIndex(ctx context.Context, l *layout, before time.Time, limit int) ([]core.Order, error) {
-	var overdue []core.Order
-	for _, table := range l.tables() {
-		var rows []orderRow
-		err := s.db.WithContext(ctx).Table(table).
-			Where("state = ? AND close_check_at <= ?", string(core.Pending), before).
-			Order("close_check_at").Limit(limit - len(overdue)).Find(&rows).Error
-		if err != nil {
-			return nil, err
-		}
-		for _, r := range rows {
-			o, err := r.order()
-			if err != nil {
-				return nil, err
-			}
-			overdue = append(overdue, o)
-		}
-		if len(overdue) >= limit {
-			break
-		}
-	}
-	return overdue, nil
 }
 
 // DueRefunds implements core.Store.

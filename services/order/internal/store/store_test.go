@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -17,8 +16,8 @@ import (
 	"flashsale.internal/pkg/sqldb"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/order/internal/core"
+	"flashsale.internal/services/order/internal/genes"
 	"flashsale.internal/services/order/internal/ordertest"
-	"flashsale.internal/services/order/internal/shards"
 	"flashsale.internal/services/order/internal/store"
 )
 
@@ -27,12 +26,6 @@ func TestMain(m *testing.M) {
 }
 
 var start = time.Date(2026, 11, 21, 10, 0, 0, 123e6, time.UTC)
-
-func eachLayout(t *testing.T, fn func(t *testing.T, s *store.Store, db *gorm.DB)) {
-	ordertest.EachLayout(t, func(t *testing.T, db *gorm.DB) {
-		fn(t, store.New(db, telemetry.Discard(t), nil), db)
-	})
-}
 
 func each(t *testing.T, fn func(t *testing.T, s *store.Store, db *gorm.DB)) {
 	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
@@ -49,14 +42,6 @@ func newOrder(user string, n int) core.Order {
 	}
 }
 
-// orderTables returns the tables that hold orders.
-func orderTables(t *testing.T, db *gorm.DB) []string {
-	t.Helper()
-	var names string
-	require.NoError(t, db.Raw("SELECT table_names FROM order_layout").Scan(&names).Error)
-	return strings.Split(names, ",")
-}
-
 func do(t *testing.T, s *store.Store, fn func(core.Tx)) {
 	t.Helper()
 	require.NoError(t, s.InTx(t.Context(), "test", func(tx core.Tx) error { fn(tx); return nil }))
@@ -64,10 +49,10 @@ func do(t *testing.T, s *store.Store, fn func(core.Tx)) {
 
 func TestOrdersAreReadAsInserted(t *testing.T) {
 	t.Parallel()
-	eachLayout(t, func(t *testing.T, s *store.Store, db *gorm.DB) {
+	each(t, func(t *testing.T, s *store.Store, _ *gorm.DB) {
 		var all []core.Order
 		var sns []string
-		for i := range 64 { // over all shards
+		for i := range 64 {
 			o := newOrder(fmt.Sprintf("u%d", i), i)
 			all, sns = append(all, o), append(sns, o.OrderSN)
 		}
@@ -80,13 +65,6 @@ func TestOrdersAreReadAsInserted(t *testing.T) {
 				require.Equal(t, o, found[o.OrderSN])
 			}
 		})
-		names := orderTables(t, db)
-		for _, name := range names {
-			var n int64
-			require.NoError(t, db.Table(name).Count(&n).Error)
-			require.Equal(t, len(names) == 1, n == 64, "%s has %d orders", name, n)
-			require.Positive(t, n, name)
-		}
 		o, found, err := s.Order(t.Context(), all[5].OrderSN)
 		require.NoError(t, err)
 		require.True(t, found)
@@ -99,7 +77,7 @@ func TestOrdersAreReadAsInserted(t *testing.T) {
 
 func TestStepsAreCompareAndSwaps(t *testing.T) {
 	t.Parallel()
-	eachLayout(t, func(t *testing.T, s *store.Store, _ *gorm.DB) {
+	each(t, func(t *testing.T, s *store.Store, _ *gorm.DB) {
 		o := newOrder("u1", 1)
 		sn := []string{o.OrderSN}
 		at := start.Add(time.Second)
@@ -139,7 +117,7 @@ func TestStepsAreCompareAndSwaps(t *testing.T) {
 
 func TestATombstoneAndAnOrderShareOneKey(t *testing.T) {
 	t.Parallel()
-	eachLayout(t, func(t *testing.T, s *store.Store, _ *gorm.DB) {
+	each(t, func(t *testing.T, s *store.Store, _ *gorm.DB) {
 		a, b := newOrder("u1", 1), newOrder("u1", 2)
 		do(t, s, func(tx core.Tx) {
 			require.NoError(t, tx.InsertOrders([]core.Order{a}))
@@ -167,7 +145,7 @@ func TestATombstoneAndAnOrderShareOneKey(t *testing.T) {
 
 func TestListsAreNewestFirst(t *testing.T) {
 	t.Parallel()
-	eachLayout(t, func(t *testing.T, s *store.Store, _ *gorm.DB) {
+	each(t, func(t *testing.T, s *store.Store, _ *gorm.DB) {
 		var mine []core.Order
 		for i := range 7 {
 			o := newOrder("u1", i)
@@ -210,7 +188,7 @@ func TestListsAreNewestFirst(t *testing.T) {
 
 func TestOverdueOrdersAndTheirNextCheck(t *testing.T) {
 	t.Parallel()
-	eachLayout(t, func(t *testing.T, s *store.Store, _ *gorm.DB) {
+	each(t, func(t *testing.T, s *store.Store, _ *gorm.DB) {
 		var all []core.Order
 		for i := range 30 {
 			all = append(all, newOrder(fmt.Sprintf("u%d", i), i))
@@ -369,14 +347,14 @@ func TestPaymentIDsCarryTheGene(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
 	for range 1000 {
-		id, err := shards.Genes{}.NewPaymentID("u1")
+		id, err := genes.ByUser{}.NewPaymentID("u1")
 		require.NoError(t, err)
 		require.True(t, contract.ValidID(id))
-		require.True(t, shards.Genes{}.Belongs(id, "u1"))
+		require.True(t, genes.ByUser{}.Belongs(id, "u1"))
 		require.False(t, seen[id])
 		seen[id] = true
 	}
-	require.False(t, shards.Genes{}.Belongs("", "u1"))
+	require.False(t, genes.ByUser{}.Belongs("", "u1"))
 }
 
 func TestAnUnreachableDatabaseIsRefusedAsUnavailable(t *testing.T) {

@@ -17,7 +17,6 @@ import (
 // tx implements core.Tx.
 type tx struct {
 	db          *gorm.DB
-	layout      *layout
 	clock       func() time.Time
 	wroteOutbox bool
 }
@@ -25,11 +24,11 @@ type tx struct {
 func (t *tx) Now() (time.Time, error) { return sqldb.Now(t.db, t.clock) }
 
 func (t *tx) LockOrders(orderSNs []string) (map[string]core.Order, error) {
-	groups, err := t.layout.groups(orderSNs)
+	sns, err := ids(orderSNs)
 	if err != nil {
 		return nil, err
 	}
-	found, err := readOrders(t.db, t.layout, groups, true)
+	found, err := readOrders(sqldb.ForUpdate(t.db), sns)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +41,6 @@ func (t *tx) LockOrders(orderSNs []string) (map[string]core.Order, error) {
 
 func (t *tx) InsertOrders(orders []core.Order) error {
 	rows := make([]orderRow, len(orders))
-	var items []itemRow
 	for i, o := range orders {
 		sn, err := id(o.OrderSN)
 		if err != nil {
@@ -55,18 +53,7 @@ func (t *tx) InsertOrders(orders []core.Order) error {
 		rows[i] = orderRow{
 			OrderSN: sn, UserID: o.UserID, ActivityID: activity, Bucket: o.Bucket, State: string(o.State),
 			Amount: o.Amount, Currency: o.Currency, CreatedAt: o.CreatedAt, ExpiresAt: o.ExpiresAt,
-			CloseCheckAt: o.ExpiresAt, Traceparent: o.Traceparent,
-		}
-		if t.layout.inline() {
-			rows[i].LineItems = formatLines(o.Lines)
-			continue
-		}
-		for n, l := range o.Lines {
-			sku, err := id(l.SKUID)
-			if err != nil {
-				return err
-			}
-			items = append(items, itemRow{OrderSN: sn, LineNo: n, SKUID: sku, Qty: l.Qty, Price: l.Price})
+			CloseCheckAt: o.ExpiresAt, Traceparent: o.Traceparent, LineItems: formatLines(o.Lines),
 		}
 	}
 	if err := t.insert(rows); err != nil {
@@ -75,16 +62,7 @@ func (t *tx) InsertOrders(orders []core.Order) error {
 		}
 		return err
 	}
-	if t.layout.inline() || t.layout.records() {
-		if err := t.db.Create(checksOf(rows)).Error; err != nil {
-			return err
-		}
-	}
-	if len(items) == 0 {
-		return nil
-	}
-	// A message has up to 256 orders of 16 lines. Batches keep the statements short.
-	return t.db.Table(t.layout.itemTable()).CreateInBatches(items, 1000).Error
+	return t.db.Create(checksOf(rows)).Error
 }
 
 func (t *tx) InsertTombstones(orderSNs []string, at time.Time) error {
@@ -102,48 +80,19 @@ func (t *tx) InsertTombstones(orderSNs []string, at time.Time) error {
 	return t.insert(rows)
 }
 
+// insert inserts rows in the order in which all transactions lock them.
 func (t *tx) insert(rows []orderRow) error {
 	slices.SortFunc(rows, func(a, b orderRow) int { return cmp.Compare(a.OrderSN, b.OrderSN) })
-	names := t.layout.tables()
-	byTable := make([][]orderRow, len(names))
-	if len(names) == 1 {
-		byTable[0] = rows
-	} else {
-		for _, r := range rows {
-			shard := t.layout.shardOf(uint8(r.OrderSN)) // the gene is the lowest 8 bits
-			byTable[shard] = append(byTable[shard], r)
-		}
-	}
-	var groups []group
-	for shard, some := range byTable {
-		if len(some) == 0 {
-			continue
-		}
-		create := t.db.Table(names[shard])
-		if !t.layout.inline() {
-			create = create.Omit(withoutLines)
-		}
-		if err := create.Create(&some).Error; err != nil {
-			return err
-		}
-		if t.layout.records() {
-			g := group{table: names[shard]}
-			for _, r := range some {
-				g.sns = append(g.sns, r.OrderSN)
-			}
-			groups = append(groups, g)
-		}
-	}
-	return recordChanges(t.db, t.layout, groups)
+	return t.db.Create(&rows).Error
 }
 
-func (t *tx) Deadline(orderSN string) (at time.Time, err error) {
-	groups, err := t.layout.groups([]string{orderSN})
+func (t *tx) Deadline(orderSN string) (time.Time, error) {
+	sn, err := id(orderSN)
 	if err != nil {
-		return at, err
+		return time.Time{}, err
 	}
 	var row orderRow
-	err = t.db.Table(groups[0].table).Select("expires_at").Where("order_sn = ?", groups[0].sns[0]).Take(&row).Error
+	err = t.db.Select("expires_at").Where("order_sn = ?", sn).Take(&row).Error
 	return row.ExpiresAt.UTC(), err
 }
 
@@ -156,26 +105,20 @@ type assign struct {
 // transition updates the orders that are in the state from, and returns their number. guard is a further condition
 // with its arguments, which begins with AND; "" for none.
 func (t *tx) transition(orderSNs []string, from core.State, to assign, guard string, args ...any) (int, error) {
-	groups, err := t.layout.groups(orderSNs)
-	if err != nil {
+	sns, err := ids(orderSNs)
+	if err != nil || len(sns) == 0 {
 		return 0, err
 	}
-	n := 0
-	for _, g := range groups {
-		values := make([]any, 0, len(to.args)+len(g.sns)+1+len(args))
-		values = append(values, to.args...)
-		for _, sn := range g.sns {
-			values = append(values, sn)
-		}
-		values = append(append(values, string(from)), args...)
-		changed, err := sqldb.Exec(t.db, "UPDATE "+g.table+" SET "+to.set+" WHERE order_sn IN "+sqldb.List(len(g.sns))+
-			" AND state = ? AND tombstone = 0 "+guard, values...)
-		if err != nil {
-			return 0, err
-		}
-		n += int(changed)
+	slices.Sort(sns)
+	values := make([]any, 0, len(to.args)+len(sns)+1+len(args))
+	values = append(values, to.args...)
+	for _, sn := range sns {
+		values = append(values, sn)
 	}
-	return n, recordChanges(t.db, t.layout, groups)
+	values = append(append(values, string(from)), args...)
+	changed, err := sqldb.Exec(t.db, "UPDATE orders SET "+to.set+" WHERE order_sn IN "+sqldb.List(len(sns))+
+		" AND state = ? AND tombstone = 0 "+guard, values...)
+	return int(changed), err
 }
 
 func (t *tx) Close(orderSNs []string, reason string, at time.Time) (int, error) {
