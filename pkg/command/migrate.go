@@ -39,33 +39,34 @@ func migrateSettings() (migrateConfig, error) {
 	return c, CheckDSN(c.MySQL)
 }
 
-// Migrate returns the migrate command of a service with these migrations, for the database of MYSQL_DSN.
-func Migrate(migrations fs.FS) func(ctx context.Context, log *slog.Logger, up bool) error {
-	return func(ctx context.Context, log *slog.Logger, up bool) error {
+// Migrate returns the migrate command of a service with these migrations, for the database of MYSQL_DSN. up applies
+// them.
+func Migrate(
+	migrations fs.FS, up func(ctx context.Context, db *gorm.DB, log *slog.Logger) error,
+) func(ctx context.Context, log *slog.Logger, apply bool) error {
+	return func(ctx context.Context, log *slog.Logger, apply bool) error {
 		c, err := migrateSettings()
 		if err != nil {
 			return err
 		}
-		return MigrateAt(ctx, log, c.DSN, migrations, c.Patience, up)
+		db, err := sqldb.Open(c.DSN, sqldb.Options{Log: log})
+		if err != nil {
+			return err
+		}
+		defer func() { _ = sqldb.Close(db) }()
+		if !apply {
+			return printMigrations(ctx, db, migrations)
+		}
+		if c.Patience > 0 {
+			if err := reach(ctx, db, c.Patience, log); err != nil {
+				return err
+			}
+		}
+		return up(ctx, db, log)
 	}
 }
 
-// MigrateAt runs the migrate command for the database of a checked DSN, which the service has beside that of MYSQL_DSN.
-// patience is the time to wait for the database.
-func MigrateAt(
-	ctx context.Context, log *slog.Logger, dsn string, migrations fs.FS, patience time.Duration, up bool,
-) error {
-	if !up {
-		patience = 0
-	}
-	db, err := OpenToMigrate(ctx, log, dsn, patience)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = sqldb.Close(db) }()
-	if up {
-		return sqldb.Migrate(ctx, db, migrations, log)
-	}
+func printMigrations(ctx context.Context, db *gorm.DB, migrations fs.FS) error {
 	list, err := sqldb.Status(ctx, db, migrations)
 	if err != nil {
 		return err
@@ -80,19 +81,6 @@ func MigrateAt(
 	return nil
 }
 
-// OpenToMigrate opens the database of a checked DSN and waits until it is reachable, for at most patience. Without
-// patience it does not dial.
-func OpenToMigrate(ctx context.Context, log *slog.Logger, dsn string, patience time.Duration) (*gorm.DB, error) {
-	db, err := sqldb.Open(dsn, sqldb.Options{Log: log})
-	if err != nil || patience <= 0 {
-		return db, err
-	}
-	if err := reach(ctx, db, patience, log); err != nil {
-		return nil, errors.Join(err, sqldb.Close(db))
-	}
-	return db, nil
-}
-
 // AwaitMigrations returns the command that succeeds as soon as the database of MYSQL_DSN is reachable and has all of
 // these migrations. It waits without a limit until its context ends: the caller sets the time-out.
 func AwaitMigrations(migrations fs.FS) func(ctx context.Context, log *slog.Logger) error {
@@ -101,29 +89,24 @@ func AwaitMigrations(migrations fs.FS) func(ctx context.Context, log *slog.Logge
 		if err != nil {
 			return err
 		}
-		return AwaitMigrationsAt(ctx, log, c.DSN, migrations)
-	}
-}
-
-// AwaitMigrationsAt waits as AwaitMigrations does, for the database of a checked DSN.
-func AwaitMigrationsAt(ctx context.Context, log *slog.Logger, dsn string, migrations fs.FS) error {
-	db, err := sqldb.Open(dsn, sqldb.Options{Log: log})
-	if err != nil {
-		return err
-	}
-	defer func() { _ = sqldb.Close(db) }()
-	return retry(ctx, log, "waiting for the migrations", func(ctx context.Context) error {
-		list, err := sqldb.Status(ctx, db, migrations)
+		db, err := sqldb.Open(c.DSN, sqldb.Options{Log: log})
 		if err != nil {
 			return err
 		}
-		for _, m := range list {
-			if m.AppliedAt.IsZero() {
-				return fmt.Errorf("%s is not applied yet", m.Name)
+		defer func() { _ = sqldb.Close(db) }()
+		return retry(ctx, log, "waiting for the migrations", func(ctx context.Context) error {
+			list, err := sqldb.Status(ctx, db, migrations)
+			if err != nil {
+				return err
 			}
-		}
-		return nil
-	})
+			for _, m := range list {
+				if m.AppliedAt.IsZero() {
+					return fmt.Errorf("%s is not applied yet", m.Name)
+				}
+			}
+			return nil
+		})
+	}
 }
 
 // reach returns as soon as the database is reachable.

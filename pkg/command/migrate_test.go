@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"path/filepath"
 	"strings"
@@ -11,10 +12,15 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
 
 	"flashsale.internal/pkg/porttest"
 	"flashsale.internal/pkg/settings"
+	"flashsale.internal/pkg/sqldb"
 )
+
+// unused fails instead of applying migrations.
+func unused(context.Context, *gorm.DB, *slog.Logger) error { return errors.New("not expected") }
 
 func TestADSNThatTheDriverDoesNotTakeIsAWrongSetting(t *testing.T) {
 	for dsn, want := range map[string]string{
@@ -26,7 +32,7 @@ func TestADSNThatTheDriverDoesNotTakeIsAWrongSetting(t *testing.T) {
 		"sqlite:":                      "names no file",
 	} {
 		t.Setenv("MYSQL_DSN", dsn)
-		err := Migrate(fstest.MapFS{})(context.Background(), slog.New(slog.DiscardHandler), true)
+		err := Migrate(fstest.MapFS{}, unused)(context.Background(), slog.New(slog.DiscardHandler), true)
 		var wrong *settings.Error
 		require.ErrorAs(t, err, &wrong, dsn)
 		require.Equal(t, "MYSQL_DSN", wrong.Variable)
@@ -65,7 +71,10 @@ func TestAwaitEndsWhenMigrationsAreApplied(t *testing.T) {
 	case err := <-waited:
 		t.Fatalf("AwaitMigrations did not wait: %v", err)
 	}
-	require.NoError(t, Migrate(migrations)(ctx, slog.New(slog.DiscardHandler), true))
+	up := func(ctx context.Context, db *gorm.DB, log *slog.Logger) error {
+		return sqldb.Migrate(ctx, db, migrations, log)
+	}
+	require.NoError(t, Migrate(migrations, up)(ctx, slog.New(slog.DiscardHandler), true))
 	require.NoError(t, <-waited)
 }
 
@@ -80,9 +89,9 @@ func TestAwaitEndsWithItsContext(t *testing.T) {
 func TestMigrateWaitsForAnUnreachableDatabase(t *testing.T) {
 	t.Setenv("MYSQL_DSN", "root@tcp("+porttest.Refusing(t)+")/x")
 	t.Setenv("MIGRATE_PATIENCE", "300ms")
-	err := Migrate(fstest.MapFS{})(t.Context(), slog.New(slog.DiscardHandler), true)
+	err := Migrate(fstest.MapFS{}, unused)(t.Context(), slog.New(slog.DiscardHandler), true)
 	require.ErrorContains(t, err, "not reachable within 300ms")
 	t.Setenv("MIGRATE_PATIENCE", "-1s")
-	err = Migrate(fstest.MapFS{})(t.Context(), slog.New(slog.DiscardHandler), true)
+	err = Migrate(fstest.MapFS{}, unused)(t.Context(), slog.New(slog.DiscardHandler), true)
 	require.ErrorContains(t, err, "MIGRATE_PATIENCE")
 }

@@ -97,7 +97,7 @@ func refuseOlder(ctx context.Context, db *gorm.DB, first int64) error {
 	}
 	if version > 0 && version < first {
 		return fmt.Errorf("the database has migration %d of a version before 0.1.0, and none can be migrated: "+
-			"create an empty database and name it in MYSQL_DSN", version)
+			"begin with an empty database", version)
 	}
 	return nil
 }

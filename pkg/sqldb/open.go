@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -139,19 +138,6 @@ func CheckDSN(dsn string) error {
 		return errors.New("names no database after the /")
 	}
 	return nil
-}
-
-// SameDatabase reports whether two DSNs name the same database. It compares the addresses as they are written: two names
-// of one server are different.
-func SameDatabase(a, b string) bool {
-	pathA, fileA := strings.CutPrefix(a, sqlitePrefix)
-	pathB, fileB := strings.CutPrefix(b, sqlitePrefix)
-	if fileA || fileB {
-		return fileA == fileB && filepath.Clean(pathA) == filepath.Clean(pathB)
-	}
-	cfgA, errA := mysqldriver.ParseDSN(a)
-	cfgB, errB := mysqldriver.ParseDSN(b)
-	return errA == nil && errB == nil && cfgA.Net == cfgB.Net && cfgA.Addr == cfgB.Addr && cfgA.DBName == cfgB.DBName
 }
 
 func mysqlConfig(dsn string, opts Options) (*mysqldriver.Config, error) {

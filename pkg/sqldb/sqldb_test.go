@@ -398,7 +398,7 @@ func TestMigrateRefusesAnOlderSchema(t *testing.T) {
 		}
 		err := sqldb.Migrate(t.Context(), db, later, discard())
 		require.ErrorContains(t, err, "the database has migration 1 of a version before 0.1.0, and none can be migrated: "+
-			"create an empty database and name it in MYSQL_DSN")
+			"begin with an empty database")
 		require.False(t, db.Migrator().HasTable("later"))
 		require.NoError(t, sqldb.Migrate(t.Context(), db, migrations, discard()), "with the same files")
 	})

@@ -89,11 +89,6 @@ func Run(ctx context.Context, cfg Config, environ map[string]string, out, logs i
 		return err
 	}
 	defer func() { err = errors.Join(err, sqldb.Close(orderDB)) }()
-	sandboxDB, err := openSandbox(ctx, dir, orderDB, tels["order"])
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, sqldb.Close(sandboxDB)) }()
 	inventoryDB, err := openDatabase(ctx, dir, "inventory", tels["inventory"])
 	if err != nil {
 		return err
@@ -114,7 +109,7 @@ func Run(ctx context.Context, cfg Config, environ map[string]string, out, logs i
 		return err
 	}
 	orders, err := order.New(set.order,
-		order.Deps{DB: orderDB, SandboxDB: sandboxDB, Bus: buses["order"], Telemetry: tels["order"], Limits: limits})
+		order.Deps{DB: orderDB, Bus: buses["order"], Telemetry: tels["order"], Limits: limits})
 	if err != nil {
 		return err
 	}
@@ -180,7 +175,7 @@ func loadServices(cfg Config, environ map[string]string, internalURL string) (se
 	given["PAYMENTS_SANDBOX"] = "true"
 	given["ORDER_INTERNAL_URL"], given["INVENTORY_INTERNAL_URL"] = internalURL, internalURL
 	given["DIRECT_AFTER"] = "0" // the bus is part of the process
-	for _, name := range []string{"LIMIT_REDIS_ADDRS", "LIMIT_REDIS_DB", "SANDBOX_DSN"} {
+	for _, name := range []string{"LIMIT_REDIS_ADDRS", "LIMIT_REDIS_DB"} {
 		delete(given, name)
 	}
 	var s services
@@ -206,23 +201,11 @@ func openDatabase(ctx context.Context, dir, name string, tel *telemetry.Telemetr
 		return nil, err
 	}
 	if name == "inventory" {
-		err = sqldb.Migrate(ctx, db, inventory.Migrations, tel.Log)
+		err = inventory.Migrate(ctx, db, tel.Log)
 	} else {
 		err = order.Migrate(ctx, db, tel.Log)
 	}
 	if err != nil {
-		return nil, errors.Join(err, sqldb.Close(db))
-	}
-	return db, nil
-}
-
-// openSandbox opens the sandbox provider's own database, with its older book from the order database.
-func openSandbox(ctx context.Context, dir string, orders *gorm.DB, tel *telemetry.Telemetry) (*gorm.DB, error) {
-	db, err := sqldb.Open("sqlite:"+filepath.Join(dir, "sandbox.db"), sqldb.Options{Log: tel.Log})
-	if err != nil {
-		return nil, err
-	}
-	if err := order.PrepareSandbox(ctx, orders, db, tel.Log); err != nil {
 		return nil, errors.Join(err, sqldb.Close(db))
 	}
 	return db, nil

@@ -67,7 +67,7 @@ func TestConcurrentLoopsWaitForTheirDependencies(t *testing.T) {
 	require.Equal(t, 503, s.do("GET", "/v1/merchant/products", "").status)
 	early := contract.Reservation{OrderSN: newSN(), UserID: "u1", ActivityID: "1", Lines: []contract.Line{{SKUID: "1", Qty: 1}}, ReservedAt: time.Now()}
 
-	require.NoError(t, sqldb.Migrate(t.Context(), db, Migrations, tel.Log))
+	require.NoError(t, Migrate(t.Context(), db, tel.Log))
 	id := s.draft(s.product("EUR")[0], 5)
 	require.Equal(t, "gate_unavailable", s.do("POST", "/v1/merchant/activities/"+id+"/publish", "").code())
 	early.ActivityID = id

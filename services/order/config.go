@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"flashsale.internal/pkg/settings"
-	"flashsale.internal/pkg/sqldb"
 	"flashsale.internal/services/order/internal/seal"
 )
 
@@ -42,9 +41,6 @@ type Payments struct {
 	// SandboxCallbackURL is the target of the sandbox's callbacks. If it is empty, cmd/order uses its own public
 	// listener.
 	SandboxCallbackURL string `env:"PAYMENTS_SANDBOX_CALLBACK_URL"`
-	// SandboxDSN is the sandbox's own database, with the book of its charges and refunds. Empty: the book is in the order
-	// database, and a restore of that one changes the book, too.
-	SandboxDSN string `env:"SANDBOX_DSN" secret:"true"`
 }
 
 // Contacts configures how the contacts of buyers are kept.
@@ -93,11 +89,6 @@ const DevelopmentSandboxSecret = "development-only-secret-of-the-sandbox-provide
 
 // Validate reports the first wrong setting.
 func (p Payments) Validate(production bool) error {
-	if p.SandboxDSN != "" {
-		if err := sqldb.CheckDSN(p.SandboxDSN); err != nil {
-			return settings.Wrong("SANDBOX_DSN", "%v", err)
-		}
-	}
 	if !p.Sandbox {
 		return nil
 	}
@@ -111,15 +102,6 @@ func (p Payments) Validate(production bool) error {
 	}
 	if p.SandboxCallbackURL != "" {
 		return settings.CheckURL("PAYMENTS_SANDBOX_CALLBACK_URL", p.SandboxCallbackURL)
-	}
-	return nil
-}
-
-// CheckDatabases reports a SANDBOX_DSN that names the order database, of which dsn is the MYSQL_DSN.
-func (p Payments) CheckDatabases(dsn string) error {
-	if p.SandboxDSN != "" && sqldb.SameDatabase(p.SandboxDSN, dsn) {
-		return settings.Wrong("SANDBOX_DSN",
-			"names the database of MYSQL_DSN: leave it unset to keep the book there, or name another database")
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"embed"
 	"fmt"
-	"io/fs"
 	"log/slog"
 
 	"gorm.io/gorm"
@@ -17,21 +16,6 @@ import (
 //
 //go:embed migrations/mysql/*.sql migrations/sqlite/*.sql
 var Migrations embed.FS
-
-//go:embed sandbox/migrations/mysql/*.sql sandbox/migrations/sqlite/*.sql
-var sandboxFiles embed.FS
-
-// SandboxMigrations holds the schema of the sandbox provider's own database. Without such a database the same tables
-// are in the order database, by Migrations.
-var SandboxMigrations = sandboxMigrations()
-
-func sandboxMigrations() fs.FS {
-	sub, err := fs.Sub(sandboxFiles, "sandbox")
-	if err != nil { // only for a malformed path
-		panic(err)
-	}
-	return sub
-}
 
 // Migrate brings the order database up to date: the migrations, and the partitions of the next months. Several processes
 // may call it at once.

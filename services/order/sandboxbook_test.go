@@ -1,8 +1,6 @@
 package order_test
 
 import (
-	"log/slog"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -10,31 +8,9 @@ import (
 	"gorm.io/gorm"
 
 	"flashsale.internal/pkg/settings"
-	"flashsale.internal/pkg/sqldb"
-	"flashsale.internal/pkg/sqldb/dbtest"
-	"flashsale.internal/services/order"
 	"flashsale.internal/services/order/internal/ordertest"
 	"flashsale.internal/services/order/internal/store"
 )
-
-func TestSandboxMigrationsCanBeRepeated(t *testing.T) {
-	t.Parallel()
-	dbtest.RepeatMigrations(t, order.SandboxMigrations)
-}
-
-// eachBook runs fn with an order database and an empty one for the sandbox's book.
-func eachBook(t *testing.T, fn func(t *testing.T, orders, book *gorm.DB)) {
-	empty := func(t *testing.T, dsn string) *gorm.DB {
-		db, err := sqldb.Open(dsn, sqldb.Options{})
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = sqldb.Close(db) })
-		return db
-	}
-	t.Run("mariadb", func(t *testing.T) { fn(t, ordertest.MariaDB(t), empty(t, dbtest.MariaDBDSN(t))) })
-	t.Run("sqlite", func(t *testing.T) {
-		fn(t, ordertest.SQLite(t), empty(t, "sqlite:"+filepath.Join(t.TempDir(), "book.db")))
-	})
-}
 
 func rows(t *testing.T, db *gorm.DB, table string) (n int64) {
 	t.Helper()
@@ -42,12 +18,11 @@ func rows(t *testing.T, db *gorm.DB, table string) (n int64) {
 	return n
 }
 
-func TestTheSandboxKeepsItsBookInItsOwnDatabase(t *testing.T) {
+func TestTheSandboxKeepsABook(t *testing.T) {
 	t.Parallel()
-	eachBook(t, func(t *testing.T, orders, book *gorm.DB) {
-		require.NoError(t, order.PrepareSandbox(t.Context(), orders, book, slog.New(slog.DiscardHandler)))
+	ordertest.Each(t, func(t *testing.T, book *gorm.DB) {
 		before := time.Now().Add(-time.Second)
-		r := run(t, orders, func(_ *order.Config, d *order.Deps) { d.SandboxDB = book })
+		r := run(t, book)
 		d := r.created("u1")
 		paid := r.paid(d)
 		a := r.call("POST", "/v1/payments/"+paid+"/sandbox", "u1", succeeded)
@@ -60,7 +35,6 @@ func TestTheSandboxKeepsItsBookInItsOwnDatabase(t *testing.T) {
 		require.Equal(t, 200, a.status, a.raw)
 		eventually(t, func() bool { return rows(t, book, "sandbox_refunds") == 1 }, "refunded")
 		require.EqualValues(t, 1, rows(t, book, "sandbox_charges"), "a failed payment is no charge")
-		require.Zero(t, rows(t, orders, "sandbox_charges")+rows(t, orders, "sandbox_refunds"))
 
 		box := store.NewSandboxBook(book, nil)
 		c, found, err := box.FindCharge(t.Context(), paid)
@@ -77,53 +51,6 @@ func TestTheSandboxKeepsItsBookInItsOwnDatabase(t *testing.T) {
 		page, _, err = box.Charges(t.Context(), time.Now().Add(time.Minute), "", 10)
 		require.NoError(t, err)
 		require.Empty(t, page)
-	})
-}
-
-func TestTheOlderBookIsCopiedOnce(t *testing.T) {
-	t.Parallel()
-	eachBook(t, func(t *testing.T, orders, book *gorm.DB) {
-		log := slog.New(slog.DiscardHandler)
-		at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
-		payment := func(id int, state string) {
-			require.NoError(t, orders.Table("payments").Create(map[string]any{
-				"payment_id": id, "order_sn": id, "user_id": "u1", "provider": "sandbox", "state": state, "amount": 5,
-				"currency": "EUR", "paid_amount": 5, "paid_currency": "EUR", "created_at": at, "finished_at": at.Add(time.Second),
-			}).Error)
-		}
-		refund := func(id int) {
-			require.NoError(t, orders.Table("sandbox_refunds").Create(map[string]any{
-				"refund_id": id, "amount": 5, "currency": "EUR", "created_at": at.Add(time.Minute),
-			}).Error)
-		}
-		for i := range 600 { // more than one batch
-			payment(i+1, "succeeded")
-		}
-		payment(1000, "started")
-		for i := range 3 {
-			refund(i + 1)
-		}
-		// In the order database first, as without SANDBOX_DSN.
-		require.NoError(t, order.PrepareSandbox(t.Context(), orders, nil, log))
-		require.EqualValues(t, 600, rows(t, orders, "sandbox_charges"))
-		require.EqualValues(t, 3, rows(t, orders, "sandbox_refunds"))
-
-		// Then into its own database, in which an interrupted copy has got as far as payment 100 and refund 1.
-		require.NoError(t, sqldb.Migrate(t.Context(), book, order.SandboxMigrations, log))
-		for step, after := range map[string]int{"payments": 100, "charges": 100, "refunds": 1} {
-			require.NoError(t, book.Table("sandbox_copies").Create(map[string]any{"step": step, "after_id": after}).Error)
-		}
-		for range 2 {
-			require.NoError(t, order.PrepareSandbox(t.Context(), orders, book, log))
-			require.EqualValues(t, 500, rows(t, book, "sandbox_charges"))
-			require.EqualValues(t, 2, rows(t, book, "sandbox_refunds"))
-			payment(2000+int(rows(t, orders, "payments")), "succeeded") // a complete copy is not repeated
-			refund(2000 + int(rows(t, orders, "sandbox_refunds")))
-		}
-		c, found, err := store.NewSandboxBook(book, nil).FindCharge(t.Context(), "600")
-		require.NoError(t, err)
-		require.True(t, found)
-		require.Equal(t, at.Add(time.Second), c.At)
 	})
 }
 

@@ -36,7 +36,6 @@ import (
 // Deps are the dependencies of the service. The caller closes them after the components have ended.
 type Deps struct {
 	DB        *gorm.DB
-	SandboxDB *gorm.DB // with the book of the sandbox provider; nil: it is in DB
 	Bus       bus.Bus
 	Telemetry *telemetry.Telemetry
 	Now       func() time.Time // clock of the process; nil for time.Now
@@ -132,7 +131,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		box := sandbox.New(sandbox.Config{
 			Secrets: cfg.Payments.SandboxSecrets, CallbackURL: cfg.Payments.SandboxCallbackURL,
 			Now: deps.Now, Transport: tel.Transport(deps.Transport),
-		}, sandboxBook(s.deps))
+		}, store.NewSandboxBook(s.deps.DB, s.deps.DatabaseNow))
 		providers, sandboxProvider = append(providers, box), box
 	}
 	orders := store.New(deps.DB, tel, s.relay.Wake, store.WithClock(s.deps.DatabaseNow))
@@ -167,17 +166,6 @@ func newBus(cfg Config, deps Deps) (*direct.Bus, error) {
 		},
 		SecondPath: []string{contract.TopicOrderClose}, // the sweep sends the closings of overdue orders
 	}, deps.Bus, deps.Telemetry, deps.Transport)
-}
-
-// sandboxBook returns the book of the sandbox provider. One in its own database has that database's clock.
-func sandboxBook(deps Deps) *store.SandboxBook {
-	switch {
-	case deps.SandboxDB == nil:
-		return store.NewSandboxBook(deps.DB, deps.DatabaseNow)
-	case sqldb.IsSQLite(deps.SandboxDB):
-		return store.NewSandboxBook(deps.SandboxDB, deps.Now)
-	}
-	return store.NewSandboxBook(deps.SandboxDB, nil)
 }
 
 // newClocks makes the monitor of the clocks. SQLite is part of the process, and has its clock.

@@ -84,7 +84,7 @@ func (s *DependencySet) Try(verb string, names ...string) error {
 // Option makes a rig use the set.
 func (s *DependencySet) Option() Option {
 	at := "root@tcp(" + s.address(13306) + ")/"
-	return On(s.address(16379), s.address(19876), at+"flashsale_order", at+"flashsale_inventory", at+"flashsale_sandbox")
+	return On(s.address(16379), s.address(19876), at+"flashsale_order", at+"flashsale_inventory")
 }
 
 // MakeDatabases creates the databases, empty.
@@ -95,7 +95,7 @@ func (s *DependencySet) MakeDatabases(t testing.TB) {
 	defer func() { _ = db.Close() }()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	for _, name := range []string{"flashsale_order", "flashsale_inventory", "flashsale_sandbox"} {
+	for _, name := range []string{"flashsale_order", "flashsale_inventory"} {
 		_, err := db.ExecContext(ctx, "CREATE DATABASE IF NOT EXISTS "+name+" CHARACTER SET utf8mb4")
 		require.NoError(t, err)
 	}

@@ -37,7 +37,6 @@ var sharing atomic.Int64 // rigs that share a Redis
 type Dependencies struct {
 	RedisAddr, NameServer  string
 	OrderDSN, InventoryDSN string
-	SandboxDSN             string // the book of the sandbox payment provider
 	TopicPrefix            string
 	redisDB                int
 	extra                  []string // further settings of every service
@@ -66,10 +65,9 @@ func Programs(dir string) Option {
 
 // On uses these dependencies instead of those of the environment. They need not run yet: the test creates topics and
 // tables.
-func On(redisAddr, nameServer, orderDSN, inventoryDSN, sandboxDSN string) Option {
+func On(redisAddr, nameServer, orderDSN, inventoryDSN string) Option {
 	return func(p *Dependencies) {
 		p.RedisAddr, p.NameServer, p.OrderDSN, p.InventoryDSN = redisAddr, nameServer, orderDSN, inventoryDSN
-		p.SandboxDSN = sandboxDSN
 		p.absent = true
 	}
 }
@@ -106,7 +104,7 @@ func New(t testing.TB, opts ...Option) *Rig {
 		p.programs = Build(t)
 	}
 	if p.OrderDSN == "" {
-		p.OrderDSN, p.InventoryDSN, p.SandboxDSN = dbtest.MariaDBDSN(t), dbtest.MariaDBDSN(t), dbtest.MariaDBDSN(t)
+		p.OrderDSN, p.InventoryDSN = dbtest.MariaDBDSN(t), dbtest.MariaDBDSN(t)
 	}
 	r := &Rig{Dependencies: p}
 	logs := logFolder(t)
@@ -131,8 +129,7 @@ func New(t testing.TB, opts ...Option) *Rig {
 		orderInternals = append(orderInternals, porttest.Free(t))
 		inventoryInternals = append(inventoryInternals, porttest.Free(t))
 		seckills = append(seckills, process("seckill", i, "GATE_FORMAT=2")) // as installed
-		orders = append(orders, process("order", i, "MYSQL_DSN="+p.OrderDSN, "SANDBOX_DSN="+p.SandboxDSN,
-			"INTERNAL_ADDR="+orderInternals[i]))
+		orders = append(orders, process("order", i, "MYSQL_DSN="+p.OrderDSN, "INTERNAL_ADDR="+orderInternals[i]))
 		inventories = append(inventories, process("inventory", i, "MYSQL_DSN="+p.InventoryDSN,
 			"INTERNAL_ADDR="+inventoryInternals[i]))
 	}

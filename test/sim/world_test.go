@@ -303,7 +303,7 @@ func templates(ctx context.Context, dir string) error {
 		}
 		log := slog.New(slog.DiscardHandler)
 		if service == "inventory" {
-			err = sqldb.Migrate(ctx, db, inventory.Migrations, log)
+			err = inventory.Migrate(ctx, db, log)
 		} else {
 			err = order.Migrate(ctx, db, log)
 		}

@@ -55,9 +55,6 @@ func environment(t *testing.T, all []object, component string) (env []string) {
 			if name == "MYSQL_DSN" {
 				value = "user:password@tcp(db:3306)/" + component
 			}
-			if name == "SANDBOX_DSN" {
-				value = "user:password@tcp(db:3306)/sandbox"
-			}
 		}
 		for _, known := range env { // $(NAME) refers to a variable above it
 			k, v, _ := strings.Cut(known, "=")

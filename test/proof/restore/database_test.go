@@ -12,20 +12,21 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// backup is a dump of one database.
+// backup is a dump of a database, or of some of its tables.
 type backup struct{ dsn, file string }
 
-// dump makes a backup of a database that is in use.
-func dump(t *testing.T, dsn string) backup {
+// dump makes a backup of a database that is in use, or of these tables.
+func dump(t *testing.T, dsn string, tables ...string) backup {
 	t.Helper()
 	cfg, args := connection(t, dsn)
-	b := backup{dsn, filepath.Join(t.TempDir(), cfg.DBName+".sql")}
+	b := backup{dsn, filepath.Join(t.TempDir(), "dump.sql")}
 	out, err := os.Create(b.file)
 	require.NoError(t, err)
 	defer func() { _ = out.Close() }()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "mariadb-dump", append(args, "--single-transaction", "--routines", cfg.DBName)...)
+	cmd := exec.CommandContext(ctx, "mariadb-dump",
+		append(append(args, "--single-transaction", "--routines", cfg.DBName), tables...)...)
 	cmd.Stdout, cmd.Stderr = out, os.Stderr
 	require.NoError(t, cmd.Run(), "mariadb-dump %s", cfg.DBName)
 	return b
@@ -35,18 +36,27 @@ func dump(t *testing.T, dsn string) backup {
 func (b backup) restore(t *testing.T) {
 	t.Helper()
 	cfg, args := connection(t, b.dsn)
-	in, err := os.Open(b.file)
-	require.NoError(t, err)
-	defer func() { _ = in.Close() }()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	empty := exec.CommandContext(ctx, "mariadb", append(args, "-e",
 		"DROP DATABASE "+cfg.DBName+"; CREATE DATABASE "+cfg.DBName+" CHARACTER SET utf8mb4")...)
 	output, err := empty.CombinedOutput()
 	require.NoError(t, err, "%s", output)
-	load := exec.CommandContext(ctx, "mariadb", append(args, cfg.DBName)...)
-	load.Stdin = in
-	output, err = load.CombinedOutput()
+	b.load(t)
+}
+
+// load replaces the tables of the backup, and leaves the others.
+func (b backup) load(t *testing.T) {
+	t.Helper()
+	cfg, args := connection(t, b.dsn)
+	in, err := os.Open(b.file)
+	require.NoError(t, err)
+	defer func() { _ = in.Close() }()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "mariadb", append(args, cfg.DBName)...)
+	cmd.Stdin = in
+	output, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", output)
 }
 

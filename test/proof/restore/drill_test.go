@@ -30,7 +30,8 @@ const payWithin = time.Hour
 const width = 32
 
 // TestRestoreDrill interrupts a sale, sets one database or both back to a backup from the middle of the sale, and runs
-// the runbook. The book of the payment provider is never set back.
+// the runbook. The book of the payment provider is never set back. That of the sandbox is in the order database, so it is
+// copied before the restore and copied back before payments are reconciled.
 func TestRestoreDrill(t *testing.T) {
 	units := 5000
 	if text := os.Getenv("DRILL_UNITS"); text != "" {
@@ -67,6 +68,7 @@ type drill struct {
 	units int
 
 	since  time.Time // of the import and of the list of charges
+	book   backup    // of the sandbox, at the restore
 	bought []*order
 
 	accepted, honoured, refunded, unpaid, closed, failed, twice int
@@ -184,6 +186,7 @@ func (d *drill) disaster(orders, inventory bool) {
 	// Pause. What was accepted is still on its way through the journal and the broker.
 	d.rig.Order.Kill(t)
 	d.rig.Inventory.Kill(t)
+	d.book = dump(t, deps.OrderDSN, "sandbox_charges", "sandbox_refunds")
 	if orders {
 		backups["order"].restore(t)
 	}
@@ -200,6 +203,7 @@ func (d *drill) recover() {
 	since := d.since.UTC().Format(time.RFC3339)
 	d.command(d.rig.Order, "migrate", "up")
 	d.command(d.rig.Inventory, "migrate", "up")
+	d.book.load(t)
 	d.command(d.rig.Order, "payments", "reconcile", "--since", since, "--keep-missing")
 	d.command(d.rig.Inventory, "epoch", "new", "--since", since)
 	d.rig.Order.Start(t)
@@ -346,13 +350,13 @@ func (d *drill) check(ordersRestored bool) {
 		amount int64
 	}
 	charges, returned := map[string]charge{}, map[string]int64{}
-	shop.Query(t, deps.SandboxDSN, "SELECT payment_id, order_sn, amount FROM sandbox_charges", func(rows *sql.Rows) {
+	shop.Query(t, deps.OrderDSN, "SELECT payment_id, order_sn, amount FROM sandbox_charges", func(rows *sql.Rows) {
 		var id string
 		var c charge
 		require.NoError(t, rows.Scan(&id, &c.sn, &c.amount))
 		charges[id] = c
 	})
-	shop.Query(t, deps.SandboxDSN, "SELECT refund_id, amount FROM sandbox_refunds", func(rows *sql.Rows) {
+	shop.Query(t, deps.OrderDSN, "SELECT refund_id, amount FROM sandbox_refunds", func(rows *sql.Rows) {
 		var id string
 		var amount int64
 		require.NoError(t, rows.Scan(&id, &amount))

@@ -150,12 +150,4 @@ http://{{ include "flashsale.devdep" (dict "root" . "name" "jaeger") }}:4317
 - name: MYSQL_DSN
   valueFrom: {secretKeyRef: {name: {{ .root.Values.mysql.existingSecret }}, key: {{ upper .facts.mysql }}_DSN}}
 {{- end }}
-{{- /* The book of the sandbox provider. Without the key it is in the order database. */ -}}
-{{- if and (eq .name "order") .root.Values.payments.sandbox $bundled }}
-- name: SANDBOX_DSN
-  value: flashsale_order:$(MYSQL_PASSWORD)@tcp({{ $mysql }}:3306)/flashsale_sandbox
-{{- else if and (eq .name "order") .root.Values.payments.sandbox }}
-- name: SANDBOX_DSN
-  valueFrom: {secretKeyRef: {name: {{ .root.Values.mysql.existingSecret }}, key: SANDBOX_DSN, optional: true}}
-{{- end }}
 {{- end }}

@@ -9,7 +9,8 @@ import (
 func main() {
 	command.Main(command.Spec{
 		Name: "inventory", Serve: serve, CheckConfig: checkConfig,
-		Migrate: command.Migrate(inventory.Migrations), Await: command.AwaitMigrations(inventory.Migrations),
-		More: epochCommands(),
+		Migrate: command.Migrate(inventory.Migrations, inventory.Migrate),
+		Await:   command.AwaitMigrations(inventory.Migrations),
+		More:    epochCommands(),
 	})
 }

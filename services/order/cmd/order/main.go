@@ -5,12 +5,14 @@ import (
 	"slices"
 
 	"flashsale.internal/pkg/command"
+	"flashsale.internal/services/order"
 )
 
 func main() {
 	command.Main(command.Spec{
 		Name: "order", Serve: serve, CheckConfig: checkConfig,
-		Migrate: migrate, Await: awaitMigrations,
-		More: slices.Concat(contactCommands(), paymentCommands()),
+		Migrate: command.Migrate(order.Migrations, order.Migrate),
+		Await:   command.AwaitMigrations(order.Migrations),
+		More:    slices.Concat(contactCommands(), paymentCommands()),
 	})
 }

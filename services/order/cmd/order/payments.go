@@ -10,6 +10,7 @@ import (
 
 	"flashsale.internal/pkg/command"
 	"flashsale.internal/pkg/settings"
+	"flashsale.internal/pkg/sqldb"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/order"
 )
@@ -35,24 +36,30 @@ func reconcilePayments(ctx context.Context, log *slog.Logger, args []string, out
 	if err != nil {
 		return command.ErrUsage
 	}
-	d, err := loadDatabases()
-	if err != nil {
+	var c struct {
+		settings.App
+		settings.MySQL
+		order.Payments
+	}
+	if err := settings.Load(&c, nil); err != nil {
 		return err
 	}
-	if !d.Sandbox {
+	if err := command.CheckDSN(c.MySQL); err != nil {
+		return err
+	}
+	if !c.Sandbox {
 		return settings.Wrong("PAYMENTS_SANDBOX", "is not true, so no payment provider is configured")
 	}
 	tel, err := telemetry.Setup(ctx, "order", command.Version(),
-		telemetry.Options{Production: d.Production(), LogLevel: d.LogLevel})
+		telemetry.Options{Production: c.Production(), LogLevel: c.LogLevel})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, tel.Shutdown(context.WithoutCancel(ctx))) }()
-	orders, book, shut, err := d.open(log)
+	db, err := sqldb.Open(c.DSN, sqldb.Options{Log: log})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, shut()) }()
-	return order.ReconcilePayments(ctx, d.Payments, order.Deps{DB: orders, SandboxDB: book, Telemetry: tel}, since.UTC(),
-		*keep, out)
+	defer func() { err = errors.Join(err, sqldb.Close(db)) }()
+	return order.ReconcilePayments(ctx, c.Payments, order.Deps{DB: db, Telemetry: tel}, since.UTC(), *keep, out)
 }

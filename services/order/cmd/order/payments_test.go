@@ -11,42 +11,17 @@ import (
 	"flashsale.internal/pkg/command"
 	"flashsale.internal/pkg/sqldb"
 	"flashsale.internal/pkg/sqldb/dbtest"
+	"flashsale.internal/services/order"
 )
 
-func TestAWrongSandboxDSNStopsTheStart(t *testing.T) {
-	for _, variable := range []string{"REDIS_ADDRS", "ROCKETMQ_NAMESRV"} {
-		t.Setenv(variable, "")
-	}
-	t.Setenv("APP_ENV", "development")
-	t.Setenv("MYSQL_DSN", "root@tcp(127.0.0.1:1)/x")
-	for dsn, sentence := range map[string]string{
-		"root:secret@nowhere":           "SANDBOX_DSN is malformed",
-		"root:secret@tcp(127.0.0.1:1)/": "SANDBOX_DSN names no database",
-		"a:secret@tcp(127.0.0.1:1)/x":   "SANDBOX_DSN names the database of MYSQL_DSN",
-	} {
-		t.Setenv("SANDBOX_DSN", dsn)
-		_, err := load()
-		require.ErrorContains(t, err, sentence)
-		require.NotContains(t, err.Error(), "secret")
-		require.ErrorContains(t, migrate(t.Context(), slog.New(slog.DiscardHandler), true), sentence)
-	}
-	t.Setenv("SANDBOX_DSN", "root@tcp(127.0.0.1:1)/book")
-	_, err := load()
-	require.NoError(t, err)
-}
-
 func TestPaymentsAreReconciledByTheCommand(t *testing.T) {
-	dsn, book, log := dbtest.MariaDBDSN(t), dbtest.MariaDBDSN(t), slog.New(slog.DiscardHandler)
+	dsn, log := dbtest.MariaDBDSN(t), slog.New(slog.DiscardHandler)
 	t.Setenv("APP_ENV", "development")
 	t.Setenv("MYSQL_DSN", dsn)
-	t.Setenv("SANDBOX_DSN", book)
-	for range 2 {
-		require.NoError(t, migrate(t.Context(), log, true))
-	}
-	require.NoError(t, awaitMigrations(t.Context(), log))
-	db, err := sqldb.Open(book, sqldb.Options{})
+	db, err := sqldb.Open(dsn, sqldb.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = sqldb.Close(db) })
+	require.NoError(t, order.Migrate(t.Context(), db, log))
 	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	require.NoError(t, db.Table("sandbox_charges").Create(map[string]any{
 		"payment_id": 513, "order_sn": 257, "user_id": "u1", "amount": 5, "currency": "EUR", "created_at": at,

@@ -27,9 +27,6 @@ func (c *config) Validate() error {
 	if err := command.CheckDSN(c.MySQL); err != nil {
 		return err
 	}
-	if err := c.Payments.CheckDatabases(c.MySQL.DSN); err != nil {
-		return err
-	}
 	return c.Config.Check()
 }
 
@@ -67,11 +64,6 @@ func serve(ctx context.Context, _ *slog.Logger) error {
 		return err
 	}
 	deps := order.Deps{DB: db, Bus: p.Bus, Telemetry: p.Telemetry, Limits: p.Limits}
-	if c.Payments.Sandbox && c.Payments.SandboxDSN != "" {
-		if deps.SandboxDB, err = p.Database(settings.MySQL{DSN: c.Payments.SandboxDSN}); err != nil {
-			return err
-		}
-	}
 	svc, err := order.New(c.Config, deps)
 	if err != nil {
 		return err

@@ -175,8 +175,8 @@ CREATE TABLE IF NOT EXISTS refund_decisions (
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
 -- The book of the sandbox provider: the charges that it has made, by payment id, and its refunds, by refund id. order_sn
--- and user_id are what a real provider keeps as the reference of a charge. sandbox/migrations has the same tables, for
--- SANDBOX_DSN.
+-- and user_id are what a real provider keeps as the reference of a charge. A restore of the database leaves them as they
+-- are, as the book of a real provider: the runbook has the steps.
 CREATE TABLE IF NOT EXISTS sandbox_charges (
   payment_id BIGINT      NOT NULL,
   order_sn   BIGINT      NOT NULL,
@@ -196,16 +196,7 @@ CREATE TABLE IF NOT EXISTS sandbox_refunds (
   KEY by_time (created_at, refund_id)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
--- How far `order migrate up` has copied an older book: rows up to after_id are done; finished_at: all of them.
-CREATE TABLE IF NOT EXISTS sandbox_copies (
-  step        VARCHAR(32) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
-  after_id    BIGINT      NOT NULL,
-  finished_at DATETIME(3) NULL,
-  PRIMARY KEY (step)
-) ENGINE=InnoDB;
-
 -- +goose Down
-DROP TABLE sandbox_copies;
 DROP TABLE sandbox_refunds;
 DROP TABLE sandbox_charges;
 DROP TABLE refund_decisions;

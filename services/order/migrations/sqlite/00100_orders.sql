@@ -171,8 +171,8 @@ CREATE TABLE refund_decisions (
 CREATE INDEX refund_decisions_by_payment ON refund_decisions (payment_id, id);
 
 -- The book of the sandbox provider: the charges that it has made, by payment id, and its refunds, by refund id. order_sn
--- and user_id are what a real provider keeps as the reference of a charge. sandbox/migrations has the same tables, for
--- SANDBOX_DSN.
+-- and user_id are what a real provider keeps as the reference of a charge. A restore of the database leaves them as they
+-- are, as the book of a real provider: the runbook has the steps.
 CREATE TABLE sandbox_charges (
   payment_id INTEGER  NOT NULL PRIMARY KEY,
   order_sn   INTEGER  NOT NULL,
@@ -190,15 +190,7 @@ CREATE TABLE sandbox_refunds (
 );
 CREATE INDEX sandbox_refunds_by_time ON sandbox_refunds (created_at, refund_id);
 
--- How far `order migrate up` has copied an older book: rows up to after_id are done; finished_at: all of them.
-CREATE TABLE sandbox_copies (
-  step        TEXT     NOT NULL PRIMARY KEY,
-  after_id    INTEGER  NOT NULL,
-  finished_at DATETIME NULL
-);
-
 -- +goose Down
-DROP TABLE sandbox_copies;
 DROP TABLE sandbox_refunds;
 DROP TABLE sandbox_charges;
 DROP TABLE refund_decisions;
