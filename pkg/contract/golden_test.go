@@ -115,7 +115,7 @@ func activityInfo() contract.ActivityInfo {
 	}
 }
 
-// A message of deductions describes the activities of its items. Without a description it is as in earlier releases.
+// A message of deductions describes the activities of its items.
 func TestGoldenDeductionsWithActivities(t *testing.T) {
 	bodies, err := contract.EncodeDeductions([]contract.Deduction{deduction()}, []contract.ActivityInfo{activityInfo()})
 	require.NoError(t, err)

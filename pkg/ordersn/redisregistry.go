@@ -75,33 +75,3 @@ func (r *redisRegistry) run(ctx context.Context, s *redis.Script, values int, ar
 	}
 	return numbers, nil
 }
-
-// DirectLeasesInRedis reports whether this Redis has a holder of one of the worker ids from RedisWorkers on, or had one
-// within the last lease. Only processes of an earlier release acquire these in Redis.
-func DirectLeasesInRedis(ctx context.Context, rdb redis.UniversalClient) (bool, error) {
-	fields := make([]string, 0, Workers-RedisWorkers)
-	for worker := RedisWorkers; worker < Workers; worker++ {
-		fields = append(fields, strconv.Itoa(worker))
-	}
-	held, err := rdb.HMGet(ctx, leasesKey, fields...).Result()
-	if err != nil {
-		return false, err
-	}
-	now, err := rdb.Time(ctx).Result()
-	if err != nil {
-		return false, err
-	}
-	for _, v := range held {
-		text, is := v.(string)
-		if !is {
-			continue
-		}
-		var owner string
-		var from, high int64
-		_, err := fmt.Sscanf(text, "%s %d %d", &owner, &from, &high)
-		if err != nil || high+leaseFor.Milliseconds() >= now.UnixMilli() {
-			return true, nil //nolint:nilerr // an unreadable lease counts as held
-		}
-	}
-	return false, nil
-}

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"math"
 	"os"
 	"reflect"
@@ -50,7 +49,7 @@ func Load[T any](dst *T, environ map[string]string) error {
 	}
 	given := environ
 	all := leaves(reflect.TypeFor[T]())
-	environ, err := withFiles(withOldNames(environ, all), all)
+	environ, err := withFiles(environ, all)
 	if err != nil {
 		return err
 	}
@@ -65,7 +64,7 @@ func Load[T any](dst *T, environ map[string]string) error {
 		}
 		// NaN passes every check of bounds.
 		if value.CanFloat() && (math.IsNaN(value.Float()) || math.IsInf(value.Float(), 0)) {
-			return Wrong(l.name(given), "is %q, which is not a number", environ[l.key])
+			return Wrong(l.key, "is %q, which is not a number", environ[l.key])
 		}
 	}
 	production := environment(dst) == Production
@@ -92,19 +91,6 @@ func Load[T any](dst *T, environ map[string]string) error {
 		}
 	}
 	return checkExposed(dst)
-}
-
-// withOldNames returns environ with the value of each renamed variable under its present name. A renamed variable has
-// its old name in the tag oldenv of its field. The present name wins where both are set.
-func withOldNames(environ map[string]string, all []leaf) map[string]string {
-	for _, l := range all {
-		if l.oldKey == "" || environ[l.key] != "" || environ[l.oldKey] == "" {
-			continue
-		}
-		environ = maps.Clone(environ)
-		environ[l.key] = environ[l.oldKey]
-	}
-	return environ
 }
 
 // groups calls visit with a pointer to each exported struct field inside v, depth first, without v itself.
@@ -143,27 +129,18 @@ func sentence[T any](err error, environ, given map[string]string) error {
 			continue
 		}
 		if leaf.secret {
-			return Wrong(leaf.name(given), "is not %s", kindName(leaf.typ))
+			return Wrong(leaf.key, "is not %s", kindName(leaf.typ))
 		}
-		return Wrong(leaf.name(given), "is %q, which is not %s", value, kindName(leaf.typ))
+		return Wrong(leaf.key, "is %q, which is not %s", value, kindName(leaf.typ))
 	}
 	return fmt.Errorf("settings: %w", err)
 }
 
 type leaf struct {
 	key    string
-	oldKey string // the variable's name before it was renamed, "" for none
 	secret bool
 	typ    reflect.Type
 	index  []int
-}
-
-// name returns the variable that an operator set: the old one if only that is in environ.
-func (l leaf) name(environ map[string]string) string {
-	if l.oldKey != "" && environ[l.key] == "" && environ[l.oldKey] != "" {
-		return l.oldKey
-	}
-	return l.key
 }
 
 // leaves returns the fields of t that have a variable, in order.
@@ -177,8 +154,7 @@ func leaves(t reflect.Type) []leaf {
 		switch {
 		case key != "":
 			found = append(found, leaf{
-				key: key, oldKey: f.Tag.Get("oldenv"), secret: f.Tag.Get("secret") == "true", typ: f.Type,
-				index: f.Index,
+				key: key, secret: f.Tag.Get("secret") == "true", typ: f.Type, index: f.Index,
 			})
 		case f.Type.Kind() == reflect.Struct:
 			for _, in := range leaves(f.Type) {

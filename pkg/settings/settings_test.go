@@ -23,7 +23,6 @@ type config struct {
 	Rate     float64       `env:"PATH_RATE" envDefault:"1000"`
 	PathKeys []string      `env:"PATH_KEYS" secret:"true"`
 	Must     string        `env:"MUST,required"`
-	Renamed  int           `env:"NEW_NAME" envDefault:"7" oldenv:"OLD_NAME"`
 }
 
 func (c *config) Validate() error {
@@ -87,18 +86,6 @@ func TestLoadReads(t *testing.T) {
 	require.Equal(t, "127.0.0.1:1", c.HTTP.Addr)
 }
 
-func TestLoadReadsTheOldNameOfARenamedSetting(t *testing.T) {
-	for want, changes := range map[int][]string{
-		7: nil,
-		8: {"OLD_NAME=8"},
-		9: {"NEW_NAME=9", "OLD_NAME=8"},
-	} {
-		var c config
-		require.NoError(t, Load(&c, environ(changes...)))
-		require.Equal(t, want, c.Renamed)
-	}
-}
-
 func TestLoadFromTheProcess(t *testing.T) {
 	t.Setenv("MYSQL_DSN", "x")
 	t.Setenv("MUST", "from the process")
@@ -128,7 +115,6 @@ func TestAWrongSettingIsOneSentenceThatNamesIt(t *testing.T) {
 		says     string
 	}{
 		"duration":           {environ("GRACE=5 parsecs"), "GRACE", `GRACE is "5 parsecs", which is not a duration`},
-		"old name":           {environ("OLD_NAME=x"), "OLD_NAME", `OLD_NAME is "x", which is not a`},
 		"duration no unit":   {environ("DRAIN_TIMEOUT=20"), "DRAIN_TIMEOUT", "not a duration"},
 		"duration range":     {environ("DRAIN_TIMEOUT=1ms"), "DRAIN_TIMEOUT", "must be 1s to 10m"},
 		"int":                {environ("WORKERS=four"), "WORKERS", "not a whole number"},

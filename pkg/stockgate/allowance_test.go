@@ -157,7 +157,7 @@ func TestReorderLimitFollowsReleases(t *testing.T) {
 	})
 }
 
-// A gate that an earlier release has built has no reorder limit, and reports so.
+// A gate that has lost its reorder limit has none until it is configured again.
 func TestGateWithoutReorderLimit(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		c := openConfig()
@@ -166,7 +166,7 @@ func TestGateWithoutReorderLimit(t *testing.T) {
 		require.NoError(t, e.rdb.HDel(t.Context(), keysOf(e.ref)[0], "reorders").Err())
 		a, err := e.Audit(t.Context(), e.ref)
 		require.NoError(t, err)
-		require.EqualValues(t, ReorderUnknown, a.ReorderLimit)
+		require.EqualValues(t, -1, a.ReorderLimit)
 		for i := range 3 {
 			sn := strconv.Itoa(i + 1)
 			require.Equal(t, Accepted, e.reserve(sn, "ann", lines(1)).Outcome)

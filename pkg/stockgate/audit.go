@@ -30,7 +30,7 @@ type Audit struct {
 	Config
 	SKUs        map[string]Counts
 	Revision    Revision
-	Epoch       string   // of inventory's database; "" for a gate of an earlier release
+	Epoch       string   // of inventory's database; "" while an import is to follow
 	Importing   bool     // Reserve accepts nothing until RenewEpoch
 	Held        int64    // sum of the held units of all SKUs, as the gate keeps it
 	Incomplete  []string // SKUs without a counter of the units left; only damage leaves them
@@ -118,7 +118,7 @@ func (a *Audit) decode(values []string) (err error) {
 	}
 	for field, value := range hash {
 		kind, sku, ok := strings.Cut(field, ":")
-		if !ok || kind == "x" || kind == "j" { // j: counted the journal's units in earlier releases
+		if !ok || kind == "x" {
 			continue
 		}
 		if _, known := hash["s:"+sku]; !known && !slices.Contains(a.Incomplete, sku) {
@@ -274,7 +274,7 @@ func decodeConfig(h map[string]string) (c Config, err error) {
 			return Config{}, fmt.Errorf("stockgate: gate field %s: %w", f.name, err)
 		}
 	}
-	c.ReorderLimit = ReorderUnknown
+	c.ReorderLimit = -1 // equals no limit: a gate that has lost the field is configured again
 	if reorders, ok := h["reorders"]; ok {
 		if c.ReorderLimit, err = strconv.ParseInt(reorders, 10, 64); err != nil {
 			return Config{}, fmt.Errorf("stockgate: gate field reorders: %w", err)

@@ -69,12 +69,6 @@ func BenchmarkPreload(b *testing.B) {
 // reads 256, settlements of 128. Each metric is processor time of Redis for one purchase, in microseconds, as INFO
 // reports it for the main thread.
 func BenchmarkPurchase(b *testing.B) {
-	for format := 1; format <= 2; format++ {
-		b.Run(fmt.Sprintf("format=%d", format), func(b *testing.B) { benchmarkPurchase(b, format) })
-	}
-}
-
-func benchmarkPurchase(b *testing.B, format int) {
 	const n, group, batch = 6400, 64, 128
 	rdb := realRedis(b)
 	buyer := strings.Repeat("0123456789", 2) // as long as the ids of an identity provider
@@ -89,7 +83,7 @@ func benchmarkPurchase(b *testing.B, format int) {
 	spent := map[string]time.Duration{}
 	purchases := 0
 	for b.Loop() {
-		e := newEnv(b, rdb, Options{JournalMax: 1 << 40, Format: format})
+		e := newEnv(b, rdb, Options{JournalMax: 1 << 40})
 		e.open(openConfig(), n)
 		measure := func(step string, do func() error) {
 			before := processorTime(b, rdb)

@@ -26,7 +26,7 @@ type Config struct {
 	PerUserLimit     int64     // units that one buyer may hold
 	Version          int64     // of the activity's row; the higher one wins
 	// ReorderLimit is the number of orders that a buyer may cancel or let expire. One more ends the buyer's allowance for
-	// 10 min. 0 means any number, and ReorderUnknown that the gate of an earlier release has no such limit.
+	// 10 min. 0 means any number.
 	ReorderLimit int64
 	// RoomRate is the number of places that the waiting room admits a second. 0 means that there is no waiting room.
 	RoomRate int64
@@ -39,9 +39,6 @@ const MaxReorderLimit = 15
 
 // MaxRoomRate bounds Config.RoomRate.
 const MaxRoomRate = 1_000_000
-
-// ReorderUnknown is the Config.ReorderLimit of a gate that an earlier release has built and configured.
-const ReorderUnknown = -1
 
 func (c Config) validate() error {
 	switch c.State {

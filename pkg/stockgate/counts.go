@@ -149,7 +149,7 @@ func (g *Gate) Totals(ctx context.Context, activityID string) (RequestCounts, er
 		held = p.HLen(ctx, keyOf(ref, "held"))
 		trimmed = p.HGet(ctx, keyOf(ref, "gate"), "trimmed")
 		_, err := p.Exec(ctx)
-		if errors.Is(err, redis.Nil) { // of a gate that was built by an earlier release
+		if errors.Is(err, redis.Nil) { // Redis has lost the gate
 			err = nil
 		}
 		return struct{}{}, err

@@ -169,17 +169,13 @@ func clusterRedis(t testing.TB) redis.UniversalClient {
 	return rdb
 }
 
-// eachServer runs a test on Redis, on a Redis Cluster and on miniredis. Purchases are journaled in format 1 on the first
-// and in format 2 on the others.
+// eachServer runs a test on Redis, on a Redis Cluster and on miniredis.
 func eachServer(t *testing.T, opts Options, test func(t *testing.T, e *env)) {
 	for _, server := range []struct {
 		name    string
 		connect func(testing.TB) redis.UniversalClient
-		format  int
-	}{{"redis", realRedis, 1}, {"cluster", clusterRedis, 2}, {"miniredis", miniRedis, 2}} {
+	}{{"redis", realRedis}, {"cluster", clusterRedis}, {"miniredis", miniRedis}} {
 		t.Run(server.name, func(t *testing.T) {
-			opts := opts
-			opts.Format = server.format
 			e := newEnv(t, server.connect(t), opts)
 			t.Cleanup(func() { e.wipe() })
 			test(t, e)

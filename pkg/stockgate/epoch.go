@@ -32,34 +32,14 @@ func importingField(importing bool) string {
 	return ""
 }
 
-// AdoptEpoch gives the epoch to a gate that has none, which an earlier release has built. It returns the epoch that the
-// gate has then. One script call, O(1).
-func (g *Gate) AdoptEpoch(ctx context.Context, ref contract.GateRef, epoch string) (string, error) {
-	has, _, err := g.markEpoch(ctx, ref, epoch, "adopt")
-	return has, err
-}
-
 // MarkForImport makes a gate of another epoch, or without one, refuse new purchases until RenewEpoch. A gate of this
 // epoch stays as it is. It returns whether the gate refuses purchases. One script call, O(1).
 func (g *Gate) MarkForImport(ctx context.Context, ref contract.GateRef, epoch string) (importing bool, err error) {
-	_, importing, err = g.markEpoch(ctx, ref, epoch, "import")
-	return importing, err
-}
-
-func (g *Gate) markEpoch(ctx context.Context, ref contract.GateRef, epoch, step string) (
-	has string, importing bool, err error,
-) {
 	if err := validateEpoch(epoch); err != nil {
-		return "", false, err
+		return false, err
 	}
-	reply, err := g.runStrings(ctx, scriptMarkEpoch, ref, epoch, step)
-	if err != nil {
-		return "", false, err
-	}
-	if len(reply) != 2 {
-		return "", false, fmt.Errorf("stockgate: mark_epoch returned %d values", len(reply))
-	}
-	return reply[0], reply[1] == "1", nil
+	n, err := g.runInt(ctx, scriptMarkEpoch, ref, epoch)
+	return n == 1, err
 }
 
 // Renewal is what the database has of an activity at one moment.

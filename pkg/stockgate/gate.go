@@ -16,9 +16,6 @@ type Options struct {
 	Timeout time.Duration
 	// JournalMax is the number of journaled purchases from which Reserve returns JournalFull. Default 500,000.
 	JournalMax int64
-	// Format is the format in which Reserve journals purchases: with 1 each has an entry of its own, with 2 all accepted
-	// purchases of a call share one. All calls read both; releases before this option read only format 1. Default 1.
-	Format int
 	// MemoryReserve is the part of maxmemory, in percent, that purchases leave free, see MeasureMemory. Default 10.
 	MemoryReserve int
 	// WaitReplicas is the number of replicas that must have a purchase before Reserve returns Accepted for it. With 0,
@@ -43,9 +40,6 @@ func (o Options) withDefaults() Options {
 	}
 	if o.JournalMax <= 0 {
 		o.JournalMax = 500_000
-	}
-	if o.Format <= 0 {
-		o.Format = 1
 	}
 	if o.MemoryReserve <= 0 {
 		o.MemoryReserve = 10

@@ -217,24 +217,6 @@ func TestSales(t *testing.T) {
 	})
 }
 
-// An earlier release wrote neither texts nor pictures, pay window or list prices.
-func TestSaleOfAnEarlierRelease(t *testing.T) {
-	eachServer(t, Options{}, func(t *testing.T, e *env) {
-		ctx := t.Context()
-		document := `{"activity_id":"` + e.ref.ActivityID + `","title":"t","state":"open","starts_at":"2026-11-11T00:00:00Z",` +
-			`"ends_at":"2026-11-11T01:00:00Z","per_user_limit":1,` +
-			`"items":[{"sku_id":"1","name":"n","price":5,"currency":"EUR","total":2}],"version":3}`
-		require.NoError(t, e.rdb.Set(ctx, keyOf(e.ref, "sale"), document, 0).Err())
-		got, err := e.Sale(ctx, e.ref.ActivityID)
-		require.NoError(t, err)
-		require.Equal(t, Sale{
-			ActivityID: e.ref.ActivityID, Title: "t", State: GateOpen, PerUserLimit: 1, Version: 3,
-			StartsAt: time.Date(2026, 11, 11, 0, 0, 0, 0, time.UTC), EndsAt: time.Date(2026, 11, 11, 1, 0, 0, 0, time.UTC),
-			Items: []SaleItem{{SKUID: "1", Name: "n", Price: 5, Currency: "EUR", Total: 2}},
-		}, got)
-	})
-}
-
 func TestServer(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		ctx := t.Context()

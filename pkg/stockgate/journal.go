@@ -136,8 +136,7 @@ func (g *Gate) rejournal(ctx context.Context, ref contract.GateRef, which string
 	return journaled, nil
 }
 
-// appendJournalEntry appends the reservations of a journal entry: in format 1 there is one, in format 2 one on each
-// line. One that cannot be decoded gets an Err and does not delay the others.
+// appendJournalEntry appends the reservations of a journal entry, one on each line. One that cannot be decoded gets an Err and does not delay the others.
 func appendJournalEntry(entries []JournalEntry, ref contract.GateRef, id, stored string) []JournalEntry {
 	first := len(entries)
 	units := map[string]int64{}

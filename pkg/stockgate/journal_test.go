@@ -212,14 +212,12 @@ func (e *env) reserveMany(first, n int) {
 
 func TestPurchasesOfACallShareAJournalEntry(t *testing.T) {
 	eachServer(t, Options{ClaimAfter: time.Hour, JournalMax: 302}, func(t *testing.T, e *env) {
-		e.Gate = New(e.rdb, Options{ClaimAfter: time.Hour, JournalMax: 302, Timeout: patience, Format: 2})
 		e.open(openConfig(), 1000)
 		for i := range 3 {
 			e.reserveMany(1+100*i, 100)
 		}
-		former := *e // a process that still writes the former format
-		former.Gate = New(e.rdb, Options{ClaimAfter: time.Hour, JournalMax: 302, Timeout: patience, Format: 1})
-		former.reserveMany(301, 2)
+		e.reserveMany(301, 1)
+		e.reserveMany(302, 1)
 		require.Len(t, e.image().messages, 5)
 		require.EqualValues(t, 302, e.journalLen())
 		require.Equal(t, JournalFull, e.reserve("999", "zoe", lines(1)).Outcome, "purchases are counted, not entries")
@@ -266,7 +264,6 @@ func TestPurchasesOfACallShareAJournalEntry(t *testing.T) {
 func TestCountersOfTheJournalRecover(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		ctx := t.Context()
-		e.Gate = New(e.rdb, Options{Timeout: patience, Format: 2})
 		e.open(openConfig(), 100)
 		e.reserveMany(1, 10)
 		require.NoError(t, e.rdb.Del(ctx, keyOf(e.ref, "journal")).Err())

@@ -94,8 +94,8 @@ func (g *Gate) Reserve(ctx context.Context, ref contract.GateRef, requests []Req
 	if len(requests) > MaxGroup {
 		return nil, fmt.Errorf("stockgate: %d requests in one group, at most %d are allowed", len(requests), MaxGroup)
 	}
-	args := make([]any, 0, 2+5*len(requests))
-	args = append(args, g.journalMax(ctx, ref), g.opts.Format)
+	args := make([]any, 0, 1+5*len(requests))
+	args = append(args, g.journalMax(ctx, ref))
 	for _, r := range requests {
 		if err := validatePurchase(r.OrderSN, r.UserID, r.Lines); err != nil {
 			return nil, err

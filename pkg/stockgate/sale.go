@@ -14,8 +14,7 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// Sale is the public description of an activity, as buyers see it. Fields that an earlier release did not write are
-// absent from its documents and have their zero value.
+// Sale is the public description of an activity, as buyers see it.
 type Sale struct {
 	ActivityID   string     `json:"activity_id"`
 	Title        string     `json:"title"`
@@ -25,7 +24,7 @@ type Sale struct {
 	StartsAt     time.Time  `json:"starts_at"`
 	EndsAt       time.Time  `json:"ends_at"`
 	PerUserLimit int64      `json:"per_user_limit"`
-	PayWithinS   int64      `json:"pay_within_s,omitempty"` // seconds; 0 if the document was written without it
+	PayWithinS   int64      `json:"pay_within_s"` // seconds
 	Items        []SaleItem `json:"items"`
 	Version      int64      `json:"version"` // a lower version never replaces a higher one
 	// DegradedSale is set if the sale may go on without Redis. Then this gate may lack purchases that inventory has made

@@ -166,7 +166,6 @@ func loadServices(cfg Config, environ map[string]string, internalURL string) (se
 		// often.
 		"ORDER_SWEEP_AFTER": "1s", "ORDER_SWEEP_EVERY": "1s",
 		"INVENTORY_REPUBLISH_AFTER": "3s", "INVENTORY_ASK_AFTER": "3s", "INVENTORY_SWEEP_EVERY": "1s",
-		"GATE_FORMAT": "2", // no earlier version reads this journal
 	}
 	maps.Copy(given, environ)
 	if given["AUTH_DEV_TOKENS"] == "" {

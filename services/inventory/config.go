@@ -49,7 +49,7 @@ type Config struct {
 	// is up to six times as long where the comparisons take long.
 	ReconcileFullEvery time.Duration `env:"INVENTORY_RECONCILE_FULL_EVERY" envDefault:"5m"`
 	// ReconcileConfirmations is the number of equal comparisons in a row before a counter is corrected.
-	ReconcileConfirmations int `env:"INVENTORY_RECONCILE_CONFIRMATIONS" envDefault:"3" oldenv:"INVENTORY_RECONCILE_LOOKS"`
+	ReconcileConfirmations int `env:"INVENTORY_RECONCILE_CONFIRMATIONS" envDefault:"3"`
 
 	// Scheduled, open and paused activities that a merchant may have at a time.
 	MaxActivities int64 `env:"MERCHANT_MAX_ACTIVITIES" envDefault:"100"`

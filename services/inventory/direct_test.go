@@ -9,10 +9,13 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+	"gorm.io/gorm"
 
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/contract"
@@ -290,13 +293,6 @@ func TestWorkerLeases(t *testing.T) {
 		require.NoError(t, err)
 		return l
 	}
-	require.Equal(t, -1, lease(contract.WorkerLease{Owner: "a"}).Worker, "Redis was not read")
-	require.NoError(t, s.NoteRedisLeases(t.Context(), true))
-	at = at.Add(time.Minute)
-	require.NoError(t, s.NoteRedisLeases(t.Context(), false))
-	require.Equal(t, -1, lease(contract.WorkerLease{Owner: "a"}).Worker, "Redis had a holder")
-	at = at.Add(ids.ClearFor)
-	require.NoError(t, s.NoteRedisLeases(t.Context(), false))
 	a := lease(contract.WorkerLease{Owner: "a"})
 	require.Equal(t, 224, a.Worker)
 	require.Greater(t, a.From, a.High, "only a renewal permits to issue")
@@ -315,8 +311,32 @@ func TestWorkerLeases(t *testing.T) {
 	require.Greater(t, c.From, b.High)
 	require.Greater(t, c.From, at.Add(time.Hour).UnixMilli())
 	require.Zero(t, lease(contract.WorkerLease{Owner: "b", Worker: 225, Renew: true}).High)
-	require.NoError(t, s.NoteRedisLeases(t.Context(), true))
-	require.Zero(t, lease(contract.WorkerLease{Owner: "a", Worker: 224, Renew: true}).High, "a process holds one in Redis")
+}
+
+// However many processes ask at the same moment, no two get one id.
+func TestWorkerIDsAreLeasedOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, Migrations, func(t *testing.T, db *gorm.DB) {
+		s := store.New(db)
+		for round := range 2 { // free ids, then those whose leases have ended
+			var got sync.Map
+			var group errgroup.Group
+			for n := range 16 {
+				group.Go(func() error {
+					l, err := s.LeaseWorker(t.Context(), core.DirectWorkers(), contract.WorkerLease{Owner: fmt.Sprint(round, n)})
+					if err == nil && l.Worker < 0 {
+						err = errors.New("no id")
+					}
+					if _, twice := got.LoadOrStore(l.Worker, n); err == nil && twice {
+						err = fmt.Errorf("two processes have the id %d", l.Worker)
+					}
+					return err
+				})
+			}
+			require.NoError(t, group.Wait())
+			require.NoError(t, db.Exec("UPDATE worker_leases SET high_ms = high_ms - 10000").Error)
+		}
+	})
 }
 
 func TestDegradedSaleOfAnActivity(t *testing.T) {

@@ -576,28 +576,8 @@ func TestAnImportSetsAsideWhatCannotBeRead(t *testing.T) {
 	require.Equal(w.t, int64(1), w.counts().Unreadable)
 }
 
-// A gate of an earlier release is given the present epoch in place.
-func TestAGateWithoutAnEpoch(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	a := w.sale(1, 5)
-	r := w.buy(a, "u1")
-	w.land(r)
-	before, err := w.gate.Audit(w.ctx, ref(a))
-	require.NoError(w.t, err)
-	require.NotEmpty(w.t, before.Epoch)
-	require.NoError(w.t, w.rdb.HDel(w.ctx, gateKey(a, "gate"), "epoch").Err())
-	require.Equal(w.t, stockgate.Accepted, w.sells(a))
-	require.NoError(w.t, w.gates.EnsureGates(w.ctx))
-	after, err := w.gate.Audit(w.ctx, ref(a))
-	require.NoError(w.t, err)
-	require.Equal(w.t, before.Epoch, after.Epoch)
-	require.Equal(w.t, before.Revision, after.Revision, "not rebuilt")
-	require.False(w.t, after.Importing)
-	require.False(w.t, w.importing())
-}
-
-// A gate of an epoch that the database has lost, and one of an earlier state of Redis, are imported, never adopted.
+// A gate of an epoch that the database has lost, one of an earlier state of Redis, and one that has lost its epoch, are
+// imported.
 func TestAGateOfAnotherEpoch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -613,10 +593,15 @@ func TestAGateOfAnotherEpoch(t *testing.T) {
 	w.imports()
 	x.check(w)
 
-	require.NoError(w.t, w.rdb.HSet(w.ctx, gateKey(x.a, "gate"), "epoch", first.Value).Err())
-	require.NoError(w.t, w.gates.EnsureGates(w.ctx))
-	require.True(w.t, w.importing())
-	w.imports()
+	for _, lose := range []func() error{
+		func() error { return w.rdb.HSet(w.ctx, gateKey(x.a, "gate"), "epoch", first.Value).Err() },
+		func() error { return w.rdb.HDel(w.ctx, gateKey(x.a, "gate"), "epoch").Err() },
+	} {
+		require.NoError(w.t, lose())
+		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
+		require.True(w.t, w.importing())
+		w.imports()
+	}
 	w.relay(x.a)
 	require.Equal(w.t, stockgate.Accepted, w.sells(x.a))
 }

@@ -172,8 +172,11 @@ func TestARefusedWithdrawalIsUndoneOnANewMaster(t *testing.T) {
 	var id string
 	require.NoError(w.t, w.db.Table("adjustments").Where("activity_id = ?", a.ID).Pluck("id", &id).Error)
 	sku := a.Items[0].SKUID
+	epoch, err := w.parts.Store.PresentEpoch(w.ctx)
+	require.NoError(w.t, err)
 	require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err())
 	require.NoError(w.t, w.gate.Preload(w.ctx, ref(a), stockgate.Snapshot{
+		Epoch:  epoch.Value,
 		Config: stockgate.Config{State: stockgate.GateOpen, StartsAt: a.StartsAt, EndsAt: a.EndsAt, PerUserLimit: 10, ReorderLimit: a.ReorderLimit, Version: a.Version},
 		Stock:  map[string]int64{sku: 5}, Totals: map[string]int64{sku: 5},
 	}))

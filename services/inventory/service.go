@@ -21,7 +21,6 @@ import (
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/lifecycle"
 	"flashsale.internal/pkg/lock"
-	"flashsale.internal/pkg/ordersn"
 	"flashsale.internal/pkg/presence"
 	"flashsale.internal/pkg/sqldb"
 	"flashsale.internal/pkg/stockgate"
@@ -129,7 +128,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	s.core = core.New(core.Deps{
 		Store: s.store, Gate: s.gate, Pub: publisher.New(s.bus, tel), Orders: orderService,
 		Refunds: orderService, Recorder: recorder, Now: deps.Now, CheckClocks: s.clocks.Check, Timing: cfg.timing(),
-		Quotas: cfg.quotas(), Locks: locks{s.locker}, Workers: workers{deps.Redis},
+		Quotas: cfg.quotas(), Locks: locks{s.locker},
 	})
 	s.reconciler = reconcile.New(reconcile.Deps{
 		Store: s.store, Gate: s.gate, Gates: s.core.Gates, Locks: locks{s.locker},
@@ -295,13 +294,6 @@ func (s *Service) watchGates(ctx context.Context) error {
 			}
 		}
 	})
-}
-
-// workers implements core.Workers.
-type workers struct{ rdb redis.UniversalClient }
-
-func (w workers) DirectLeasesInRedis(ctx context.Context) (bool, error) {
-	return ordersn.DirectLeasesInRedis(ctx, w.rdb)
 }
 
 func (s *Service) countDeadLetters(ctx context.Context) error {

@@ -580,7 +580,7 @@ func (o *orderService) close(w http.ResponseWriter, r *http.Request) {
 		case state == "" || state == "tombstone":
 			o.state[sn] = "tombstone"
 			res["outcome"] = "unknown"
-		case state == "closed": // without its reason, as older versions respond
+		case state == "closed": // without its reason
 			res["outcome"] = "closed"
 		case state == "cancelled":
 			res["outcome"], res["reason"] = "closed", "cancelled"

@@ -41,9 +41,6 @@ type Config struct {
 	// a relay may hold an entry before another relay claims it.
 	JournalMax        int64         `env:"JOURNAL_MAX" envDefault:"500000"`
 	JournalClaimAfter time.Duration `env:"JOURNAL_CLAIM_AFTER" envDefault:"15s"`
-	// GateFormat is the format of new journal entries: with 2 the purchases of a call share one. A process of an earlier
-	// release reads only 1, the default, so that an upgrade needs no setting.
-	GateFormat int `env:"GATE_FORMAT" envDefault:"1"`
 	// WaitReplicas is the number of replicas that must have a purchase before its 202.
 	WaitReplicas int `env:"GATE_WAIT_REPLICAS" envDefault:"0"`
 	// MemoryReserve is the part of Redis's maxmemory, in percent, that purchases leave free for what was accepted.
@@ -91,8 +88,6 @@ func (c Config) Check() error {
 		return settings.Wrong("JOURNAL_MAX", "is %d and must be 1 to 100000000", c.JournalMax)
 	case c.JournalClaimAfter < 100*time.Millisecond || c.JournalClaimAfter > 10*time.Minute:
 		return settings.Wrong("JOURNAL_CLAIM_AFTER", "is %s and must be 100ms to 10m", c.JournalClaimAfter)
-	case c.GateFormat < 1 || c.GateFormat > 2:
-		return settings.Wrong("GATE_FORMAT", "is %d and must be 1 or 2", c.GateFormat)
 	case c.WaitReplicas < 0 || c.WaitReplicas > 8:
 		return settings.Wrong("GATE_WAIT_REPLICAS", "is %d and must be 0 to 8", c.WaitReplicas)
 	case c.WaitReplicas > 0 && c.GateTimeout <= shortestWithReplicas:

@@ -158,7 +158,6 @@ func newGates(cfg Config, deps Deps) (*stockgate.Gate, error) {
 	gates := stockgate.New(deps.Redis, stockgate.Options{
 		Timeout:       cfg.GateTimeout,
 		JournalMax:    cfg.JournalMax,
-		Format:        cfg.GateFormat,
 		MemoryReserve: cfg.MemoryReserve,
 		WaitReplicas:  cfg.WaitReplicas,
 		ClaimAfter:    cfg.JournalClaimAfter,

@@ -496,7 +496,6 @@ func TestInvalidSettings(t *testing.T) {
 		"GATE_WAIT":           {"GATE_WAIT": "1ms"},
 		"GATE_QUEUE":          {"GATE_QUEUE": "0"},
 		"JOURNAL_MAX":         {"JOURNAL_MAX": "-1"},
-		"GATE_FORMAT":         {"GATE_FORMAT": "3"},
 		"JOURNAL_CLAIM_AFTER": {"JOURNAL_CLAIM_AFTER": "1ms"},
 		"STREAMS_MAX":         {"STREAMS_MAX": "0"},
 		"REDIS_ADDRS":         {"REDIS_ADDRS": "here"},

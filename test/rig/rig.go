@@ -128,7 +128,7 @@ func New(t testing.TB, opts ...Option) *Rig {
 	for i := range p.instances {
 		orderInternals = append(orderInternals, porttest.Free(t))
 		inventoryInternals = append(inventoryInternals, porttest.Free(t))
-		seckills = append(seckills, process("seckill", i, "GATE_FORMAT=2")) // as installed
+		seckills = append(seckills, process("seckill", i))
 		orders = append(orders, process("order", i, "MYSQL_DSN="+p.OrderDSN, "INTERNAL_ADDR="+orderInternals[i]))
 		inventories = append(inventories, process("inventory", i, "MYSQL_DSN="+p.InventoryDSN,
 			"INTERNAL_ADDR="+inventoryInternals[i]))

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"path/filepath"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -100,7 +99,6 @@ func (w *world) start(service string, slot int) error {
 	tel := telemetry.Discard(nil)
 	tel.Log = slog.New(&logs{h: w.history, who: p.name()})
 	env := w.settingsOf()
-	env["GATE_FORMAT"] = strconv.Itoa(w.sale.formats[slot%len(w.sale.formats)])
 	member := w.broker.Join()
 	b := &busFaults{p: p, member: member}
 	rdb := w.dialRedis()

@@ -101,7 +101,6 @@ type sale struct {
 	instances    int
 	abandonAfter time.Duration
 	journalMax   int
-	formats      [2]int                   // GATE_FORMAT of each instance of seckill
 	together     time.Duration            // buyers post at multiples of this, so that purchases form groups; 0: at any time
 	losses       []time.Duration          // of the gate, after the start of the sale
 	failover     time.Duration            // time of a failover to a replica without the last writes; 0 for none
@@ -147,14 +146,10 @@ func drawSale(seed uint64) sale {
 		window: time.Duration(3+r.IntN(8)) * time.Second, payWithin: time.Duration(2+r.IntN(6)) * time.Second,
 		instances: 1, abandonAfter: 24 * time.Hour, journalMax: 1000,
 	}
-	formats := rng(seed, "formats")
-	for i := range s.formats {
-		s.formats[i] = 1 + formats.IntN(2)
-	}
 	for range s.skus {
 		s.stock = append(s.stock, int64(1+r.IntN(8)))
 	}
-	if formats.IntN(4) == 0 {
+	if rng(seed, "together").IntN(4) == 0 {
 		s.together = s.window / 2
 		s.buyers += 6
 		for i := range s.stock {

@@ -200,7 +200,6 @@ func TestInvalidArgumentsAreReported(t *testing.T) {
 		{[]string{"demo", "--merchant", "m1"}, "are not two different merchants"},
 		{[]string{"demo", "--merchant", "m1,m1"}, "are not two different merchants"},
 		{[]string{"demo", "--merchant", "m1,m 2"}, `"m 2" is not 1 to 64 of`},
-		{[]string{"demo", "--pieces", "3"}, "3 units are not an even number"}, // the old name of the flag
 		{[]string{"demo", "--buyers", "5"}, "fewer than two for each"},
 		{[]string{"demo", "--pay-within", "1500ms"}, "not whole seconds"},
 		{[]string{"load", "--buyers", "0"}, "0 buyers"},

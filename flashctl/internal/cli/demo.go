@@ -14,7 +14,7 @@ const demoTimeout = 3 * time.Minute
 
 type demoCmd struct {
 	Merchant  []merchantID  `default:"demo-1,demo-2" help:"Ids of the two merchants that sell side by side."`
-	Units     int           `default:"100" aliases:"pieces" help:"Units on sale by the first merchant; an even number."`
+	Units     int           `default:"100" help:"Units on sale by the first merchant; an even number."`
 	Buyers    int           `default:"2000" help:"Buyers of its first wave, at least twice as many as units."`
 	PayWithin time.Duration `default:"12s" help:"Pay window in whole seconds."`
 	Width     int           `default:"200" help:"Concurrent calls for one sale."`

@@ -1,8 +1,7 @@
 -- Leases a worker id.
 --
 -- KEYS[1]  fs:worker:leases, a hash: one field per worker id that was ever taken = "<owner> <from> <high>": only the
---          owner may issue, and only for from <= ms <= high. An earlier release also has the field born, which this one
---          does not read
+--          owner may issue, and only for from <= ms <= high
 -- ARGV[1]  owner: random, one per process and acquisition
 -- ARGV[2]  length of a lease, ms
 -- ARGV[3]  worker id to begin the search with

@@ -1,15 +1,14 @@
 -- reserve: decides a group of purchases, each by itself and in their order; journals the accepted ones and takes their
 -- units.
 -- KEYS    as in prelude.lua
--- ARGV    number of purchases from which the journal is full; format: 1 journals each purchase with an entry of its own,
---         2 all of them with one; then for each purchase: order_sn, user, lines, trace,
---         ms at which its path was issued or ''
+-- ARGV    number of purchases from which the journal is full; then for each purchase: order_sn, user, lines, trace, ms at
+--         which its path was issued or ''
 -- returns 'no_gate', or for each purchase one string 'outcome;payload':
 --         known;entry  conflict  paused  ended  not_started;starts  limit_reached;order_sns|ms until which the
 --         allowance is over, or ''  path_void: the buyer has reserved since it was issued  unknown_sku
 --         sold_out;ms until which unpaid units may return, or ''  journal_full  accepted;ms of the reservation
 --         importing: the gate takes no new purchases until its epoch is renewed
--- cost    O(purchases): in format 1 an XADD per purchase; everything else once per group
+-- cost    O(purchases)
 local gate = redis.call('HMGET', GATE, 'state', 'starts', 'ends', 'limit', 'importing', 'reorders')
 if not gate[1] then return 'no_gate' end
 local state, starts, ends, limit = gate[1], tonumber(gate[2]), tonumber(gate[3]), tonumber(gate[4])
@@ -23,8 +22,8 @@ local room = tonumber(ARGV[1]) - journaled
 local accepted = {}  -- order_sn, user, lines, trace of each
 local taken = {}     -- parsed line -> units
 local left = {}      -- SKU -> units left, false when unknown
-read_entries(every(5, 3))
-read_buyers(every(5, 4))
+read_entries(every(5, 2))
+read_buyers(every(5, 3))
 
 local function left_of(sku)
   if left[sku] == nil then
@@ -90,7 +89,7 @@ local function decide(sn, user, lines, trace, issued)
 end
 
 local verdicts = {}
-for i = 3, #ARGV, 5 do
+for i = 2, #ARGV, 5 do
   verdicts[#verdicts + 1] = decide(unpack(ARGV, i, i + 4))
 end
 if #accepted == 0 then return verdicts end
@@ -104,17 +103,16 @@ for i, a in ipairs(accepted) do
   records[i] = journal_record(sn, user, lines, reserved, trace)
   add_units(units, lines)
 end
-local one = ARGV[2] == '2' and journal_add(records)
-for i, a in ipairs(accepted) do
+local journal = journal_add(records)
+for _, a in ipairs(accepted) do
   local sn, user, lines, trace = unpack(a)
-  local journal = one or journal_add({ records[i] })
   touch(sn)
   store_entry(sn, 'q|' .. user .. '|' .. lines .. '||||' .. reserved .. '|' .. journal .. '|' .. trace)
   unlanded[#unlanded + 1] = reserved
   unlanded[#unlanded + 1] = sn
 end
 if journaled == 0 then redis.call('DEL', JOURNALED) end -- the counters of a journal that was lost
-count_journaled(units, 1, one and #accepted - 1 or 0)
+count_journaled(units, 1, #accepted - 1)
 
 -- The sums that count_entry() would add for entries of stage q.
 for line, n in pairs(taken) do

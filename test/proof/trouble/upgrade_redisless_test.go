@@ -35,7 +35,7 @@ func TestUpgradeWithoutRedis(t *testing.T) {
 	require.Empty(t, ids.ofInventory(), "worker ids of inventory before a sale is degraded")
 
 	u.step(u.buying, t, "the sale may go on without Redis", func() { u.degrade(t) })
-	u.awaitWorkerIDs(t)
+	u.awaitModes(t)
 	began := time.Now()
 	u.withoutRedis(t)
 	u.step(u.buying, t, "Redis is back", func() {})
@@ -76,12 +76,12 @@ func (o *outageUpgrade) degrade(t *testing.T) {
 	require.Equal(t, http.StatusOK, res.StatusCode)
 }
 
-// awaitWorkerIDs waits until inventory may lease worker ids and each process has read the modes.
-func (o *outageUpgrade) awaitWorkerIDs(t *testing.T) {
+// awaitModes waits until inventory has read the gate of the degraded sale, and each process has read the modes.
+func (o *outageUpgrade) awaitModes(t *testing.T) {
 	t.Helper()
 	require.NoError(t, shop.Poll(o.buying, func() (bool, error) {
 		return shop.Count(t, o.rig.Dependencies.InventoryDSN,
-			"SELECT COUNT(*) FROM redis_leases WHERE checked_at >= clear_from + INTERVAL 11 SECOND") == 1, nil
+			"SELECT COUNT(*) FROM direct_sales WHERE activity_id = ?", o.buyers.Sale.ActivityID) == 1, nil
 	}))
 	require.NoError(t, shop.Until(o.buying, time.Now().Add(3*time.Second)))
 }

@@ -64,8 +64,6 @@ func (c *GateController) ensureEpoch(ctx context.Context, a *Activity, audit Gat
 			return false, err
 		}
 		return false, c.svc.gate.MarkForImport(ctx, ref, present.Value)
-	case audit.Epoch == "" && !audit.Importing: // of an earlier release
-		return true, c.svc.gate.AdoptEpoch(ctx, ref, present.Value)
 	}
 	known := audit.Epoch == "" || audit.Epoch == present.Value
 	if !known {

@@ -15,34 +15,25 @@ const (
 	idleEvery    = time.Second            // while none has
 	watchTimeout = time.Second            // of one reading of a gate
 	watchAtOnce  = 16                     // gates that are read at a time
-	leasesEvery  = time.Second            // between two readings of the worker ids in Redis
 )
-
-// Workers reads the leases of worker ids in Redis.
-type Workers interface {
-	// DirectLeasesInRedis reports whether Redis has a holder of an id that inventory leases while Redis is unavailable.
-	DirectLeasesInRedis(ctx context.Context) (bool, error)
-}
 
 // GateWatch reads the gates of the activities that have a degraded sale. It notes when each last responded, and the units
 // that had not landed then. It is safe for concurrent use.
 type GateWatch struct {
-	store   Store
-	gate    Gate
-	workers Workers // nil: inventory leases no worker ids
+	store Store
+	gate  Gate
 
 	mu       sync.Mutex
 	contacts map[string]contact // by activity
 	modes    map[string]contract.SaleMode
 	count    map[contract.SaleMode]int64
-	leasesAt time.Time // when the worker ids in Redis were last read
 }
 
 // contact is since when a gate responds, or does not. One of the two is zero. The times are of this process.
 type contact struct{ reachedSince, lostSince time.Time }
 
 func newGateWatch(d Deps) *GateWatch {
-	return &GateWatch{store: d.Store, gate: d.Gate, workers: d.Workers, contacts: map[string]contact{}}
+	return &GateWatch{store: d.Store, gate: d.Gate, contacts: map[string]contact{}}
 }
 
 // Run reads the gates until ctx ends. observe is called with the error of each round.
@@ -75,7 +66,7 @@ func (w *GateWatch) round(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	w.setModes(activities)
-	errs := make([]error, len(activities)+1)
+	errs := make([]error, len(activities))
 	slots := make(chan struct{}, watchAtOnce)
 	var reading sync.WaitGroup
 	for i, a := range activities {
@@ -84,9 +75,6 @@ func (w *GateWatch) round(ctx context.Context) (int, error) {
 			defer func() { <-slots }()
 			errs[i] = w.read(bounded, a, now)
 		})
-	}
-	if len(activities) > 0 {
-		errs[len(activities)] = w.readLeases(bounded)
 	}
 	reading.Wait()
 	return len(activities), errors.Join(errs...)
@@ -179,20 +167,4 @@ func (w *GateWatch) Count(mode contract.SaleMode) int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.count[mode]
-}
-
-// readLeases notes whether Redis has holders of worker ids that inventory leases.
-func (w *GateWatch) readLeases(ctx context.Context) error {
-	now := time.Now() //nolint:forbidigo // an interval
-	if w.workers == nil || now.Sub(w.leasesAt) < leasesEvery {
-		return nil
-	}
-	w.leasesAt = now
-	call, cancel := context.WithTimeout(ctx, watchTimeout)
-	defer cancel()
-	held, err := w.workers.DirectLeasesInRedis(call)
-	if err != nil {
-		return nil //nolint:nilerr // Redis cannot be read, and nor can processes acquire ids there
-	}
-	return w.store.NoteRedisLeases(ctx, held)
 }

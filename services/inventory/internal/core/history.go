@@ -10,21 +10,14 @@ type PastChange struct {
 	ID     string
 	At     time.Time
 	Who    string
-	Role   string // RoleMerchant or RoleOperator; "" if none was recorded, and for repairs of the reconciler
+	Role   string // RoleMerchant or RoleOperator; "" for repairs of the reconciler
 	Action string
 	Detail string // JSON; "" without any
 }
 
 // ChangesOfActivity lists the changes that merchants and operators made to an activity, newest first.
 func (s *Service) ChangesOfActivity(ctx context.Context, in Scope, activityID string, p Page) ([]PastChange, error) {
-	list, err := s.store.ChangesOfActivity(ctx, in, activityID, p)
-	for i := range list {
-		// Earlier releases recorded no role. Only operators reconcile; who made other changes is unknown.
-		if list[i].Role == "" && list[i].Action == ActionReconcile {
-			list[i].Role = RoleOperator
-		}
-	}
-	return list, err
+	return s.store.ChangesOfActivity(ctx, in, activityID, p)
 }
 
 // ReconciliationsOfActivity lists the reconciliations of an activity that repaired something or that an operator

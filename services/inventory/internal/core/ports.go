@@ -201,8 +201,6 @@ type ModeStore interface {
 	NoteLacking(ctx context.Context, activityID string, since time.Time) (direct bool, err error)
 	// LeaseWorker leases or renews a worker id.
 	LeaseWorker(ctx context.Context, ids WorkerLeases, r contract.WorkerLease) (contract.LeasedWorker, error)
-	// NoteRedisLeases records whether Redis has a holder of a worker id that LeaseWorker leases.
-	NoteRedisLeases(ctx context.Context, held bool) error
 }
 
 // ErrKnown means that the ledger has one of the order_sns of Moves.Insert.
@@ -277,9 +275,6 @@ type Ending struct {
 	Reason          string
 }
 
-// ReorderUnknown is the ReorderLimit in the audit of a gate that an earlier release has built and configured.
-const ReorderUnknown = -1
-
 // GateConfig is the part of an activity that the gate enforces.
 type GateConfig struct {
 	State            ActivityState
@@ -287,7 +282,7 @@ type GateConfig struct {
 	PerUserLimit     int64
 	RoomRate         int64
 	Captcha          contract.Captcha
-	ReorderLimit     int64 // ReorderUnknown if the gate of an earlier release has none
+	ReorderLimit     int64 // in an audit -1 if the gate has lost it
 	Version          int64
 }
 
@@ -302,7 +297,7 @@ type GateAudit struct {
 	Revision   GateRevision
 	Held       int64    // units held in all
 	Incomplete []string // SKUs without a counter of the units left
-	Epoch      string   // "" for a gate of an earlier release, and while an import is to follow
+	Epoch      string   // "" while an import is to follow
 	Importing  bool     // the gate sells nothing until the import is complete
 	Trimmed    int64    // purchases that ended and whose entries were removed
 
@@ -403,8 +398,6 @@ type Gate interface {
 	// EndSale ends the sale of a gate whose activity the tables do not have, in the gate and in the document.
 	EndSale(ctx context.Context, ref contract.GateRef) error
 
-	// AdoptEpoch gives the epoch to a gate without one.
-	AdoptEpoch(ctx context.Context, ref contract.GateRef, epoch string) error
 	// MarkForImport makes a gate of another epoch, or without one, sell nothing until RenewEpoch.
 	MarkForImport(ctx context.Context, ref contract.GateRef, epoch string) error
 	// RenewEpoch sets configuration, totals and adjustments to those of the tables, the units left to what follows from

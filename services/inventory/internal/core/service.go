@@ -36,7 +36,6 @@ type Deps struct {
 	Timing      Timing
 	Quotas      Quotas
 	Locks       Locks       // nil: builds of gates are serialized within this process only
-	Workers     Workers     // nil: no worker ids are leased
 	Build       BuildConfig // zero for DefaultBuildConfig
 }
 

@@ -11,15 +11,12 @@ import (
 type WorkerLeases struct {
 	First, End int           // ids: First <= id < End
 	Term       time.Duration // of a lease
-	// ClearFor is for how long Redis must have had no holder of these ids.
-	ClearFor time.Duration
 }
 
 // DirectWorkers are the worker ids that processes of seckill use while Redis is unavailable. Redis leases the ids below
-// them. A process of an earlier release that acquires one of them in Redis issues nothing within 5 s; inventory notices it
-// within a second, renews no lease then, and its leases end sooner.
+// them.
 func DirectWorkers() WorkerLeases {
-	return WorkerLeases{First: 224, End: 256, Term: 3 * time.Second, ClearFor: 10 * time.Second}
+	return WorkerLeases{First: 224, End: 256, Term: 3 * time.Second}
 }
 
 // LeaseWorker leases a worker id, or renews the lease of one.

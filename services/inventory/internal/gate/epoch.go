@@ -9,12 +9,6 @@ import (
 	"flashsale.internal/services/inventory/internal/core"
 )
 
-// AdoptEpoch implements core.Gate.
-func (g *Gate) AdoptEpoch(ctx context.Context, r contract.GateRef, epoch string) error {
-	_, err := g.gate.AdoptEpoch(ctx, r, epoch)
-	return translate(err)
-}
-
 // MarkForImport implements core.Gate.
 func (g *Gate) MarkForImport(ctx context.Context, r contract.GateRef, epoch string) error {
 	_, err := g.gate.MarkForImport(ctx, r, epoch)

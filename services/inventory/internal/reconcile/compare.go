@@ -408,12 +408,11 @@ func (p *pass) compareConfig(ctx context.Context, c *comparison) error {
 	return err
 }
 
-// sameConfig compares what the gate has with what it should have. A gate of an earlier release has no reorder limit, which
-// is no damage: it gets one when it is next configured.
+// sameConfig compares what the gate has with what it should have.
 func sameConfig(has, want core.GateConfig) bool {
 	return has.State == want.State && has.StartsAt.Equal(want.StartsAt) && has.EndsAt.Equal(want.EndsAt) &&
 		has.PerUserLimit == want.PerUserLimit && has.RoomRate == want.RoomRate && has.Captcha == want.Captcha &&
-		(has.ReorderLimit == want.ReorderLimit || has.ReorderLimit == core.ReorderUnknown)
+		has.ReorderLimit == want.ReorderLimit
 }
 
 // rowContentDigest is contentDigest of the entry that a row should have.

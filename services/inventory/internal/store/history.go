@@ -23,8 +23,7 @@ func (s *Store) ReconciliationsOfActivity(
 	return changes(s.changesOf(ctx, in, activityID).Where("action = ?", core.ActionReconcile), p)
 }
 
-// changesOf selects the changes of an activity. Their column merchant_id is empty in rows of earlier releases, so the
-// owner is that of the activity.
+// changesOf selects the changes of an activity.
 func (s *Store) changesOf(ctx context.Context, in core.Scope, activityID string) *gorm.DB {
 	q := s.read(ctx).Where("object = 'activity' AND object_id = ?", number(activityID))
 	if merchant, limited := in.Limit(); limited {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -211,65 +212,46 @@ type workerLeaseRow struct {
 
 func (workerLeaseRow) TableName() string { return "worker_leases" }
 
-type redisLeasesRow struct {
-	ID        int `gorm:"primaryKey;autoIncrement:false"`
-	ClearFrom *time.Time
-	CheckedAt time.Time
-}
-
-func (redisLeasesRow) TableName() string { return "redis_leases" }
-
 // LeaseWorker implements core.ModeStore. A new owner may issue only after the present time and one term, and after the
 // high-water mark of the last owner.
 func (s *Store) LeaseWorker(
 	ctx context.Context, ids core.WorkerLeases, r contract.WorkerLease,
 ) (out contract.LeasedWorker, err error) {
 	err = sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
-		var redis redisLeasesRow
-		if err := sqldb.ForUpdate(tx).Where("id = 1").First(&redis).Error; err != nil { // serializes the leases
+		// The locked rows stay as they are read. Two transactions that insert the same id are a race: one repeats.
+		var rows []workerLeaseRow
+		if err := sqldb.ForUpdate(tx).Order("worker").Find(&rows).Error; err != nil {
 			return err
 		}
 		now, err := sqldb.Now(tx, s.clock)
 		if err != nil {
 			return err
 		}
-		var rows []workerLeaseRow
-		if err := tx.Order("worker").Find(&rows).Error; err != nil {
-			return err
-		}
-		free := redis.ClearFrom != nil && redis.CheckedAt.Sub(*redis.ClearFrom) >= ids.ClearFor
-		lease, fresh := leaseWorker(rows, ids, r, now.UnixMilli(), free)
+		lease := leaseWorker(rows, ids, r, now.UnixMilli())
 		out = contract.LeasedWorker{Worker: -1, Now: now.UnixMilli()}
 		for _, row := range rows {
 			if row.HighMS >= out.Now && (lease == nil || row.Worker != lease.Worker) {
 				out.Holders++
 			}
 		}
-		switch {
-		case lease == nil:
+		if lease == nil {
 			return nil
-		case fresh:
-			err = tx.Clauses(clause.OnConflict{
-				Columns: []clause.Column{{Name: "worker"}}, DoUpdates: clause.AssignmentColumns([]string{"owner", "from_ms", "high_ms"}),
-			}).Create(lease).Error
-		default:
-			err = tx.Exec("UPDATE worker_leases SET high_ms = ? WHERE worker = ?", lease.HighMS, lease.Worker).Error
+		}
+		if slices.ContainsFunc(rows, func(row workerLeaseRow) bool { return row.Worker == lease.Worker }) {
+			err = tx.Exec("UPDATE worker_leases SET owner = ?, from_ms = ?, high_ms = ? WHERE worker = ?", lease.Owner,
+				lease.FromMS, lease.HighMS, lease.Worker).Error
+		} else {
+			err = tx.Create(lease).Error
 		}
 		out.Worker, out.From, out.High = lease.Worker, lease.FromMS, lease.HighMS
 		out.Holders++
 		return err
-	})
+	}, sqldb.RetryDuplicates())
 	return out, err
 }
 
-// leaseWorker returns the lease that the request gets, nil for none. free reports that no process holds one of these ids
-// in Redis.
-func leaseWorker(
-	rows []workerLeaseRow, ids core.WorkerLeases, r contract.WorkerLease, now int64, free bool,
-) (lease *workerLeaseRow, fresh bool) {
-	if !free {
-		return nil, false
-	}
+// leaseWorker returns the lease that the request gets, nil for none.
+func leaseWorker(rows []workerLeaseRow, ids core.WorkerLeases, r contract.WorkerLease, now int64) *workerLeaseRow {
 	term := ids.Term.Milliseconds()
 	byID := make(map[int]workerLeaseRow, len(rows))
 	for _, row := range rows {
@@ -278,11 +260,11 @@ func leaseWorker(
 			if r.Renew {
 				row.HighMS = max(row.HighMS, now+term)
 			}
-			return &row, false
+			return &row
 		}
 	}
 	if r.Renew {
-		return nil, false
+		return nil
 	}
 	for id := ids.First; id < ids.End; id++ {
 		row, used := byID[id]
@@ -291,22 +273,7 @@ func leaseWorker(
 		}
 		return &workerLeaseRow{
 			Worker: id, Owner: r.Owner, FromMS: max(now+term, r.Seen, row.HighMS) + 1, HighMS: now + term,
-		}, true
+		}
 	}
-	return nil, false
-}
-
-// NoteRedisLeases implements core.ModeStore.
-func (s *Store) NoteRedisLeases(ctx context.Context, held bool) error {
-	return sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
-		now, err := sqldb.Now(tx, s.clock)
-		if err != nil {
-			return err
-		}
-		if held {
-			return tx.Exec("UPDATE redis_leases SET clear_from = NULL, checked_at = ? WHERE id = 1", now).Error
-		}
-		return tx.Exec("UPDATE redis_leases SET clear_from = CASE WHEN clear_from IS NULL THEN ? ELSE clear_from END, "+
-			"checked_at = ? WHERE id = 1", now, now).Error
-	})
+	return nil
 }

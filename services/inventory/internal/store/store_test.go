@@ -274,7 +274,6 @@ func TestAScopeContainsOneMerchant(t *testing.T) {
 		product, err := s.Products(ctx, core.AllMerchants(), all)
 		require.NoError(t, err)
 		change := core.Change{At: now, Who: "m"}
-		// Rows of the previous release have no owner.
 		for _, past := range []core.Change{
 			{At: now, Who: "m", Action: "activity.pause", Object: "activity", ObjectID: a.ID},
 			{At: now, Who: core.Reconciler, Action: core.ActionReconcile, Object: "activity", ObjectID: a.ID, Detail: map[string]any{}},

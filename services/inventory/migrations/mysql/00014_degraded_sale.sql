@@ -49,19 +49,7 @@ CREATE TABLE IF NOT EXISTS worker_leases (
   high_ms BIGINT      NOT NULL
 ) DEFAULT CHARSET = utf8mb4;
 
--- One row: since when no process held one of these ids in Redis, as a process of the previous release does. NULL while
--- one does. checked_at is the last reading.
-CREATE TABLE IF NOT EXISTS redis_leases (
-  id         INT         NOT NULL PRIMARY KEY,
-  clear_from DATETIME(3) NULL,
-  checked_at DATETIME(3) NOT NULL
-) DEFAULT CHARSET = utf8mb4;
-
-INSERT INTO redis_leases (id, clear_from, checked_at)
-SELECT 1, NULL, '2000-01-01 00:00:00.000' FROM DUAL WHERE NOT EXISTS (SELECT 1 FROM redis_leases);
-
 -- +goose Down
-DROP TABLE redis_leases;
 DROP TABLE worker_leases;
 DROP TABLE direct_sales;
 ALTER TABLE activities DROP COLUMN gate_lacks_since, DROP COLUMN mode_changed_at, DROP COLUMN mode_epoch, DROP COLUMN mode,

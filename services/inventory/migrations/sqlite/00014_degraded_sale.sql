@@ -34,17 +34,7 @@ CREATE TABLE worker_leases (
   high_ms BIGINT NOT NULL
 );
 
--- One row: since when no process held one of these ids in Redis, as a process of the previous release does. NULL while
--- one does. checked_at is the last reading.
-CREATE TABLE redis_leases (
-  id INTEGER PRIMARY KEY,
-  clear_from DATETIME NULL,
-  checked_at DATETIME NOT NULL
-);
-INSERT INTO redis_leases (id, clear_from, checked_at) VALUES (1, NULL, '2000-01-01 00:00:00+00:00');
-
 -- +goose Down
-DROP TABLE redis_leases;
 DROP TABLE worker_leases;
 DROP TABLE direct_sales;
 ALTER TABLE activities DROP COLUMN gate_lacks_since;

@@ -23,8 +23,6 @@ var (
 	ErrOverloaded = errors.New("gate queue is full")
 	// ErrLater means that the sale is slowed down while Redis is unavailable. This call reserved nothing.
 	ErrLater = errors.New("more purchases than the sale may have now")
-	// ErrNoModes means that inventory is of a release without degraded sales.
-	ErrNoModes = errors.New("inventory has no modes of sales")
 	// ErrNoLease means that this process holds no worker id, a part of each order_sn, and may not issue order_sns now.
 	ErrNoLease = errors.New("no worker id")
 )

@@ -33,7 +33,6 @@ type stock struct {
 	journal  int64         // purchases
 	oldest   time.Duration // age of the oldest one
 	ledger   []contract.LedgerState
-	old      bool            // inventory is of a release without modes
 	degraded map[string]bool // what Redis has of sales: whether they have the setting
 	reads    int             // of these
 }
@@ -43,11 +42,8 @@ var errDown = fmt.Errorf("%w: down", core.ErrUnavailable)
 func (s *stock) Modes(_ context.Context, lost map[string]time.Duration) (contract.Modes, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.down:
+	if s.down {
 		return contract.Modes{}, errDown
-	case s.old:
-		return contract.Modes{}, fmt.Errorf("%w: %w", core.ErrUnavailable, core.ErrNoModes)
 	}
 	s.lost = lost
 	return contract.Modes{Now: time.Now(), Activities: []contract.ActivityMode{s.mode}}, nil
@@ -424,23 +420,6 @@ func TestAGateIsUsedAfterTheFirstReadingOfTheModes(t *testing.T) {
 		require.NoError(t, err)
 		require.False(t, found)
 		require.Empty(t, w.settings)
-	})
-}
-
-// An inventory of the release before has no modes: no sale is degraded. Modes that were read before stay.
-func TestAnInventoryWithoutModes(t *testing.T) {
-	s := &stock{mode: direct(1, 10), old: true, degraded: map[string]bool{"1": true}}
-	run(t, s, func(t *testing.T, w *Watch, g *Gate) {
-		outcome, err := reserve(t, g)
-		require.NoError(t, err)
-		require.Equal(t, core.Accepted, outcome)
-		require.Zero(t, s.readings())
-		s.set(func() { s.old = false })
-		time.Sleep(1500 * time.Millisecond)
-		require.True(t, w.Direct())
-		s.set(func() { s.old = true })
-		time.Sleep(1500 * time.Millisecond)
-		require.True(t, w.Direct())
 	})
 }
 

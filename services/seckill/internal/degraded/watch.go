@@ -4,7 +4,6 @@ package degraded
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
@@ -134,9 +133,6 @@ func (w *Watch) read(ctx context.Context) {
 	defer cancel()
 	at := time.Now()
 	modes, err := w.inventory.Modes(call, w.lost(at))
-	if errors.Is(err, core.ErrNoModes) && w.modes.Load() == nil {
-		err = nil // the release before: no sale is degraded
-	}
 	if err != nil { // this process goes on by the last ones
 		if !w.failing && ctx.Err() == nil {
 			w.log.WarnContext(ctx, "modes of sales not read, will retry", "error", err)

@@ -53,8 +53,7 @@ func New(base string, secrets []string, transport http.RoundTripper) *Client {
 // Close closes the idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Modes returns the modes of the sales. lost has, by activity, for how long its gate did not respond. It fails with
-// core.ErrNoModes if inventory has no such route.
+// Modes returns the modes of the sales. lost has, by activity, for how long its gate did not respond.
 func (c *Client) Modes(ctx context.Context, lost map[string]time.Duration) (contract.Modes, error) {
 	query := url.Values{}
 	for id, d := range lost {
@@ -118,8 +117,7 @@ func (w Workers) lease(ctx context.Context, r contract.WorkerLease) (l contract.
 	return l, err
 }
 
-// call makes one call and decodes its response of at most so many bytes. All errors are core.ErrUnavailable, and also
-// core.ErrNoModes if inventory has no such route.
+// call makes one call and decodes its response of at most so many bytes. All errors are core.ErrUnavailable.
 func (c *Client) call(
 	ctx context.Context, method, path string, most int64, request, response any,
 ) error {
@@ -150,11 +148,7 @@ func (c *Client) call(
 		raw, err = io.ReadAll(io.LimitReader(res.Body, most))
 		return status, err
 	})
-	switch {
-	case err != nil || status == http.StatusOK:
-	case status == http.StatusNotFound:
-		err = core.ErrNoModes
-	default:
+	if err == nil && status != http.StatusOK {
 		err = fmt.Errorf("status %d", status)
 	}
 	if err == nil {

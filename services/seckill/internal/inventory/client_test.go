@@ -59,13 +59,6 @@ func TestModesOfManyDirectSales(t *testing.T) {
 	require.Len(t, modes.Activities, len(all))
 }
 
-func TestAnInventoryWithoutModes(t *testing.T) {
-	c := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) })
-	_, err := c.Modes(t.Context(), nil)
-	require.ErrorIs(t, err, core.ErrNoModes)
-	require.ErrorIs(t, err, core.ErrUnavailable)
-}
-
 func TestUnusableResponsesAreUnavailability(t *testing.T) {
 	for name, handle := range map[string]http.HandlerFunc{
 		"status":            func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) },
