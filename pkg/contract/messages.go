@@ -66,7 +66,6 @@ type Reservation struct {
 	OrderSN     string    `json:"order_sn"`
 	UserID      string    `json:"user_id"`
 	ActivityID  string    `json:"activity_id"`
-	Bucket      int       `json:"bucket"`
 	Lines       []Line    `json:"lines"`
 	ReservedAt  time.Time `json:"reserved_at"`
 	Traceparent string    `json:"traceparent,omitempty"`
@@ -77,7 +76,6 @@ type Deduction struct {
 	OrderSN     string       `json:"order_sn"`
 	UserID      string       `json:"user_id"`
 	ActivityID  string       `json:"activity_id"`
-	Bucket      int          `json:"bucket"`
 	Lines       []PricedLine `json:"lines"`
 	Currency    string       `json:"currency"`
 	PayWithinS  int64        `json:"pay_within_s"`
@@ -104,7 +102,6 @@ type OrderEvent struct {
 	OrderSN     string         `json:"order_sn"`
 	UserID      string         `json:"user_id"`
 	ActivityID  string         `json:"activity_id"`
-	Bucket      int            `json:"bucket"`
 	Lines       []Line         `json:"lines"`
 	Type        OrderEventType `json:"type"`
 	At          time.Time      `json:"at"`
@@ -189,7 +186,7 @@ func ValidateLines(lines []Line) error {
 	return nil
 }
 
-func validatePurchase(orderSN, userID, activityID string, bucket int, lines []Line) error {
+func validatePurchase(orderSN, userID, activityID string, lines []Line) error {
 	switch {
 	case !ValidID(orderSN):
 		return errors.New("order_sn: not an id")
@@ -197,20 +194,18 @@ func validatePurchase(orderSN, userID, activityID string, bucket int, lines []Li
 		return errors.New("user_id: malformed")
 	case !ValidID(activityID):
 		return errors.New("activity_id: not an id")
-	case bucket < 0:
-		return errors.New("bucket: negative")
 	}
 	return ValidateLines(lines)
 }
 
 // Validate reports the first thing that makes the item unusable.
 func (r Reservation) Validate() error {
-	return validatePurchase(r.OrderSN, r.UserID, r.ActivityID, r.Bucket, r.Lines)
+	return validatePurchase(r.OrderSN, r.UserID, r.ActivityID, r.Lines)
 }
 
 // Validate reports the first thing that makes the item unusable.
 func (d Deduction) Validate() error {
-	if err := validatePurchase(d.OrderSN, d.UserID, d.ActivityID, d.Bucket, PlainLines(d.Lines)); err != nil {
+	if err := validatePurchase(d.OrderSN, d.UserID, d.ActivityID, PlainLines(d.Lines)); err != nil {
 		return err
 	}
 	for i, l := range d.Lines {
@@ -237,7 +232,7 @@ func (e OrderEvent) Validate() error {
 	if e.Type == OrderCreated && (e.ExpiresAt == nil || e.ExpiresAt.IsZero()) {
 		return errors.New("expires_at: missing on created")
 	}
-	return validatePurchase(e.OrderSN, e.UserID, e.ActivityID, e.Bucket, e.Lines)
+	return validatePurchase(e.OrderSN, e.UserID, e.ActivityID, e.Lines)
 }
 
 // Validate reports the first thing that makes the item unusable.

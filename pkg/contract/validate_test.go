@@ -47,9 +47,6 @@ func TestValidateLines(t *testing.T) {
 func TestItemsRefuse(t *testing.T) {
 	bad := map[string]error{}
 	r := reservation()
-	r.Bucket = -1
-	bad["bucket"] = r.Validate()
-	r = reservation()
 	r.UserID = "a b"
 	bad["user"] = r.Validate()
 	for name, change := range map[string]func(*contract.Deduction){

@@ -47,7 +47,6 @@ func Load[T any](dst *T, environ map[string]string) error {
 	if environ == nil {
 		environ = env.ToMap(os.Environ())
 	}
-	given := environ
 	all := leaves(reflect.TypeFor[T]())
 	environ, err := withFiles(environ, all)
 	if err != nil {
@@ -55,7 +54,7 @@ func Load[T any](dst *T, environ map[string]string) error {
 	}
 	before := *dst
 	if err := env.ParseWithOptions(dst, env.Options{Environment: environ}); err != nil {
-		return sentence[T](err, environ, given)
+		return sentence[T](err, environ)
 	}
 	for _, l := range all {
 		value := reflect.ValueOf(dst).Elem().FieldByIndex(l.index)
@@ -107,8 +106,8 @@ func groups(v reflect.Value, visit func(any)) {
 	}
 }
 
-// sentence converts an error of the parser into one sentence that names the variable as it is in given.
-func sentence[T any](err error, environ, given map[string]string) error {
+// sentence converts an error of the parser into one sentence that names the variable.
+func sentence[T any](err error, environ map[string]string) error {
 	var notSet env.VarIsNotSetError
 	var empty env.EmptyVarError
 	switch {

@@ -30,7 +30,7 @@ func validateAdjustmentID(id string) error {
 // instead if it removes units and Force is not set: the gate may still have them. It fails with ErrAdjustmentConflict if
 // the id is applied with another SKU or quantity, and with ErrInsufficient, storing nothing, if fewer units are left than
 // it removes and Force is not set. One script call, O(1).
-func (g *Gate) Adjust(ctx context.Context, ref contract.GateRef, a Adjustment) error {
+func (g *Gate) Adjust(ctx context.Context, activityID string, a Adjustment) error {
 	if err := validateAdjustmentID(a.ID); err != nil {
 		return err
 	}
@@ -44,16 +44,16 @@ func (g *Gate) Adjust(ctx context.Context, ref contract.GateRef, a Adjustment) e
 	if a.Force {
 		force = "1"
 	}
-	_, err := g.run(ctx, scriptAdjust, ref, a.ID, "apply", a.SKUID, strconv.FormatInt(a.Delta, 10), force)
+	_, err := g.run(ctx, scriptAdjust, activityID, a.ID, "apply", a.SKUID, strconv.FormatInt(a.Delta, 10), force)
 	return err
 }
 
 // UndoAdjust reverts an adjustment and marks its id as decided, also one that was never applied: a late attempt to
 // apply it has no effect. An id from the snapshot of Preload changes nothing. One script call, O(1).
-func (g *Gate) UndoAdjust(ctx context.Context, ref contract.GateRef, id string) error {
+func (g *Gate) UndoAdjust(ctx context.Context, activityID, id string) error {
 	if err := validateAdjustmentID(id); err != nil {
 		return err
 	}
-	_, err := g.run(ctx, scriptAdjust, ref, id, "undo")
+	_, err := g.run(ctx, scriptAdjust, activityID, id, "undo")
 	return err
 }

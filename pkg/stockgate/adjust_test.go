@@ -5,8 +5,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"flashsale.internal/pkg/contract"
 )
 
 func TestAdjustOncePerID(t *testing.T) {
@@ -14,12 +12,12 @@ func TestAdjustOncePerID(t *testing.T) {
 		ctx := t.Context()
 		e.open(openConfig(), 5)
 		adjust := func(id string, delta int64, force bool) error {
-			err := e.Adjust(ctx, e.ref, Adjustment{ID: id, SKUID: "1", Delta: delta, Force: force})
+			err := e.Adjust(ctx, e.activityID, Adjustment{ID: id, SKUID: "1", Delta: delta, Force: force})
 			e.check()
 			return err
 		}
 		undo := func(id string) {
-			require.NoError(t, e.UndoAdjust(ctx, e.ref, id))
+			require.NoError(t, e.UndoAdjust(ctx, e.activityID, id))
 			e.check()
 		}
 		have := func(left, total int64) {
@@ -55,28 +53,28 @@ func TestAdjustOncePerID(t *testing.T) {
 		undo("never") // a late attempt to apply it must have no effect
 		require.NoError(t, adjust("never", 2, false))
 		have(4, 5)
-		require.ErrorIs(t, e.Adjust(ctx, e.ref, Adjustment{ID: "x", SKUID: "9", Delta: 1}), ErrUnknownSKU)
+		require.ErrorIs(t, e.Adjust(ctx, e.activityID, Adjustment{ID: "x", SKUID: "9", Delta: 1}), ErrUnknownSKU)
 	})
 }
 
 func TestPreloadedAdjustmentsHaveNoEffect(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		ctx := t.Context()
-		require.NoError(t, e.Preload(ctx, e.ref, Snapshot{
+		require.NoError(t, e.Preload(ctx, e.activityID, Snapshot{
 			Config: openConfig(), Stock: map[string]int64{"1": 5},
 			Totals: map[string]int64{"1": 5}, Adjusted: []string{"17", "18"},
 		}))
-		require.ErrorIs(t, e.Adjust(ctx, e.ref, Adjustment{ID: "17", SKUID: "1", Delta: -2}), ErrDecided)
-		require.NoError(t, e.Adjust(ctx, e.ref, Adjustment{ID: "17", SKUID: "1", Delta: -2, Force: true}))
-		require.NoError(t, e.UndoAdjust(ctx, e.ref, "18"))
+		require.ErrorIs(t, e.Adjust(ctx, e.activityID, Adjustment{ID: "17", SKUID: "1", Delta: -2}), ErrDecided)
+		require.NoError(t, e.Adjust(ctx, e.activityID, Adjustment{ID: "17", SKUID: "1", Delta: -2, Force: true}))
+		require.NoError(t, e.UndoAdjust(ctx, e.activityID, "18"))
 		require.Equal(t, Counts{Left: 5, Total: 5}, e.counts("1"))
-		require.NoError(t, e.Adjust(ctx, e.ref, Adjustment{ID: "19", SKUID: "1", Delta: -2}))
+		require.NoError(t, e.Adjust(ctx, e.activityID, Adjustment{ID: "19", SKUID: "1", Delta: -2}))
 		require.Equal(t, Counts{Left: 3, Total: 3}, e.counts("1"))
 	})
 }
 
 func TestMalformedAdjustmentsNeverReachRedis(t *testing.T) {
-	ctx, g, ref := t.Context(), New(nil, Options{}), contract.GateRef{ActivityID: "1"}
+	ctx, g, activityID := t.Context(), New(nil, Options{}), "1"
 	for _, a := range []Adjustment{
 		{ID: "", SKUID: "1", Delta: 1},
 		{ID: strings.Repeat("a", maxAdjustmentID+1), SKUID: "1", Delta: 1},
@@ -85,7 +83,7 @@ func TestMalformedAdjustmentsNeverReachRedis(t *testing.T) {
 		{ID: "a", SKUID: "1", Delta: 0},
 		{ID: "a", SKUID: "1", Delta: 1 << 40},
 	} {
-		require.Error(t, g.Adjust(ctx, ref, a))
+		require.Error(t, g.Adjust(ctx, activityID, a))
 	}
-	require.Error(t, g.UndoAdjust(ctx, ref, "A B"))
+	require.Error(t, g.UndoAdjust(ctx, activityID, "A B"))
 }

@@ -18,7 +18,7 @@ type Allowance struct {
 
 // Allowances returns the allowances of at most 256 buyers, in their order. It writes nothing. One script call,
 // O(buyers).
-func (g *Gate) Allowances(ctx context.Context, ref contract.GateRef, userIDs []string) ([]Allowance, error) {
+func (g *Gate) Allowances(ctx context.Context, activityID string, userIDs []string) ([]Allowance, error) {
 	if len(userIDs) == 0 {
 		return nil, nil
 	}
@@ -32,7 +32,7 @@ func (g *Gate) Allowances(ctx context.Context, ref contract.GateRef, userIDs []s
 		}
 		args[i] = id
 	}
-	reply, err := g.runStrings(ctx, scriptAllowances, ref, args...)
+	reply, err := g.runStrings(ctx, scriptAllowances, activityID, args...)
 	if err != nil {
 		return nil, err
 	}

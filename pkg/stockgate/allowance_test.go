@@ -14,7 +14,7 @@ import (
 func (e *env) allowance(user string) Allowance {
 	e.t.Helper()
 	before := e.image()
-	all, err := e.Allowances(e.t.Context(), e.ref, []string{user})
+	all, err := e.Allowances(e.t.Context(), e.activityID, []string{user})
 	require.NoError(e.t, err)
 	require.Len(e.t, all, 1)
 	require.Equal(e.t, before, e.image())
@@ -24,7 +24,7 @@ func (e *env) allowance(user string) Allowance {
 // request reserves one unit of SKU 1 by a path that was issued at this time.
 func (e *env) request(sn, user string, issued time.Time) Verdict {
 	e.t.Helper()
-	vs, err := e.Reserve(e.t.Context(), e.ref, []Request{{OrderSN: sn, UserID: user, Lines: lines(1), IssuedAt: issued}})
+	vs, err := e.Reserve(e.t.Context(), e.activityID, []Request{{OrderSN: sn, UserID: user, Lines: lines(1), IssuedAt: issued}})
 	require.NoError(e.t, err)
 	e.check()
 	return vs[0]
@@ -32,7 +32,7 @@ func (e *env) request(sn, user string, issued time.Time) Verdict {
 
 func TestAllowanceIsUsedByWhatTheBuyerHolds(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
-		_, err := e.Allowances(t.Context(), e.ref, []string{"ann"})
+		_, err := e.Allowances(t.Context(), e.activityID, []string{"ann"})
 		require.ErrorIs(t, err, ErrNoGate)
 		e.open(openConfig(), 10)
 		require.Zero(t, e.allowance("ann"))
@@ -44,12 +44,12 @@ func TestAllowanceIsUsedByWhatTheBuyerHolds(t *testing.T) {
 		require.Zero(t, e.allowance("ann"))
 
 		many := []string{"bob", "ann", "bob"}
-		all, err := e.Allowances(t.Context(), e.ref, many)
+		all, err := e.Allowances(t.Context(), e.activityID, many)
 		require.NoError(t, err)
 		require.Equal(t, make([]Allowance, 3), all)
-		_, err = e.Allowances(t.Context(), e.ref, []string{"a b"})
+		_, err = e.Allowances(t.Context(), e.activityID, []string{"a b"})
 		require.Error(t, err)
-		_, err = e.Allowances(t.Context(), e.ref, make([]string, batchSize+1))
+		_, err = e.Allowances(t.Context(), e.activityID, make([]string, batchSize+1))
 		require.Error(t, err)
 	})
 }
@@ -79,7 +79,7 @@ func TestPathsFromBeforeTheLatestReservationAreVoid(t *testing.T) {
 		require.Equal(t, Accepted, e.request("6", "ann", now).Outcome)
 
 		// Within one group, too.
-		vs, err := e.Reserve(t.Context(), e.ref, []Request{
+		vs, err := e.Reserve(t.Context(), e.activityID, []Request{
 			{OrderSN: "7", UserID: "cid", Lines: lines(1), IssuedAt: issued},
 			{OrderSN: "8", UserID: "cid", Lines: lines(1), IssuedAt: issued},
 		})
@@ -112,7 +112,7 @@ func TestReorderLimitEndsTheAllowanceForTenMinutes(t *testing.T) {
 		add("past", both, 11*time.Minute, 11*time.Minute, 11*time.Minute)
 		add("again", both, time.Hour, time.Hour, time.Hour, time.Second)
 		add("rejected", []string{"rejected", "voided", "refunded"}, time.Minute, time.Minute, time.Minute)
-		require.NoError(t, e.Preload(t.Context(), e.ref, s))
+		require.NoError(t, e.Preload(t.Context(), e.activityID, s))
 		e.check()
 
 		sn := 1000
@@ -135,7 +135,7 @@ func TestReorderLimitEndsTheAllowanceForTenMinutes(t *testing.T) {
 		}
 
 		c.Version, c.ReorderLimit = 2, 0
-		require.NoError(t, e.Configure(t.Context(), e.ref, c))
+		require.NoError(t, e.Configure(t.Context(), e.activityID, c))
 		require.Equal(t, Accepted, e.reserve("2000", "three", lines(1)).Outcome, "0 is no limit")
 	})
 }
@@ -163,8 +163,8 @@ func TestGateWithoutReorderLimit(t *testing.T) {
 		c := openConfig()
 		c.ReorderLimit = 1
 		e.open(c, 10)
-		require.NoError(t, e.rdb.HDel(t.Context(), keysOf(e.ref)[0], "reorders").Err())
-		a, err := e.Audit(t.Context(), e.ref)
+		require.NoError(t, e.rdb.HDel(t.Context(), keysOf(e.activityID)[0], "reorders").Err())
+		a, err := e.Audit(t.Context(), e.activityID)
 		require.NoError(t, err)
 		require.EqualValues(t, -1, a.ReorderLimit)
 		for i := range 3 {
@@ -172,14 +172,14 @@ func TestGateWithoutReorderLimit(t *testing.T) {
 			require.Equal(t, Accepted, e.reserve(sn, "ann", lines(1)).Outcome)
 			e.release(sn, "ann", lines(1), "cancelled")
 		}
-		require.NoError(t, e.Configure(t.Context(), e.ref, c))
-		a, err = e.Audit(t.Context(), e.ref)
+		require.NoError(t, e.Configure(t.Context(), e.activityID, c))
+		a, err = e.Audit(t.Context(), e.activityID)
 		require.NoError(t, err)
 		require.EqualValues(t, 1, a.ReorderLimit)
 		require.Equal(t, LimitReached, e.reserve("4", "ann", lines(1)).Outcome)
 		for _, wrong := range []int64{-1, MaxReorderLimit + 1} {
 			c.ReorderLimit = wrong
-			require.Error(t, e.Configure(t.Context(), e.ref, c))
+			require.Error(t, e.Configure(t.Context(), e.activityID, c))
 		}
 	})
 }
@@ -194,7 +194,7 @@ func BenchmarkAllowances(b *testing.B) {
 	}
 	ctx := context.Background()
 	for b.Loop() {
-		if _, err := e.Allowances(ctx, e.ref, users); err != nil {
+		if _, err := e.Allowances(ctx, e.activityID, users); err != nil {
 			b.Fatal(err)
 		}
 	}

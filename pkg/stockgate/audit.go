@@ -42,8 +42,8 @@ type Audit struct {
 }
 
 // Audit reads the counters of a gate. One script call, O(SKUs).
-func (g *Gate) Audit(ctx context.Context, ref contract.GateRef) (Audit, error) {
-	reply, err := g.runStrings(ctx, scriptAudit, ref)
+func (g *Gate) Audit(ctx context.Context, activityID string) (Audit, error) {
+	reply, err := g.runStrings(ctx, scriptAudit, activityID)
 	if err != nil {
 		return Audit{}, err
 	}
@@ -148,9 +148,9 @@ func (a *Audit) decode(values []string) (err error) {
 
 // StockLevel is the state and the remaining stock of one gate.
 type StockLevel struct {
-	Ref              contract.GateRef
-	Err              error // ErrBroken, or ErrUnavailable for a node of a Cluster; then only Ref is set
-	Found            bool  // false: the gate does not exist, and no field but Ref is set
+	ActivityID       string
+	Err              error // ErrBroken, or ErrUnavailable for a node of a Cluster; then only ActivityID is set
+	Found            bool  // false: the gate does not exist, and no field but ActivityID is set
 	State            GateState
 	StartsAt, EndsAt time.Time
 	RoomRate         int64 // as in Config
@@ -161,18 +161,18 @@ type StockLevel struct {
 	Unpaid map[string]time.Time
 }
 
-// StockLevels reads the remaining stock of each gate, in the order of refs, in one round trip (one per node on a
+// StockLevels reads the remaining stock of each gate, in the order of activityIDs, in one round trip (one per node on a
 // Cluster). It costs O(SKUs), runs no script, and is cheap enough to be polled several times a second. It fails only
 // when no node replies; a gate that cannot be read does not hide the others.
-func (g *Gate) StockLevels(ctx context.Context, refs ...contract.GateRef) ([]StockLevel, error) {
-	if len(refs) == 0 {
+func (g *Gate) StockLevels(ctx context.Context, activityIDs ...string) ([]StockLevel, error) {
+	if len(activityIDs) == 0 {
 		return nil, nil
 	}
 	replies, err := call(ctx, g, func(ctx context.Context) ([]*redis.MapStringStringCmd, error) {
 		p := g.rdb.Pipeline()
-		replies := make([]*redis.MapStringStringCmd, len(refs))
-		for i, r := range refs {
-			replies[i] = p.HGetAll(ctx, keyOf(r, "gate"))
+		replies := make([]*redis.MapStringStringCmd, len(activityIDs))
+		for i, activityID := range activityIDs {
+			replies[i] = p.HGetAll(ctx, keyOf(activityID, "gate"))
 		}
 		_, err := p.Exec(ctx)
 		if !hasReplies(err, replies) {
@@ -188,17 +188,17 @@ func (g *Gate) StockLevels(ctx context.Context, refs ...contract.GateRef) ([]Sto
 	if err != nil {
 		return nil, err
 	}
-	levels := make([]StockLevel, len(refs))
+	levels := make([]StockLevel, len(activityIDs))
 	for i, r := range replies {
-		levels[i] = StockLevel{Ref: refs[i]}
+		levels[i] = StockLevel{ActivityID: activityIDs[i]}
 		l, err := decodeStockLevel(r.Val())
 		switch {
 		case r.Err() != nil:
 			levels[i].Err = classify(r.Err())
 		case err != nil:
-			levels[i].Err = fmt.Errorf("%w: gate of activity %s: %w", ErrBroken, refs[i].ActivityID, err)
+			levels[i].Err = fmt.Errorf("%w: gate of activity %s: %w", ErrBroken, activityIDs[i], err)
 		default:
-			l.Ref = refs[i]
+			l.ActivityID = activityIDs[i]
 			levels[i] = l
 		}
 	}
@@ -243,8 +243,8 @@ func decodeStockLevel(h map[string]string) (StockLevel, error) {
 
 // UnitsLeft returns the units left in one gate, by SKU, and the state of the gate. It fails with ErrNoGate if the gate
 // does not exist. Cost as in StockLevels.
-func (g *Gate) UnitsLeft(ctx context.Context, ref contract.GateRef) (map[string]int64, GateState, error) {
-	levels, err := g.StockLevels(ctx, ref)
+func (g *Gate) UnitsLeft(ctx context.Context, activityID string) (map[string]int64, GateState, error) {
+	levels, err := g.StockLevels(ctx, activityID)
 	switch {
 	case err != nil:
 		return nil, "", err

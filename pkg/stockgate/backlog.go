@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"time"
-
-	"flashsale.internal/pkg/contract"
 )
 
 // Backlog is how far landing is behind a gate at one moment.
@@ -19,8 +17,8 @@ type Backlog struct {
 }
 
 // Backlog reads how far landing is behind. One script call, O(1).
-func (g *Gate) Backlog(ctx context.Context, ref contract.GateRef) (Backlog, error) {
-	reply, err := g.runStrings(ctx, scriptBacklog, ref)
+func (g *Gate) Backlog(ctx context.Context, activityID string) (Backlog, error) {
+	reply, err := g.runStrings(ctx, scriptBacklog, activityID)
 	if err != nil {
 		return Backlog{}, err
 	}

@@ -38,7 +38,7 @@ func BenchmarkReserve(b *testing.B) {
 					if len(requests) < group {
 						continue
 					}
-					verdicts, err := e.Reserve(b.Context(), e.ref, requests)
+					verdicts, err := e.Reserve(b.Context(), e.activityID, requests)
 					if err != nil || verdicts[len(verdicts)-1].Outcome != want {
 						require.NoError(b, err)
 						b.Fatal(verdicts[len(verdicts)-1].Outcome)
@@ -60,7 +60,7 @@ func BenchmarkPreload(b *testing.B) {
 			continue
 		}
 		e := newEnv(b, rdb, Options{})
-		require.NoError(b, e.Preload(b.Context(), e.ref, s))
+		require.NoError(b, e.Preload(b.Context(), e.activityID, s))
 		e.wipe()
 	}
 }
@@ -96,7 +96,7 @@ func BenchmarkPurchase(b *testing.B) {
 					for i := range chunk {
 						chunk[i].Step, chunk[i].ExpiresAt = step, expires
 					}
-					if err := e.Settle(b.Context(), e.ref, chunk); err != nil {
+					if err := e.Settle(b.Context(), e.activityID, chunk); err != nil {
 						return err
 					}
 				}
@@ -105,7 +105,7 @@ func BenchmarkPurchase(b *testing.B) {
 		}
 		measure("reserve", func() error {
 			for chunk := range slices.Chunk(requests, group) {
-				if _, err := e.Reserve(b.Context(), e.ref, chunk); err != nil {
+				if _, err := e.Reserve(b.Context(), e.activityID, chunk); err != nil {
 					return err
 				}
 			}
@@ -114,20 +114,20 @@ func BenchmarkPurchase(b *testing.B) {
 		for acked := 0; acked < n; {
 			var ids []string
 			measure("read", func() error {
-				entries, _, err := e.ReadJournal(b.Context(), e.ref, "relay", contract.MaxItems)
+				entries, _, err := e.ReadJournal(b.Context(), e.activityID, "relay", contract.MaxItems)
 				for _, entry := range entries {
 					ids = append(ids, entry.ID)
 				}
 				return err
 			})
-			measure("ack", func() error { return e.Ack(b.Context(), e.ref, ids) })
+			measure("ack", func() error { return e.Ack(b.Context(), e.activityID, ids) })
 			acked += len(ids)
 		}
 		measure("landed", settle(StepLanded, time.Time{}))
 		measure("created", settle(StepCreated, deadline))
 		measure("release", func() error {
 			for chunk := range slices.Chunk(endings, batch) {
-				if err := e.Release(b.Context(), e.ref, chunk); err != nil {
+				if err := e.Release(b.Context(), e.activityID, chunk); err != nil {
 					return err
 				}
 			}

@@ -28,11 +28,11 @@ var ErrBuildDiffers = errors.New("stockgate: entries do not add up")
 // PutAdjusted, so a Build survives a short outage. A Build that is abandoned leaves nothing that a later one would mix
 // with. Of two concurrent builds of a gate, the one that began first fails with ErrSuperseded.
 type Build struct {
-	gate  *Gate
-	ref   contract.GateRef
-	token string
-	step  int64 // number of the last confirmed step
-	open  []any // the step whose outcome is unknown, nil if there is none
+	gate       *Gate
+	activityID string
+	token      string
+	step       int64 // number of the last confirmed step
+	open       []any // the step whose outcome is unknown, nil if there is none
 }
 
 // Shelf holds the units of one SKU. Left + Held + Sold = Total.
@@ -50,14 +50,14 @@ type Figures struct {
 
 // BeginBuild registers a gate and begins to build it. It fails with ErrGateExists if the gate exists. It removes
 // leftovers of an earlier build or gate, except its journal, sale and counts. Two round trips.
-func (g *Gate) BeginBuild(ctx context.Context, ref contract.GateRef) (*Build, error) {
-	if err := validateRef(ref); err != nil {
+func (g *Gate) BeginBuild(ctx context.Context, activityID string) (*Build, error) {
+	if err := validateActivity(activityID); err != nil {
 		return nil, err
 	}
-	if err := g.Register(ctx, ref); err != nil { // before it exists: a relay must find whatever it journals
+	if err := g.Register(ctx, activityID); err != nil { // before it exists: a relay must find whatever it journals
 		return nil, err
 	}
-	b := &Build{gate: g, ref: ref, token: rand.Text()}
+	b := &Build{gate: g, activityID: activityID, token: rand.Text()}
 	return b, b.call(ctx, "begin", b.token)
 }
 
@@ -149,7 +149,7 @@ func (b *Build) resend(ctx context.Context) error {
 }
 
 func (b *Build) call(ctx context.Context, args ...any) error {
-	reply, err := b.gate.run(ctx, scriptPreload, b.ref, args...)
+	reply, err := b.gate.run(ctx, scriptPreload, b.activityID, args...)
 	if err != nil {
 		return err
 	}

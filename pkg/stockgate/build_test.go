@@ -31,7 +31,7 @@ func purchase(sn, user string, s Status) Entry {
 func TestABuildFollowsItsEntries(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		ctx := t.Context()
-		b, err := e.BeginBuild(ctx, e.ref)
+		b, err := e.BeginBuild(ctx, e.activityID)
 		require.NoError(t, err)
 		require.NoError(t, b.Put(ctx, []Entry{
 			purchase("1", "ann", StatusQueued), purchase("2", "ann", StatusCreated), purchase("3", "bob", StatusPaid),
@@ -41,15 +41,15 @@ func TestABuildFollowsItsEntries(t *testing.T) {
 			purchase("1", "ann", StatusCreated), purchase("2", "ann", StatusClosed), purchase("3", "bob", StatusPaid),
 			purchase("4", "cid", StatusQueued),
 		}))
-		_, err = e.Lookup(ctx, e.ref, []string{"1"})
+		_, err = e.Lookup(ctx, e.activityID, []string{"1"})
 		require.ErrorIs(t, err, ErrNoGate, "not visible yet")
-		require.ErrorIs(t, e.Settle(ctx, e.ref, []Settlement{{OrderSN: "1", UserID: "ann", Lines: lines(1), Step: StepPaid}}), ErrNoGate)
+		require.ErrorIs(t, e.Settle(ctx, e.activityID, []Settlement{{OrderSN: "1", UserID: "ann", Lines: lines(1), Step: StepPaid}}), ErrNoGate)
 		require.ErrorIs(t, b.Commit(ctx, figuresOf(9, 1, 1)), ErrBuildDiffers)
 		require.ErrorIs(t, b.Commit(ctx, figuresOf(9, 2, 0)), ErrBuildDiffers)
 		foreign := figuresOf(9, 2, 1)
 		foreign.SKUs = map[string]Shelf{"2": {Left: 1, Total: 1}}
 		require.ErrorIs(t, b.Commit(ctx, foreign), ErrBuildDiffers)
-		_, err = e.Lookup(ctx, e.ref, []string{"1"})
+		_, err = e.Lookup(ctx, e.activityID, []string{"1"})
 		require.ErrorIs(t, err, ErrNoGate)
 
 		require.NoError(t, b.Commit(ctx, figuresOf(9, 2, 1)))
@@ -58,10 +58,10 @@ func TestABuildFollowsItsEntries(t *testing.T) {
 		require.Equal(t, StatusClosed, e.entry("2").Status)
 		require.NoError(t, b.Commit(ctx, figuresOf(9, 2, 1)), "repeated")
 		require.NoError(t, b.Put(ctx, []Entry{purchase("5", "dan", StatusPaid)}), "too late: no effect")
-		require.NoError(t, e.Adjust(ctx, e.ref, Adjustment{ID: "8", SKUID: "1", Delta: 3}), "contained already")
+		require.NoError(t, e.Adjust(ctx, e.activityID, Adjustment{ID: "8", SKUID: "1", Delta: 3}), "contained already")
 		require.Equal(t, Counts{Left: 9, Held: 2, Sold: 1, Total: 12}, e.counts("1"))
 		e.check()
-		_, err = e.BeginBuild(ctx, e.ref)
+		_, err = e.BeginBuild(ctx, e.activityID)
 		require.ErrorIs(t, err, ErrGateExists)
 	})
 }
@@ -71,7 +71,7 @@ func TestBuildsDoNotMix(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		ctx := t.Context()
 		step := func(args ...any) any {
-			reply, err := e.run(ctx, scriptPreload, e.ref, args...)
+			reply, err := e.run(ctx, scriptPreload, e.activityID, args...)
 			require.NoError(t, err)
 			return reply
 		}
@@ -143,7 +143,7 @@ func TestABuildSurvivesLostCalls(t *testing.T) {
 		rdb := miniRedis(t)
 		e := newEnv(t, rdb, Options{BreakerFailures: 1000})
 		ctx := t.Context()
-		b, err := e.BeginBuild(ctx, e.ref) // also loads the script
+		b, err := e.BeginBuild(ctx, e.activityID) // also loads the script
 		require.NoError(t, err)
 		l := &lossy{executed: executed}
 		rdb.AddHook(l)
@@ -167,7 +167,7 @@ func TestABuildSurvivesLostCalls(t *testing.T) {
 		} else {
 			require.Equal(t, Counts{Left: 3, Sold: 1, Total: 4}, e.counts("1"))
 		}
-		require.NoError(t, e.Adjust(ctx, e.ref, Adjustment{ID: "7", SKUID: "1", Delta: 3}), "contained already")
+		require.NoError(t, e.Adjust(ctx, e.activityID, Adjustment{ID: "7", SKUID: "1", Delta: 3}), "contained already")
 		require.Equal(t, int64(4), e.counts("1").Total)
 		e.check()
 	}

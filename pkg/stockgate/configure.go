@@ -78,10 +78,10 @@ func (c Config) args() []any {
 // Configure sets state, window and limits of a gate. A version lower than the gate's fails with ErrStaleVersion and
 // changes nothing; the same or a higher one is set, so a call may be repeated. It applies to all purchases that are
 // decided after it returns. One script call, O(1).
-func (g *Gate) Configure(ctx context.Context, ref contract.GateRef, c Config) error {
+func (g *Gate) Configure(ctx context.Context, activityID string, c Config) error {
 	if err := c.validate(); err != nil {
 		return err
 	}
-	_, err := g.run(ctx, scriptConfigure, ref, c.args()...)
+	_, err := g.run(ctx, scriptConfigure, activityID, c.args()...)
 	return err
 }

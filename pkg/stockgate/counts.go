@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"flashsale.internal/pkg/contract"
 )
 
 // RequestCounts are numbers of buyers' requests to one activity: in one second, or since its publication.
@@ -48,8 +46,8 @@ const (
 // pointsKey returns the key of the points of the minute that holds at. It is a hash with the fields second|counter,
 // for the counts of all processes, and by|source, for the last second that a process has added. Seconds are Unix
 // times. It expires 16 min after the last change.
-func pointsKey(ref contract.GateRef, at time.Time) string {
-	return keyOf(ref, "points:"+strconv.FormatInt(at.Unix()/60, 10))
+func pointsKey(activityID string, at time.Time) string {
+	return keyOf(activityID, "points:"+strconv.FormatInt(at.Unix()/60, 10))
 }
 
 // AddCounts adds the counts of one second of one process to the points and, except Accepted, to the totals of an
@@ -58,8 +56,7 @@ func pointsKey(ref contract.GateRef, at time.Time) string {
 // be repeated, but one with other counts needs a later second. It fails with ErrNoGate if the gate does not exist. One
 // script call, O(counters).
 func (g *Gate) AddCounts(ctx context.Context, activityID, source string, c RequestCounts) error {
-	ref := saleRef(activityID)
-	if err := validateRef(ref); err != nil {
+	if err := validateActivity(activityID); err != nil {
 		return err
 	}
 	counters, err := c.counters()
@@ -73,7 +70,7 @@ func (g *Gate) AddCounts(ctx context.Context, activityID, source string, c Reque
 		return nil
 	}
 	args := append(make([]any, 0, 2+len(counters)), source, c.At.Unix())
-	_, err = g.runWith(ctx, scriptAddCounts, append(keysOf(ref), pointsKey(ref, c.At)), append(args, counters...)...)
+	_, err = g.runWith(ctx, scriptAddCounts, append(keysOf(activityID), pointsKey(activityID, c.At)), append(args, counters...)...)
 	return err
 }
 
@@ -136,8 +133,7 @@ func (c *RequestCounts) set(name, value string) error {
 // trimmed, a day after the first one, counts again. Paths and Refused begin at 0 after Redis lost them. One round
 // trip.
 func (g *Gate) Totals(ctx context.Context, activityID string) (RequestCounts, error) {
-	ref := saleRef(activityID)
-	if err := validateRef(ref); err != nil {
+	if err := validateActivity(activityID); err != nil {
 		return RequestCounts{}, err
 	}
 	var hash *redis.MapStringStringCmd
@@ -145,9 +141,9 @@ func (g *Gate) Totals(ctx context.Context, activityID string) (RequestCounts, er
 	var trimmed *redis.StringCmd
 	_, err := call(ctx, g, func(ctx context.Context) (struct{}, error) {
 		p := g.rdb.Pipeline()
-		hash = p.HGetAll(ctx, keyOf(ref, "counts"))
-		held = p.HLen(ctx, keyOf(ref, "held"))
-		trimmed = p.HGet(ctx, keyOf(ref, "gate"), "trimmed")
+		hash = p.HGetAll(ctx, keyOf(activityID, "counts"))
+		held = p.HLen(ctx, keyOf(activityID, "held"))
+		trimmed = p.HGet(ctx, keyOf(activityID, "gate"), "trimmed")
 		_, err := p.Exec(ctx)
 		if errors.Is(err, redis.Nil) { // Redis has lost the gate
 			err = nil
@@ -173,8 +169,7 @@ func (g *Gate) Totals(ctx context.Context, activityID string) (RequestCounts, er
 // Seconds without counts are left out. It returns at most the latest MaxPoints seconds; points are kept for 16 min.
 // Processes add their counts about a second later, so the last two points may still grow. One round trip, O(points).
 func (g *Gate) CountsSince(ctx context.Context, activityID string, since time.Time) ([]RequestCounts, error) {
-	ref := saleRef(activityID)
-	if err := validateRef(ref); err != nil {
+	if err := validateActivity(activityID); err != nil {
 		return nil, err
 	}
 	// The minute after the present one is for differences between the clocks of Redis and of this machine.
@@ -187,7 +182,7 @@ func (g *Gate) CountsSince(ctx context.Context, activityID string, since time.Ti
 		p := g.rdb.Pipeline()
 		var replies []*redis.MapStringStringCmd
 		for at := from; at.Unix()/60 <= last.Unix()/60; at = at.Add(time.Minute) {
-			replies = append(replies, p.HGetAll(ctx, pointsKey(ref, at)))
+			replies = append(replies, p.HGetAll(ctx, pointsKey(activityID, at)))
 		}
 		if len(replies) == 0 { // since is in the future
 			return nil, nil

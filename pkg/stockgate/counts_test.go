@@ -15,20 +15,20 @@ import (
 // add adds counts of one source.
 func (e *env) add(source string, c RequestCounts) {
 	e.t.Helper()
-	require.NoError(e.t, e.AddCounts(e.t.Context(), e.ref.ActivityID, source, c))
+	require.NoError(e.t, e.AddCounts(e.t.Context(), e.activityID, source, c))
 	e.check()
 }
 
 func (e *env) totals() RequestCounts {
 	e.t.Helper()
-	c, err := e.Totals(e.t.Context(), e.ref.ActivityID)
+	c, err := e.Totals(e.t.Context(), e.activityID)
 	require.NoError(e.t, err)
 	return c
 }
 
 func (e *env) pointsSince(at time.Time) []RequestCounts {
 	e.t.Helper()
-	points, err := e.CountsSince(e.t.Context(), e.ref.ActivityID, at)
+	points, err := e.CountsSince(e.t.Context(), e.activityID, at)
 	require.NoError(e.t, err)
 	return points
 }
@@ -63,7 +63,7 @@ func TestRepeatedCountsAddNothing(t *testing.T) {
 		var same sync.WaitGroup
 		for range 8 {
 			same.Go(func() {
-				assert.NoError(t, e.AddCounts(t.Context(), e.ref.ActivityID, "a", RequestCounts{At: at, Accepted: 1}))
+				assert.NoError(t, e.AddCounts(t.Context(), e.activityID, "a", RequestCounts{At: at, Accepted: 1}))
 			})
 		}
 		same.Wait()
@@ -83,15 +83,15 @@ func TestPointsExpireAndAreBounded(t *testing.T) {
 		e.open(openConfig(), 5)
 		last := time.Now().UTC().Truncate(time.Second)
 		e.add("a", RequestCounts{At: last, Accepted: 1})
-		ttl, err := e.rdb.PTTL(ctx, pointsKey(e.ref, last)).Result()
+		ttl, err := e.rdb.PTTL(ctx, pointsKey(e.activityID, last)).Result()
 		require.NoError(t, err)
 		require.InDelta(t, 16*time.Minute, ttl, float64(time.Minute))
 
 		_, err = e.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for i := range MaxPoints + 30 {
 				at := last.Add(-time.Duration(i+1) * time.Second)
-				p.HSet(ctx, pointsKey(e.ref, at), strconv.FormatInt(at.Unix(), 10)+"|paths", 1)
-				p.Expire(ctx, pointsKey(e.ref, at), time.Minute)
+				p.HSet(ctx, pointsKey(e.activityID, at), strconv.FormatInt(at.Unix(), 10)+"|paths", 1)
+				p.Expire(ctx, pointsKey(e.activityID, at), time.Minute)
 			}
 			return nil
 		})
@@ -112,7 +112,7 @@ func TestAcceptedPurchasesAreCountedOnce(t *testing.T) {
 		}
 		e.open(openConfig(), 5)
 		for range 2 { // the second time as a repetition after a lost reply
-			_, err := e.Reserve(ctx, e.ref, []Request{
+			_, err := e.Reserve(ctx, e.activityID, []Request{
 				{OrderSN: "1", UserID: "ann", Lines: lines(1)},
 				{OrderSN: "1", UserID: "ann", Lines: lines(1)},
 				{OrderSN: "2", UserID: "bob", Lines: lines(2)},
@@ -125,23 +125,23 @@ func TestAcceptedPurchasesAreCountedOnce(t *testing.T) {
 			return []Ending{{OrderSN: sn, UserID: "eve", Lines: lines(1), Reason: "expired"}}
 		}
 		for range 2 {
-			require.NoError(t, e.Settle(ctx, e.ref, []Settlement{
+			require.NoError(t, e.Settle(ctx, e.activityID, []Settlement{
 				{OrderSN: "2", UserID: "bob", Lines: lines(2), Step: StepLanded},
 				{OrderSN: "4", UserID: "eve", Lines: lines(1), Step: StepLanded}, // adopted
 			}))
 			accepted(3)
 		}
 		for range 2 { // unknown: the gate has lost them, and the ledger released and rejected them
-			require.NoError(t, e.Release(ctx, e.ref, ends("5")))
-			require.NoError(t, e.Drop(ctx, e.ref, ends("6")))
+			require.NoError(t, e.Release(ctx, e.activityID, ends("5")))
+			require.NoError(t, e.Drop(ctx, e.activityID, ends("6")))
 			accepted(5)
 		}
-		require.NoError(t, e.Release(ctx, e.ref, []Ending{{OrderSN: "2", UserID: "bob", Lines: lines(2), Reason: "expired"}}))
+		require.NoError(t, e.Release(ctx, e.activityID, []Ending{{OrderSN: "2", UserID: "bob", Lines: lines(2), Reason: "expired"}}))
 		accepted(5)
-		require.NoError(t, e.rdb.HSet(ctx, keyOf(e.ref, "held"), "4", "?").Err())
-		a, err := e.Audit(ctx, e.ref)
+		require.NoError(t, e.rdb.HSet(ctx, keyOf(e.activityID, "held"), "4", "?").Err())
+		a, err := e.Audit(ctx, e.activityID)
 		require.NoError(t, err)
-		done, err := e.Repair(ctx, e.ref, a.Revision.Build, []Repair{{
+		done, err := e.Repair(ctx, e.activityID, a.Revision.Build, []Repair{{
 			OrderSN: "4", Seen: "?", To: Entry{OrderSN: "4", UserID: "eve", Lines: lines(1), Status: StatusPaid},
 		}})
 		require.NoError(t, err)
@@ -153,7 +153,7 @@ func TestAcceptedPurchasesAreCountedOnce(t *testing.T) {
 // Counts that are of another type stop neither a purchase nor the building of a gate.
 func TestDamagedCountsStopNoSale(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
-		require.NoError(t, e.rdb.Set(t.Context(), keyOf(e.ref, "counts"), "x", 0).Err())
+		require.NoError(t, e.rdb.Set(t.Context(), keyOf(e.activityID, "counts"), "x", 0).Err())
 		e.open(openConfig(), 5)
 		require.Equal(t, Accepted, e.reserve("1", "ann", lines(1)).Outcome)
 		e.check()
@@ -166,19 +166,19 @@ func TestTotalsOutliveTheGate(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		ctx := t.Context()
 		c := RequestCounts{At: time.Now().UTC().Truncate(time.Second), Paths: 1}
-		require.ErrorIs(t, e.AddCounts(ctx, e.ref.ActivityID, "a", c), ErrNoGate)
+		require.ErrorIs(t, e.AddCounts(ctx, e.activityID, "a", c), ErrNoGate)
 		require.Zero(t, e.totals())
 		e.open(openConfig(), 5)
 		e.add("a", c)
 		e.reserve("1", "ann", lines(1))
-		require.NoError(t, e.rdb.Del(ctx, keyOf(e.ref, "gate")).Err())
-		require.ErrorIs(t, e.AddCounts(ctx, e.ref.ActivityID, "b", c), ErrNoGate)
+		require.NoError(t, e.rdb.Del(ctx, keyOf(e.activityID, "gate")).Err())
+		require.ErrorIs(t, e.AddCounts(ctx, e.activityID, "b", c), ErrNoGate)
 		s := Snapshot{Config: openConfig(), Stock: map[string]int64{"1": 4}, Totals: map[string]int64{"1": 5}, EndedBefore: 7}
 		s.Entries = []Entry{{OrderSN: "2", UserID: "bob", Lines: lines(1), Status: StatusPaid}}
-		require.NoError(t, e.Preload(ctx, e.ref, s))
+		require.NoError(t, e.Preload(ctx, e.activityID, s))
 		require.Equal(t, RequestCounts{Accepted: 8, Paths: 1}, e.totals())
 		s.EndedBefore = -1
-		require.Error(t, e.Preload(ctx, e.ref, s))
+		require.Error(t, e.Preload(ctx, e.activityID, s))
 	})
 }
 
@@ -188,15 +188,15 @@ func TestDamagedCountsAreReported(t *testing.T) {
 		e.open(openConfig(), 5)
 		at := time.Now().UTC().Truncate(time.Second)
 		for key, field := range map[string]string{
-			keyOf(e.ref, "counts"): "paths", pointsKey(e.ref, at): strconv.FormatInt(at.Unix(), 10) + "|paths",
+			keyOf(e.activityID, "counts"): "paths", pointsKey(e.activityID, at): strconv.FormatInt(at.Unix(), 10) + "|paths",
 		} {
 			require.NoError(t, e.rdb.HSet(ctx, key, field, "many", "0|later", "1", "later", "1").Err())
 		}
-		_, err := e.Totals(ctx, e.ref.ActivityID)
+		_, err := e.Totals(ctx, e.activityID)
 		require.ErrorIs(t, err, ErrBroken)
-		_, err = e.CountsSince(ctx, e.ref.ActivityID, at)
+		_, err = e.CountsSince(ctx, e.activityID, at)
 		require.ErrorIs(t, err, ErrBroken)
-		require.NoError(t, e.rdb.Del(ctx, pointsKey(e.ref, at)).Err())
+		require.NoError(t, e.rdb.Del(ctx, pointsKey(e.activityID, at)).Err())
 	})
 }
 

@@ -7,8 +7,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
-
-	"flashsale.internal/pkg/contract"
 )
 
 // A damaged gate, sale or entry yields an error only for itself. The others of the same call are returned.
@@ -18,12 +16,14 @@ func TestBrokenGateDoesNotHideOthers(t *testing.T) {
 		ctx := t.Context()
 		e.open(openConfig(), 5)
 		for damage, do := range map[string]func(b *env) error{
-			"a counter":  func(b *env) error { return b.rdb.HSet(ctx, keyOf(b.ref, "gate"), "s:1", "many").Err() },
-			"a deadline": func(b *env) error { return b.rdb.HSet(ctx, keyOf(b.ref, "gate"), "h:1", "1", "x:1", "soon").Err() },
-			"its window": func(b *env) error { return b.rdb.HSet(ctx, keyOf(b.ref, "gate"), "ends", "late").Err() },
+			"a counter": func(b *env) error { return b.rdb.HSet(ctx, keyOf(b.activityID, "gate"), "s:1", "many").Err() },
+			"a deadline": func(b *env) error {
+				return b.rdb.HSet(ctx, keyOf(b.activityID, "gate"), "h:1", "1", "x:1", "soon").Err()
+			},
+			"its window": func(b *env) error { return b.rdb.HSet(ctx, keyOf(b.activityID, "gate"), "ends", "late").Err() },
 			"another type": func(b *env) error {
 				b.wipe()
-				return b.rdb.Set(ctx, keyOf(b.ref, "gate"), "x", 0).Err()
+				return b.rdb.Set(ctx, keyOf(b.activityID, "gate"), "x", 0).Err()
 			},
 		} {
 			b := newEnv(t, e.rdb, Options{})
@@ -31,14 +31,14 @@ func TestBrokenGateDoesNotHideOthers(t *testing.T) {
 			b.open(openConfig(), 5)
 			require.NoError(t, do(b), damage)
 			absent := newEnv(t, e.rdb, Options{})
-			levels, err := e.StockLevels(ctx, b.ref, e.ref, absent.ref)
+			levels, err := e.StockLevels(ctx, b.activityID, e.activityID, absent.activityID)
 			require.NoError(t, err, damage)
 			require.ErrorIs(t, levels[0].Err, ErrBroken, damage)
 			require.False(t, levels[0].Found, damage)
 			require.NoError(t, levels[1].Err, damage)
 			require.Equal(t, map[string]int64{"1": 5}, levels[1].Left, damage)
-			require.Equal(t, StockLevel{Ref: absent.ref}, levels[2], damage)
-			_, _, err = e.UnitsLeft(ctx, b.ref)
+			require.Equal(t, StockLevel{ActivityID: absent.activityID}, levels[2], damage)
+			_, _, err = e.UnitsLeft(ctx, b.activityID)
 			require.ErrorIs(t, err, ErrBroken, damage)
 		}
 		_, err := e.Reserve(ctx, otherType(t, e), []Request{{OrderSN: "1", UserID: "ann", Lines: lines(1)}})
@@ -48,25 +48,25 @@ func TestBrokenGateDoesNotHideOthers(t *testing.T) {
 	})
 }
 
-func otherType(t *testing.T, e *env) contract.GateRef {
+func otherType(t *testing.T, e *env) string {
 	b := newEnv(t, e.rdb, Options{})
 	t.Cleanup(b.wipe)
-	require.NoError(t, b.rdb.Set(t.Context(), keyOf(b.ref, "gate"), "x", 0).Err())
-	return b.ref
+	require.NoError(t, b.rdb.Set(t.Context(), keyOf(b.activityID, "gate"), "x", 0).Err())
+	return b.activityID
 }
 
 func TestBrokenSaleIsAbsentUntilReplaced(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		ctx := t.Context()
 		intact := Sale{
-			ActivityID: e.ref.ActivityID, Title: "intact", StartsAt: deadline, EndsAt: deadline.Add(time.Hour), Version: 3,
+			ActivityID: e.activityID, Title: "intact", StartsAt: deadline, EndsAt: deadline.Add(time.Hour), Version: 3,
 		}
 		require.NoError(t, e.PutSale(ctx, intact))
 		b := newEnv(t, e.rdb, Options{})
 		t.Cleanup(b.wipe)
 		mended := intact
-		mended.ActivityID, mended.Version = b.ref.ActivityID, 1
-		key := keyOf(b.ref, "sale")
+		mended.ActivityID, mended.Version = b.activityID, 1
+		key := keyOf(b.activityID, "sale")
 		for damage, do := range map[string]func() error{
 			"no JSON":      func() error { return e.rdb.Set(ctx, key, "{", 0).Err() },
 			"no object":    func() error { return e.rdb.Set(ctx, key, `"sale"`, 0).Err() },
@@ -77,13 +77,13 @@ func TestBrokenSaleIsAbsentUntilReplaced(t *testing.T) {
 		} {
 			require.NoError(t, e.rdb.Del(ctx, key).Err())
 			require.NoError(t, do(), damage)
-			_, err := e.Sale(ctx, b.ref.ActivityID)
+			_, err := e.Sale(ctx, b.activityID)
 			require.ErrorIs(t, err, ErrNoSale, damage)
-			got, err := e.sales(ctx, []contract.GateRef{b.ref, e.ref})
+			got, err := e.sales(ctx, []string{b.activityID, e.activityID})
 			require.NoError(t, err, damage)
 			require.Equal(t, []Sale{intact}, got, damage)
 			require.NoError(t, e.PutSale(ctx, mended), damage)
-			again, err := e.Sale(ctx, b.ref.ActivityID)
+			again, err := e.Sale(ctx, b.activityID)
 			require.NoError(t, err, damage)
 			require.Equal(t, mended, again, damage)
 		}
@@ -96,7 +96,7 @@ func TestBrokenEntryAffectsOnlyItself(t *testing.T) {
 		e.open(openConfig(), 9)
 		e.reserve("1", "ann", lines(1))
 		e.reserve("2", "bob", lines(1))
-		held := keyOf(e.ref, "held")
+		held := keyOf(e.activityID, "held")
 		intact := e.rdb.HGet(ctx, held, "1").Val()
 		// Entry 4 cannot be parsed at all. Entry 1 can be parsed by scripts only, because its deadline is no time.
 		e.reserve("4", "dan", lines(1))
@@ -105,14 +105,14 @@ func TestBrokenEntryAffectsOnlyItself(t *testing.T) {
 		f[4] = "soon"
 		require.NoError(t, e.rdb.HSet(ctx, held, "1", strings.Join(f, "|")).Err())
 
-		found, err := e.Lookup(ctx, e.ref, []string{"1", "2", "3", "4"})
+		found, err := e.Lookup(ctx, e.activityID, []string{"1", "2", "3", "4"})
 		require.NoError(t, err)
 		require.Len(t, found, 3)
 		require.Equal(t, Entry{OrderSN: "4", Broken: true}, found["4"])
 		require.Equal(t, Entry{OrderSN: "1", Broken: true}, found["1"])
 		require.Equal(t, StatusQueued, found["2"].Status)
 
-		verdicts, err := e.Reserve(ctx, e.ref, []Request{
+		verdicts, err := e.Reserve(ctx, e.activityID, []Request{
 			{OrderSN: "1", UserID: "ann", Lines: lines(1)},
 			{OrderSN: "3", UserID: "cid", Lines: lines(1)},
 			{OrderSN: "2", UserID: "bob", Lines: lines(1)},
@@ -128,7 +128,7 @@ func TestBrokenEntryAffectsOnlyItself(t *testing.T) {
 		require.True(t, verdicts[3].Entry.Broken)
 		require.False(t, verdicts[2].Entry.Broken)
 
-		waiting, err := e.Unlanded(ctx, e.ref, time.Time{}, time.Now().Add(time.Hour), 10)
+		waiting, err := e.Unlanded(ctx, e.activityID, time.Time{}, time.Now().Add(time.Hour), 10)
 		require.NoError(t, err)
 		require.Len(t, waiting, 3, "without 4, whose stage is unknown")
 		for _, w := range waiting {
@@ -147,7 +147,7 @@ func TestBrokenJournalEntryCanBeAckedAndRejournaled(t *testing.T) {
 		ctx := t.Context()
 		e.open(openConfig(), 9)
 		e.reserve("1", "ann", lines(1))
-		journal := keyOf(e.ref, "journal")
+		journal := keyOf(e.activityID, "journal")
 		e.ack(e.read("relay", 1)...)
 		for _, rubbish := range []string{
 			"rubbish", "1|ann|1:1|now|", "1|ann|1:1|1|trace|more", "one|ann|1:1|1|", "", "1|ann|1:many|1|",
@@ -168,10 +168,10 @@ func TestBrokenJournalEntryCanBeAckedAndRejournaled(t *testing.T) {
 		for _, r := range read {
 			ids = append(ids, r.ID)
 		}
-		require.NoError(t, e.Ack(ctx, e.ref, ids))
+		require.NoError(t, e.Ack(ctx, e.activityID, ids))
 		require.Zero(t, e.journalLen())
 
-		n, err := e.Rejournal(ctx, e.ref, []string{"1"})
+		n, err := e.Rejournal(ctx, e.activityID, []string{"1"})
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
 		again := e.read("relay", 10)

@@ -1,7 +1,7 @@
 // Package stockgate is the Redis gate of a flash sale. It decides in memory, within microseconds, which purchase gets
 // units. It owns every key and every script of a gate; no other code reads or writes them.
 //
-// A gate holds the state of one bucket of one activity: how many units of each SKU are left, which order_sn holds which
+// A gate holds the state of one activity: how many units of each SKU are left, which order_sn holds which
 // units for which buyer, and the status of each purchase. The script that takes the units also appends the reservation
 // to the journal. An accepted purchase is therefore never lost between Redis and the message broker.
 //

@@ -19,8 +19,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
-
-	"flashsale.internal/pkg/contract"
 )
 
 var (
@@ -120,9 +118,9 @@ func freePort() (int, error) {
 // env is one gate on one kind of server.
 type env struct {
 	*Gate
-	t   testing.TB
-	rdb redis.UniversalClient
-	ref contract.GateRef
+	t          testing.TB
+	rdb        redis.UniversalClient
+	activityID string
 	// opts are those of the Gate.
 	opts Options
 	// full: the server has reached maxmemory and refuses MULTI, so that image is no snapshot.
@@ -133,8 +131,8 @@ func newEnv(t testing.TB, rdb redis.UniversalClient, opts Options) *env {
 	if opts.Timeout == 0 {
 		opts.Timeout = patience
 	}
-	ref := contract.GateRef{ActivityID: strconv.FormatInt(activitySeq.Add(1), 10)}
-	return &env{Gate: New(rdb, opts), t: t, rdb: rdb, ref: ref, opts: opts}
+	activityID := strconv.FormatInt(activitySeq.Add(1), 10)
+	return &env{Gate: New(rdb, opts), t: t, rdb: rdb, activityID: activityID, opts: opts}
 }
 
 // patience is how long a test waits for one reply. Writes wait for the disk, which stalls at times on a busy machine.
@@ -186,8 +184,8 @@ func eachServer(t *testing.T, opts Options, test func(t *testing.T, e *env)) {
 // wipe deletes all keys of the gate, as if Redis had lost its data.
 func (e *env) wipe() {
 	ctx := context.Background()
-	require.NoError(e.t, e.rdb.Del(ctx, keysOf(e.ref)...).Err())
-	require.NoError(e.t, e.rdb.SRem(ctx, keyActivities, e.ref.String()).Err())
+	require.NoError(e.t, e.rdb.Del(ctx, keysOf(e.activityID)...).Err())
+	require.NoError(e.t, e.rdb.SRem(ctx, keyActivities, e.activityID).Err())
 }
 
 // openConfig returns the configuration of a sale that began an hour ago and lasts for another hour.
@@ -204,7 +202,7 @@ func (e *env) open(c Config, stock ...int64) {
 		sku := strconv.Itoa(i + 1)
 		s.Stock[sku], s.Totals[sku] = n, n
 	}
-	require.NoError(e.t, e.Preload(e.t.Context(), e.ref, s))
+	require.NoError(e.t, e.Preload(e.t.Context(), e.activityID, s))
 	e.check()
 }
 
@@ -220,7 +218,7 @@ func lines(qty ...int64) []Line {
 
 func (e *env) reserve(sn, user string, ls []Line) Verdict {
 	e.t.Helper()
-	vs, err := e.Reserve(e.t.Context(), e.ref, []Request{{OrderSN: sn, UserID: user, Lines: ls}})
+	vs, err := e.Reserve(e.t.Context(), e.activityID, []Request{{OrderSN: sn, UserID: user, Lines: ls}})
 	require.NoError(e.t, err)
 	e.check()
 	return vs[0]
@@ -232,7 +230,7 @@ func (e *env) settle(sn, user string, ls []Line, step Step) {
 	if step == StepCreated {
 		s.ExpiresAt = deadline
 	}
-	require.NoError(e.t, e.Settle(e.t.Context(), e.ref, []Settlement{s}))
+	require.NoError(e.t, e.Settle(e.t.Context(), e.activityID, []Settlement{s}))
 	e.check()
 }
 
@@ -241,19 +239,19 @@ var deadline = time.Now().Add(10 * time.Minute).UTC().Truncate(time.Millisecond)
 
 func (e *env) release(sn, user string, ls []Line, reason string) {
 	e.t.Helper()
-	require.NoError(e.t, e.Release(e.t.Context(), e.ref, []Ending{{OrderSN: sn, UserID: user, Lines: ls, Reason: reason}}))
+	require.NoError(e.t, e.Release(e.t.Context(), e.activityID, []Ending{{OrderSN: sn, UserID: user, Lines: ls, Reason: reason}}))
 	e.check()
 }
 
 func (e *env) drop(sn, user string, ls []Line, reason string) {
 	e.t.Helper()
-	require.NoError(e.t, e.Drop(e.t.Context(), e.ref, []Ending{{OrderSN: sn, UserID: user, Lines: ls, Reason: reason}}))
+	require.NoError(e.t, e.Drop(e.t.Context(), e.activityID, []Ending{{OrderSN: sn, UserID: user, Lines: ls, Reason: reason}}))
 	e.check()
 }
 
 func (e *env) entry(sn string) Entry {
 	e.t.Helper()
-	found, err := e.Lookup(e.t.Context(), e.ref, []string{sn})
+	found, err := e.Lookup(e.t.Context(), e.activityID, []string{sn})
 	require.NoError(e.t, err)
 	require.Contains(e.t, found, sn)
 	return found[sn]
@@ -261,7 +259,7 @@ func (e *env) entry(sn string) Entry {
 
 func (e *env) counts(sku string) Counts {
 	e.t.Helper()
-	a, err := e.Audit(e.t.Context(), e.ref)
+	a, err := e.Audit(e.t.Context(), e.activityID)
 	require.NoError(e.t, err)
 	return a.SKUs[sku]
 }
@@ -289,11 +287,11 @@ func (e *env) image() image {
 	if e.full {
 		p = e.rdb.Pipeline()
 	}
-	gate := p.HGetAll(ctx, keyOf(e.ref, "gate"))
-	held := p.HGetAll(ctx, keyOf(e.ref, "held"))
-	buyers := p.HGetAll(ctx, keyOf(e.ref, "buyers"))
-	unlanded, ended := p.ZRange(ctx, keyOf(e.ref, "unlanded"), 0, -1), p.ZRange(ctx, keyOf(e.ref, "ended"), 0, -1)
-	messages, journaled := p.XRange(ctx, keyOf(e.ref, "journal"), "-", "+"), p.HGetAll(ctx, keyOf(e.ref, "journaled"))
+	gate := p.HGetAll(ctx, keyOf(e.activityID, "gate"))
+	held := p.HGetAll(ctx, keyOf(e.activityID, "held"))
+	buyers := p.HGetAll(ctx, keyOf(e.activityID, "buyers"))
+	unlanded, ended := p.ZRange(ctx, keyOf(e.activityID, "unlanded"), 0, -1), p.ZRange(ctx, keyOf(e.activityID, "ended"), 0, -1)
+	messages, journaled := p.XRange(ctx, keyOf(e.activityID, "journal"), "-", "+"), p.HGetAll(ctx, keyOf(e.activityID, "journaled"))
 	_, err := p.Exec(ctx)
 	require.NoError(e.t, err)
 	im := image{
@@ -317,7 +315,7 @@ func (im image) checkJournal(t testing.TB) {
 	t.Helper()
 	want := map[string]int64{}
 	for _, m := range im.messages {
-		for i, e := range appendJournalEntry(nil, contract.GateRef{}, m.ID, m.Values["r"].(string)) {
+		for i, e := range appendJournalEntry(nil, "", m.ID, m.Values["r"].(string)) {
 			if i > 0 {
 				want["joined"]++
 			}

@@ -34,11 +34,11 @@ func importingField(importing bool) string {
 
 // MarkForImport makes a gate of another epoch, or without one, refuse new purchases until RenewEpoch. A gate of this
 // epoch stays as it is. It returns whether the gate refuses purchases. One script call, O(1).
-func (g *Gate) MarkForImport(ctx context.Context, ref contract.GateRef, epoch string) (importing bool, err error) {
+func (g *Gate) MarkForImport(ctx context.Context, activityID, epoch string) (importing bool, err error) {
 	if err := validateEpoch(epoch); err != nil {
 		return false, err
 	}
-	n, err := g.runInt(ctx, scriptMarkEpoch, ref, epoch)
+	n, err := g.runInt(ctx, scriptMarkEpoch, activityID, epoch)
 	return n == 1, err
 }
 
@@ -53,7 +53,7 @@ type Renewal struct {
 // units left to the totals less what the entries hold, and the epoch. Then the gate accepts purchases again. The caller
 // has settled, released or dropped all entries by then, and holds the locks of the stock. A repeated call with the
 // figures of its time is harmless. One script call, O(SKUs + adjustments).
-func (g *Gate) RenewEpoch(ctx context.Context, ref contract.GateRef, epoch string, f Renewal) error {
+func (g *Gate) RenewEpoch(ctx context.Context, activityID, epoch string, f Renewal) error {
 	if err := validateEpoch(epoch); err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (g *Gate) RenewEpoch(ctx context.Context, ref contract.GateRef, epoch strin
 		}
 		args = append(args, id)
 	}
-	_, err := g.run(ctx, scriptRenewEpoch, ref, args...)
+	_, err := g.run(ctx, scriptRenewEpoch, activityID, args...)
 	return err
 }
 
@@ -93,10 +93,10 @@ type KnownAdjustment struct {
 
 // KnownAdjustments reads one page of the adjustments that a gate has. It starts with cursor 0 and is complete once
 // next is 0, like Entries. One script call, O(count).
-func (g *Gate) KnownAdjustments(ctx context.Context, ref contract.GateRef, cursor uint64, count int) (
+func (g *Gate) KnownAdjustments(ctx context.Context, activityID string, cursor uint64, count int) (
 	list []KnownAdjustment, next uint64, err error,
 ) {
-	reply, err := g.runStrings(ctx, scriptAdjustments, ref, cursor, min(max(count, 1), maxPage))
+	reply, err := g.runStrings(ctx, scriptAdjustments, activityID, cursor, min(max(count, 1), maxPage))
 	if err != nil {
 		return nil, 0, err
 	}

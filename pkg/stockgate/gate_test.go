@@ -24,36 +24,36 @@ func TestCallsFailWithoutGate(t *testing.T) {
 		ctx, ending := t.Context(), []Ending{{OrderSN: "1", UserID: "ann", Lines: lines(1), Reason: "expired"}}
 		for name, do := range map[string]func() error{
 			"reserve": func() error {
-				_, err := e.Reserve(ctx, e.ref, []Request{{OrderSN: "1", UserID: "ann", Lines: lines(1)}})
+				_, err := e.Reserve(ctx, e.activityID, []Request{{OrderSN: "1", UserID: "ann", Lines: lines(1)}})
 				return err
 			},
-			"configure": func() error { return e.Configure(ctx, e.ref, openConfig()) },
+			"configure": func() error { return e.Configure(ctx, e.activityID, openConfig()) },
 			"settle": func() error {
-				return e.Settle(ctx, e.ref, []Settlement{{OrderSN: "1", UserID: "ann", Lines: lines(1), Step: StepPaid}})
+				return e.Settle(ctx, e.activityID, []Settlement{{OrderSN: "1", UserID: "ann", Lines: lines(1), Step: StepPaid}})
 			},
-			"release":   func() error { return e.Release(ctx, e.ref, ending) },
-			"drop":      func() error { return e.Drop(ctx, e.ref, ending) },
-			"rejournal": func() error { _, err := e.Rejournal(ctx, e.ref, []string{"1"}); return err },
-			"adjust":    func() error { return e.Adjust(ctx, e.ref, Adjustment{ID: "a", SKUID: "1", Delta: 1}) },
-			"undo":      func() error { return e.UndoAdjust(ctx, e.ref, "a") },
-			"lookup":    func() error { _, err := e.Lookup(ctx, e.ref, []string{"1"}); return err },
-			"buyer":     func() error { _, err := e.Purchases(ctx, e.ref, "ann"); return err },
-			"audit":     func() error { _, err := e.Audit(ctx, e.ref); return err },
-			"backlog":   func() error { _, err := e.Backlog(ctx, e.ref); return err },
-			"unlanded":  func() error { _, err := e.Unlanded(ctx, e.ref, time.Time{}, time.Now(), 1); return err },
-			"entries":   func() error { _, _, err := e.Entries(ctx, e.ref, 0, 1); return err },
-			"trim":      func() error { _, err := e.Trim(ctx, e.ref, 1); return err },
-			"left":      func() error { _, _, err := e.UnitsLeft(ctx, e.ref); return err },
+			"release":   func() error { return e.Release(ctx, e.activityID, ending) },
+			"drop":      func() error { return e.Drop(ctx, e.activityID, ending) },
+			"rejournal": func() error { _, err := e.Rejournal(ctx, e.activityID, []string{"1"}); return err },
+			"adjust":    func() error { return e.Adjust(ctx, e.activityID, Adjustment{ID: "a", SKUID: "1", Delta: 1}) },
+			"undo":      func() error { return e.UndoAdjust(ctx, e.activityID, "a") },
+			"lookup":    func() error { _, err := e.Lookup(ctx, e.activityID, []string{"1"}); return err },
+			"buyer":     func() error { _, err := e.Purchases(ctx, e.activityID, "ann"); return err },
+			"audit":     func() error { _, err := e.Audit(ctx, e.activityID); return err },
+			"backlog":   func() error { _, err := e.Backlog(ctx, e.activityID); return err },
+			"unlanded":  func() error { _, err := e.Unlanded(ctx, e.activityID, time.Time{}, time.Now(), 1); return err },
+			"entries":   func() error { _, _, err := e.Entries(ctx, e.activityID, 0, 1); return err },
+			"trim":      func() error { _, err := e.Trim(ctx, e.activityID, 1); return err },
+			"left":      func() error { _, _, err := e.UnitsLeft(ctx, e.activityID); return err },
 			"suspects": func() error {
-				return e.AddSuspects(ctx, e.ref.ActivityID, "a", time.Unix(60, 0), Suspects{Users: []Suspect{{Key: "ann", Early: 1}}})
+				return e.AddSuspects(ctx, e.activityID, "a", time.Unix(60, 0), Suspects{Users: []Suspect{{Key: "ann", Early: 1}}})
 			},
 			"counts": func() error {
-				return e.AddCounts(ctx, e.ref.ActivityID, "a", RequestCounts{At: time.Unix(60, 0), Paths: 1})
+				return e.AddCounts(ctx, e.activityID, "a", RequestCounts{At: time.Unix(60, 0), Paths: 1})
 			},
 		} {
 			require.ErrorIs(t, do(), ErrNoGate, name)
 		}
-		n, err := e.rdb.Exists(ctx, keysOf(e.ref)...).Result()
+		n, err := e.rdb.Exists(ctx, keysOf(e.activityID)...).Result()
 		require.NoError(t, err)
 		require.Zero(t, n)
 	})
@@ -67,19 +67,19 @@ func TestConfigureObeysTheVersion(t *testing.T) {
 		paused := c
 		paused.State, paused.Version = GatePaused, 6
 		for range 2 {
-			require.NoError(t, e.Configure(ctx, e.ref, paused))
+			require.NoError(t, e.Configure(ctx, e.activityID, paused))
 			require.Equal(t, Paused, e.reserve("1", "ann", lines(1)).Outcome)
 		}
-		require.ErrorIs(t, e.Configure(ctx, e.ref, c), ErrStaleVersion)
+		require.ErrorIs(t, e.Configure(ctx, e.activityID, c), ErrStaleVersion)
 		require.Equal(t, Paused, e.reserve("1", "ann", lines(1)).Outcome)
 		c.Version, c.PerUserLimit = 7, 1
-		require.NoError(t, e.Configure(ctx, e.ref, c))
+		require.NoError(t, e.Configure(ctx, e.activityID, c))
 		require.Equal(t, LimitReached, e.reserve("1", "ann", lines(2)).Outcome)
-		a, err := e.Audit(ctx, e.ref)
+		a, err := e.Audit(ctx, e.activityID)
 		require.NoError(t, err)
 		require.Equal(t, c, a.Config)
 		c.State = "closed"
-		require.Error(t, e.Configure(ctx, e.ref, c))
+		require.Error(t, e.Configure(ctx, e.activityID, c))
 	})
 }
 
@@ -89,7 +89,7 @@ func TestKeysExpireWhenFinishedAndEmpty(t *testing.T) {
 		expires := func() bool {
 			t.Helper()
 			var with, without []string
-			for _, key := range keysOf(e.ref) {
+			for _, key := range keysOf(e.activityID) {
 				ttl, err := e.rdb.PTTL(ctx, key).Result()
 				require.NoError(t, err)
 				switch {
@@ -106,25 +106,25 @@ func TestKeysExpireWhenFinishedAndEmpty(t *testing.T) {
 			return len(with) > 0
 		}
 		c := openConfig()
-		require.NoError(t, e.PutSale(ctx, Sale{ActivityID: e.ref.ActivityID, Version: 1}))
+		require.NoError(t, e.PutSale(ctx, Sale{ActivityID: e.activityID, Version: 1}))
 		e.open(c, 3)
 		e.reserve("1", "ann", lines(1))
 		e.reserve("2", "bob", lines(1))
 		e.release("1", "ann", lines(1), "expired")
 		require.False(t, expires())
 		c.State, c.Version = GateEnded, 2
-		require.NoError(t, e.Configure(ctx, e.ref, c))
+		require.NoError(t, e.Configure(ctx, e.activityID, c))
 		require.False(t, expires(), "bob's is unpaid")
 		e.settle("2", "bob", lines(1), StepPaid)
 		require.True(t, expires())
 		e.drop("3", "cat", lines(1), "system")
-		require.NoError(t, e.PutSale(ctx, Sale{ActivityID: e.ref.ActivityID, Version: 2}))
-		require.NoError(t, e.Adjust(ctx, e.ref, Adjustment{ID: "a", SKUID: "1", Delta: 1}))
+		require.NoError(t, e.PutSale(ctx, Sale{ActivityID: e.activityID, Version: 2}))
+		require.NoError(t, e.Adjust(ctx, e.activityID, Adjustment{ID: "a", SKUID: "1", Delta: 1}))
 		e.add("a", RequestCounts{At: time.Now().Truncate(time.Second), Paths: 1})
 		require.True(t, expires(), "also keys that were created later")
-		require.NoError(t, e.rdb.Del(ctx, keyOf(e.ref, "buyers")).Err())
+		require.NoError(t, e.rdb.Del(ctx, keyOf(e.activityID, "buyers")).Err())
 		for sn, user := range map[string]string{"1": "ann", "2": "bob", "3": "cat"} {
-			changed, err := e.RebuildBuyer(ctx, e.ref, user, []string{sn})
+			changed, err := e.RebuildBuyer(ctx, e.activityID, user, []string{sn})
 			require.NoError(t, err)
 			require.True(t, changed)
 		}
@@ -134,13 +134,13 @@ func TestKeysExpireWhenFinishedAndEmpty(t *testing.T) {
 		e.release("4", "dan", lines(1), "expired")
 		require.True(t, expires())
 		c.State, c.Version = GateOpen, 3
-		require.NoError(t, e.Configure(ctx, e.ref, c))
+		require.NoError(t, e.Configure(ctx, e.activityID, c))
 		require.False(t, expires(), "open again")
 
 		c.EndsAt, c.Version = time.Now().Add(20*time.Millisecond), 4 // ended by the clock; only the gate controller calls
-		require.NoError(t, e.Configure(ctx, e.ref, c))
+		require.NoError(t, e.Configure(ctx, e.activityID, c))
 		require.Eventually(t, func() bool {
-			_, err := e.Trim(ctx, e.ref, 10)
+			_, err := e.Trim(ctx, e.activityID, 10)
 			return err == nil && expires()
 		}, 30*time.Second, 10*time.Millisecond)
 	})
@@ -154,21 +154,21 @@ func TestStockLevelsOfManyGates(t *testing.T) {
 		e.settle("2", "bob", lines(1, 0), StepPaid)
 		other := newEnv(t, e.rdb, Options{})
 		defer other.wipe()
-		levels, err := e.StockLevels(ctx, e.ref, other.ref, e.ref)
+		levels, err := e.StockLevels(ctx, e.activityID, other.activityID, e.activityID)
 		require.NoError(t, err)
 		want := StockLevel{
-			Ref: e.ref, Found: true, State: GateOpen, StartsAt: c.StartsAt, EndsAt: c.EndsAt,
+			ActivityID: e.activityID, Found: true, State: GateOpen, StartsAt: c.StartsAt, EndsAt: c.EndsAt,
 			Left: map[string]int64{"1": 2, "2": -1}, Unpaid: map[string]time.Time{"2": {}},
 		}
-		require.Equal(t, []StockLevel{want, {Ref: other.ref}, want}, levels)
+		require.Equal(t, []StockLevel{want, {ActivityID: other.activityID}, want}, levels)
 		deadline := c.EndsAt.Add(-time.Minute)
-		require.NoError(t, e.Settle(ctx, e.ref, []Settlement{
+		require.NoError(t, e.Settle(ctx, e.activityID, []Settlement{
 			{OrderSN: "1", UserID: "ann", Lines: lines(0, 1), Step: StepCreated, ExpiresAt: deadline},
 		}))
-		levels, err = e.StockLevels(ctx, e.ref)
+		levels, err = e.StockLevels(ctx, e.activityID)
 		require.NoError(t, err)
 		require.Equal(t, map[string]time.Time{"2": deadline}, levels[0].Unpaid)
-		left, state, err := e.UnitsLeft(ctx, e.ref)
+		left, state, err := e.UnitsLeft(ctx, e.activityID)
 		require.NoError(t, err)
 		require.Equal(t, want.Left, left)
 		require.Equal(t, GateOpen, state)
@@ -182,7 +182,7 @@ func TestSales(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		ctx := t.Context()
 		s := Sale{
-			ActivityID: e.ref.ActivityID, Title: "a | title, with {everything}", State: GateOpen, StartsAt: openConfig().StartsAt,
+			ActivityID: e.activityID, Title: "a | title, with {everything}", State: GateOpen, StartsAt: openConfig().StartsAt,
 			EndsAt: openConfig().EndsAt, PerUserLimit: 1, Version: 3,
 			Description: "<b>\n所有", ImageURL: "/assets/a.jpg", PayWithinS: 900,
 			Items: []SaleItem{{
@@ -201,7 +201,7 @@ func TestSales(t *testing.T) {
 		require.Equal(t, s, got)
 
 		earlier := s
-		earlier.ActivityID, earlier.StartsAt = newEnv(t, e.rdb, Options{}).ref.ActivityID, s.StartsAt.Add(-time.Hour)
+		earlier.ActivityID, earlier.StartsAt = newEnv(t, e.rdb, Options{}).activityID, s.StartsAt.Add(-time.Hour)
 		require.NoError(t, e.PutSale(ctx, earlier))
 		mine := func() []Sale {
 			all, err := e.Sales(ctx)
@@ -211,9 +211,9 @@ func TestSales(t *testing.T) {
 			})
 		}
 		require.Equal(t, []Sale{earlier, s}, mine())
-		require.NoError(t, e.Unregister(ctx, saleRef(earlier.ActivityID)))
+		require.NoError(t, e.Unregister(ctx, earlier.ActivityID))
 		require.Equal(t, []Sale{s}, mine())
-		require.NoError(t, e.rdb.Del(ctx, keyOf(saleRef(earlier.ActivityID), "sale")).Err())
+		require.NoError(t, e.rdb.Del(ctx, keyOf(earlier.ActivityID, "sale")).Err())
 	})
 }
 
@@ -298,16 +298,16 @@ func TestRepliesOfUnavailableRedis(t *testing.T) {
 		"BUSY Redis is busy running a script.",
 	} {
 		m.SetError(reply)
-		_, err := e.Audit(t.Context(), e.ref)
+		_, err := e.Audit(t.Context(), e.activityID)
 		require.ErrorIs(t, err, ErrUnavailable, reply)
 	}
 	require.Equal(t, "closed", e.Breaker(), "error replies do not open the breaker")
 	m.SetError("ERR something else")
-	_, err := e.Audit(t.Context(), e.ref)
+	_, err := e.Audit(t.Context(), e.activityID)
 	require.Error(t, err)
 	require.NotErrorIs(t, err, ErrUnavailable)
 	m.SetError("")
-	_, err = e.Audit(t.Context(), e.ref)
+	_, err = e.Audit(t.Context(), e.activityID)
 	require.NoError(t, err)
 }
 
@@ -350,20 +350,20 @@ func TestSilentRedisOpensBreaker(t *testing.T) {
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 10 { // a cancelled call is no failure of Redis
-		_, err := e.Audit(cancelled, e.ref)
+		_, err := e.Audit(cancelled, e.activityID)
 		require.ErrorIs(t, err, ErrUnavailable)
 		require.ErrorIs(t, err, context.Canceled)
 	}
 	require.Equal(t, "closed", e.Breaker())
 
 	for range 3 {
-		_, err := e.Audit(t.Context(), e.ref)
+		_, err := e.Audit(t.Context(), e.activityID)
 		require.ErrorIs(t, err, ErrUnavailable)
 	}
 	require.Equal(t, "open", e.Breaker())
 	began := time.Now()
 	for range 1000 {
-		_, err := e.Audit(t.Context(), e.ref)
+		_, err := e.Audit(t.Context(), e.activityID)
 		require.ErrorIs(t, err, ErrUnavailable)
 	}
 	require.Less(t, time.Since(began), time.Second, "rejected at once, with at most one probe")
@@ -385,12 +385,12 @@ func TestBreakerClosesAfterProbe(t *testing.T) {
 	e.open(openConfig(), 1)
 	m.Close()
 	require.Eventually(t, func() bool {
-		_, err := e.Audit(t.Context(), e.ref)
+		_, err := e.Audit(t.Context(), e.activityID)
 		return errors.Is(err, ErrUnavailable) && e.Breaker() == "open"
 	}, 30*time.Second, time.Millisecond)
 	require.NoError(t, m.Restart())
 	require.Eventually(t, func() bool {
-		_, err := e.Audit(t.Context(), e.ref)
+		_, err := e.Audit(t.Context(), e.activityID)
 		return err == nil
 	}, 30*time.Second, 10*time.Millisecond)
 	require.Equal(t, "closed", e.Breaker())

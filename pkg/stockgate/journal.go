@@ -33,13 +33,13 @@ const idSeparator = "/"
 // has more. more reports that others wait. ReadJournal never waits: an empty result means that there is nothing to
 // publish. It creates the consumer group if that was lost; reading then starts at the beginning. It needs no gate; an
 // absent journal is empty. One script call, O(max).
-func (g *Gate) ReadJournal(ctx context.Context, ref contract.GateRef, consumer string, max int) (
+func (g *Gate) ReadJournal(ctx context.Context, activityID, consumer string, max int) (
 	entries []JournalEntry, more bool, err error,
 ) {
 	if consumer == "" || max < 1 {
 		return nil, false, fmt.Errorf("stockgate: journal consumer %q or maximum %d is invalid", consumer, max)
 	}
-	reply, err := g.runStrings(ctx, scriptRead, ref, consumer, min(max, maxPage), g.opts.ClaimAfter.Milliseconds())
+	reply, err := g.runStrings(ctx, scriptRead, activityID, consumer, min(max, maxPage), g.opts.ClaimAfter.Milliseconds())
 	if err != nil {
 		return nil, false, err
 	}
@@ -48,15 +48,15 @@ func (g *Gate) ReadJournal(ctx context.Context, ref contract.GateRef, consumer s
 	}
 	entries = make([]JournalEntry, 0, min(max, maxPage))
 	for pair := range slices.Chunk(reply[1:], 2) {
-		entries = appendJournalEntry(entries, ref, pair[0], pair[1])
+		entries = appendJournalEntry(entries, activityID, pair[0], pair[1])
 	}
 	return entries, reply[0] == "1", nil
 }
 
 // Unacked returns the reservations that each consumer has read and not acked. It reads the first 1000 entries of them
 // and changes nothing. It needs no gate; an absent journal is empty. One script call, O(entries).
-func (g *Gate) Unacked(ctx context.Context, ref contract.GateRef) (map[string][]JournalEntry, error) {
-	reply, err := g.runStrings(ctx, scriptUnacked, ref, maxPage)
+func (g *Gate) Unacked(ctx context.Context, activityID string) (map[string][]JournalEntry, error) {
+	reply, err := g.runStrings(ctx, scriptUnacked, activityID, maxPage)
 	if err != nil {
 		return nil, err
 	}
@@ -65,14 +65,14 @@ func (g *Gate) Unacked(ctx context.Context, ref contract.GateRef) (map[string][]
 	}
 	read := map[string][]JournalEntry{}
 	for triple := range slices.Chunk(reply, 3) {
-		read[triple[0]] = appendJournalEntry(read[triple[0]], ref, triple[1], triple[2])
+		read[triple[0]] = appendJournalEntry(read[triple[0]], activityID, triple[1], triple[2])
 	}
 	return read, nil
 }
 
 // Ack removes published entries from the journal. It needs no gate and ignores ids that the journal does not have. It
 // takes any number of ids, 256 entries to a script call, O(ids).
-func (g *Gate) Ack(ctx context.Context, ref contract.GateRef, ids []string) error {
+func (g *Gate) Ack(ctx context.Context, activityID string, ids []string) error {
 	args := make([]any, 0, 3*len(ids))
 	last := ""
 	for _, id := range ids {
@@ -84,18 +84,18 @@ func (g *Gate) Ack(ctx context.Context, ref contract.GateRef, ids []string) erro
 		purchases, units, _ := strings.Cut(rest, idSeparator)
 		args = append(args, entry, purchases, units)
 	}
-	return g.runBatches(ctx, scriptAck, ref, 3, args)
+	return g.runBatches(ctx, scriptAck, activityID, 3, args)
 }
 
 // JournalLen returns the number of journaled purchases that are not acked yet. It needs no gate; an absent journal is
 // empty. One round trip, O(1).
-func (g *Gate) JournalLen(ctx context.Context, ref contract.GateRef) (int64, error) {
-	if err := validateRef(ref); err != nil {
+func (g *Gate) JournalLen(ctx context.Context, activityID string) (int64, error) {
+	if err := validateActivity(activityID); err != nil {
 		return 0, err
 	}
 	return call(ctx, g, func(ctx context.Context) (int64, error) {
 		p := g.rdb.Pipeline()
-		entries, joined := p.XLen(ctx, keyOf(ref, "journal")), p.HGet(ctx, keyOf(ref, "journaled"), "joined")
+		entries, joined := p.XLen(ctx, keyOf(activityID, "journal")), p.HGet(ctx, keyOf(activityID, "journaled"), "joined")
 		if _, err := p.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 			return 0, err
 		}
@@ -110,24 +110,24 @@ func (g *Gate) JournalLen(ctx context.Context, ref contract.GateRef) (int64, err
 // Rejournal journals purchases again that are queued and not known to be in the ledger, if their last journal entry
 // was acked or lost. It stops when the journal is full, and returns how many it journaled. It takes any number of
 // order_sns, 256 to a script call, O(order_sns).
-func (g *Gate) Rejournal(ctx context.Context, ref contract.GateRef, orderSNs []string) (int, error) {
-	return g.rejournal(ctx, ref, "lost", orderSNs)
+func (g *Gate) Rejournal(ctx context.Context, activityID string, orderSNs []string) (int, error) {
+	return g.rejournal(ctx, activityID, "lost", orderSNs)
 }
 
 // RejournalHolding is Rejournal of every purchase that holds units, whatever its status, for a ledger that has lost it.
 // The status that its buyer reads does not change. A created or paid entry stays so until a Release or Drop.
-func (g *Gate) RejournalHolding(ctx context.Context, ref contract.GateRef, orderSNs []string) (int, error) {
-	return g.rejournal(ctx, ref, "any", orderSNs)
+func (g *Gate) RejournalHolding(ctx context.Context, activityID string, orderSNs []string) (int, error) {
+	return g.rejournal(ctx, activityID, "any", orderSNs)
 }
 
-func (g *Gate) rejournal(ctx context.Context, ref contract.GateRef, which string, orderSNs []string) (int, error) {
+func (g *Gate) rejournal(ctx context.Context, activityID, which string, orderSNs []string) (int, error) {
 	journaled := 0
 	for batch := range slices.Chunk(orderSNs, batchSize) {
 		args, err := idArgs(batch)
 		if err != nil {
 			return journaled, err
 		}
-		n, err := g.runInt(ctx, scriptRejournal, ref, append([]any{g.opts.JournalMax, which}, args...)...)
+		n, err := g.runInt(ctx, scriptRejournal, activityID, append([]any{g.opts.JournalMax, which}, args...)...)
 		if err != nil {
 			return journaled, err
 		}
@@ -137,11 +137,11 @@ func (g *Gate) rejournal(ctx context.Context, ref contract.GateRef, which string
 }
 
 // appendJournalEntry appends the reservations of a journal entry, one on each line. One that cannot be decoded gets an Err and does not delay the others.
-func appendJournalEntry(entries []JournalEntry, ref contract.GateRef, id, stored string) []JournalEntry {
+func appendJournalEntry(entries []JournalEntry, activityID, id, stored string) []JournalEntry {
 	first := len(entries)
 	units := map[string]int64{}
 	for record := range strings.SplitSeq(stored, "\n") {
-		r, err := decodeJournal(ref, record)
+		r, err := decodeJournal(activityID, record)
 		if err != nil { // the error does not quote the record, which may name a buyer
 			orderSN, _, _ := strings.Cut(record, "|")
 			if !contract.ValidID(orderSN) {
@@ -167,7 +167,7 @@ func appendJournalEntry(entries []JournalEntry, ref contract.GateRef, id, stored
 
 // decodeJournal decodes "order_sn|user|lines|reserved|trace", as the reserve and rejournal scripts write it. It accepts
 // whatever can be published, also invalid values: inventory makes a dead letter of those, which an operator can reject.
-func decodeJournal(ref contract.GateRef, stored string) (contract.Reservation, error) {
+func decodeJournal(activityID, stored string) (contract.Reservation, error) {
 	f := strings.Split(stored, "|")
 	if len(f) != 5 {
 		return contract.Reservation{}, fmt.Errorf("%w: %d fields", errEntry, len(f))
@@ -187,7 +187,7 @@ func decodeJournal(ref contract.GateRef, stored string) (contract.Reservation, e
 		return contract.Reservation{}, err
 	}
 	return contract.Reservation{
-		OrderSN: f[0], UserID: f[1], ActivityID: ref.ActivityID,
-		Bucket: ref.Bucket, Lines: lines, ReservedAt: at, Traceparent: f[4],
+		OrderSN: f[0], UserID: f[1], ActivityID: activityID,
+		Lines: lines, ReservedAt: at, Traceparent: f[4],
 	}, nil
 }

@@ -13,7 +13,7 @@ import (
 
 func (e *env) read(consumer string, max int) []JournalEntry {
 	e.t.Helper()
-	entries, _, err := e.ReadJournal(e.t.Context(), e.ref, consumer, max)
+	entries, _, err := e.ReadJournal(e.t.Context(), e.activityID, consumer, max)
 	require.NoError(e.t, err)
 	return entries
 }
@@ -24,20 +24,20 @@ func (e *env) ack(entries ...JournalEntry) {
 	for _, en := range entries {
 		ids = append(ids, en.ID)
 	}
-	require.NoError(e.t, e.Ack(e.t.Context(), e.ref, ids))
+	require.NoError(e.t, e.Ack(e.t.Context(), e.activityID, ids))
 	e.check()
 }
 
 func (e *env) unacked() map[string][]JournalEntry {
 	e.t.Helper()
-	read, err := e.Unacked(e.t.Context(), e.ref)
+	read, err := e.Unacked(e.t.Context(), e.activityID)
 	require.NoError(e.t, err)
 	return read
 }
 
 func (e *env) journalLen() int64 {
 	e.t.Helper()
-	n, err := e.JournalLen(context.Background(), e.ref)
+	n, err := e.JournalLen(context.Background(), e.activityID)
 	require.NoError(e.t, err)
 	return n
 }
@@ -46,7 +46,7 @@ func TestRelaysShareTheJournal(t *testing.T) {
 	eachServer(t, Options{ClaimAfter: time.Hour}, func(t *testing.T, e *env) {
 		require.Empty(t, e.unacked(), "no gate, no journal")
 		require.Empty(t, e.read("a", 10), "no gate, no journal")
-		exists, err := e.rdb.Exists(t.Context(), keysOf(e.ref)...).Result()
+		exists, err := e.rdb.Exists(t.Context(), keysOf(e.activityID)...).Result()
 		require.NoError(t, err)
 		require.Zero(t, exists, "reading creates no key")
 
@@ -89,7 +89,7 @@ func TestLostConsumerGroupReadsFromTheBeginning(t *testing.T) {
 		e.reserve("1", "ann", lines(1))
 		e.reserve("2", "bob", lines(1))
 		before := e.read("a", 10)
-		require.NoError(t, e.rdb.XGroupDestroy(t.Context(), keyOf(e.ref, "journal"), "relays").Err())
+		require.NoError(t, e.rdb.XGroupDestroy(t.Context(), keyOf(e.activityID, "journal"), "relays").Err())
 		e.ack(before[0]) // published, although its group was lost
 		again := e.read("b", 10)
 		require.Equal(t, before[1:], again)
@@ -105,12 +105,12 @@ func TestJournalOutlivesGateAndSale(t *testing.T) {
 		e.reserve("1", "ann", lines(1))
 		e.reserve("2", "bob", lines(1))
 		c.State = GateEnded
-		require.NoError(t, e.Configure(t.Context(), e.ref, c))
+		require.NoError(t, e.Configure(t.Context(), e.activityID, c))
 		e.release("1", "ann", lines(1), "expired")
 		e.settle("2", "bob", lines(1), StepPaid)
 		one := e.read("a", 1)
 		require.Len(t, one, 1)
-		require.NoError(t, e.rdb.Del(t.Context(), keyOf(e.ref, "gate")).Err())
+		require.NoError(t, e.rdb.Del(t.Context(), keyOf(e.activityID, "gate")).Err())
 		two := e.read("a", 1)
 		require.Len(t, two, 1)
 		e.ack(one[0], two[0])
@@ -126,7 +126,7 @@ func TestRejournalSkipsJournaledEntries(t *testing.T) {
 			e.reserve(sn, "u"+sn, lines(1))
 		}
 		rejournal := func(sns ...string) int {
-			n, err := e.Rejournal(ctx, e.ref, sns)
+			n, err := e.Rejournal(ctx, e.activityID, sns)
 			require.NoError(t, err)
 			e.check()
 			return n
@@ -136,19 +136,19 @@ func TestRejournalSkipsJournaledEntries(t *testing.T) {
 		e.ack(all[:3]...)
 		e.settle("2", "u2", lines(1), StepLanded)
 		e.release("3", "u3", lines(1), "expired")
-		unlanded, err := e.Unlanded(ctx, e.ref, time.Time{}, time.Now().Add(time.Minute), 10)
+		unlanded, err := e.Unlanded(ctx, e.activityID, time.Time{}, time.Now().Add(time.Minute), 10)
 		require.NoError(t, err)
 		require.Len(t, unlanded, 2)
 		require.Equal(t, []string{"1", "4"}, []string{unlanded[0].OrderSN, unlanded[1].OrderSN})
 		require.Equal(t, unlanded[0].ReservedAt, unlanded[0].JournaledAt)
-		none, err := e.Unlanded(ctx, e.ref, time.Time{}, unlanded[0].ReservedAt, 10)
+		none, err := e.Unlanded(ctx, e.activityID, time.Time{}, unlanded[0].ReservedAt, 10)
 		require.NoError(t, err)
 		require.Empty(t, none, "journaled then, not before")
 		last := unlanded[1].JournaledAt
-		rest, err := e.Unlanded(ctx, e.ref, last, last.Add(time.Minute), 10)
+		rest, err := e.Unlanded(ctx, e.activityID, last, last.Add(time.Minute), 10)
 		require.NoError(t, err)
 		require.Contains(t, rest, unlanded[1], "the next page begins with the last one")
-		rest, err = e.Unlanded(ctx, e.ref, last.Add(time.Millisecond), last.Add(time.Minute), 10)
+		rest, err = e.Unlanded(ctx, e.activityID, last.Add(time.Millisecond), last.Add(time.Minute), 10)
 		require.NoError(t, err)
 		require.Empty(t, rest)
 
@@ -176,7 +176,7 @@ func TestRejournalSkipsJournaledEntries(t *testing.T) {
 			now, err := e.rdb.Time(ctx).Result()
 			return err == nil && now.UnixMilli() > made.UnixMilli()
 		}, time.Minute, time.Millisecond)
-		require.NoError(t, e.rdb.Del(ctx, keyOf(e.ref, "journal")).Err())
+		require.NoError(t, e.rdb.Del(ctx, keyOf(e.activityID, "journal")).Err())
 		require.Equal(t, 2, rejournal("1", "5"))
 		require.Len(t, e.read("a", 10), 2)
 	})
@@ -189,7 +189,7 @@ func TestJournalLenNeedsNoGate(t *testing.T) {
 		e.open(openConfig(), 9)
 		require.Equal(t, Accepted, e.reserve("1", "ann", lines(1)).Outcome)
 		require.Equal(t, Accepted, e.reserve("2", "bob", lines(1)).Outcome)
-		require.NoError(t, e.rdb.Del(t.Context(), keyOf(e.ref, "gate")).Err())
+		require.NoError(t, e.rdb.Del(t.Context(), keyOf(e.activityID, "gate")).Err())
 		require.EqualValues(t, 2, e.journalLen())
 	})
 }
@@ -202,7 +202,7 @@ func (e *env) reserveMany(first, n int) {
 		sn := strconv.Itoa(first + i)
 		requests[i] = Request{OrderSN: sn, UserID: "u" + sn, Lines: lines(1)}
 	}
-	verdicts, err := e.Reserve(e.t.Context(), e.ref, requests)
+	verdicts, err := e.Reserve(e.t.Context(), e.activityID, requests)
 	require.NoError(e.t, err)
 	for _, v := range verdicts {
 		require.Equal(e.t, Accepted, v.Outcome)
@@ -225,7 +225,7 @@ func TestPurchasesOfACallShareAJournalEntry(t *testing.T) {
 
 		read := func(consumer string, want int, wantMore bool) []JournalEntry {
 			t.Helper()
-			entries, more, err := e.ReadJournal(t.Context(), e.ref, consumer, 256)
+			entries, more, err := e.ReadJournal(t.Context(), e.activityID, consumer, 256)
 			require.NoError(t, err)
 			require.Len(t, entries, want)
 			require.Equal(t, wantMore, more)
@@ -266,17 +266,17 @@ func TestCountersOfTheJournalRecover(t *testing.T) {
 		ctx := t.Context()
 		e.open(openConfig(), 100)
 		e.reserveMany(1, 10)
-		require.NoError(t, e.rdb.Del(ctx, keyOf(e.ref, "journal")).Err())
+		require.NoError(t, e.rdb.Del(ctx, keyOf(e.activityID, "journal")).Err())
 		require.Zero(t, e.journalLen())
 		require.Equal(t, Counts{Left: 90, Held: 10, Total: 100, InFlight: 10}, e.counts("1"))
 		e.reserveMany(11, 10)
 		require.EqualValues(t, 10, e.journalLen())
 
-		require.NoError(t, e.rdb.Del(ctx, keyOf(e.ref, "journaled")).Err())
+		require.NoError(t, e.rdb.Del(ctx, keyOf(e.activityID, "journaled")).Err())
 		require.EqualValues(t, 1, e.journalLen())
 		entries := e.read("a", 256)
 		require.Len(t, entries, 10)
-		require.NoError(t, e.Ack(ctx, e.ref, []string{entries[0].ID}))
+		require.NoError(t, e.Ack(ctx, e.activityID, []string{entries[0].ID}))
 		require.Zero(t, e.journalLen())
 		e.reserveMany(21, 10)
 		require.EqualValues(t, 10, e.journalLen())
@@ -288,7 +288,7 @@ func TestBacklog(t *testing.T) {
 		ctx := t.Context()
 		backlog := func(journal, unlanded, purchases int64) Backlog {
 			t.Helper()
-			b, err := e.Backlog(ctx, e.ref)
+			b, err := e.Backlog(ctx, e.activityID)
 			require.NoError(t, err)
 			require.Equal(t, Backlog{
 				JournalLen: journal, OldestAge: b.OldestAge, UnlandedLen: unlanded, Purchases: purchases, Build: b.Build,
@@ -309,8 +309,8 @@ func TestBacklog(t *testing.T) {
 		require.Zero(t, backlog(0, 4, 5).OldestAge)
 
 		e.release("1", "ann", lines(1), "expired")
-		require.NoError(t, e.rdb.ZAdd(ctx, keyOf(e.ref, "ended"), redis.Z{Member: "1"}).Err()) // long ago
-		n, err := e.Trim(ctx, e.ref, 10)
+		require.NoError(t, e.rdb.ZAdd(ctx, keyOf(e.activityID, "ended"), redis.Z{Member: "1"}).Err()) // long ago
+		n, err := e.Trim(ctx, e.activityID, 10)
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
 		require.Equal(t, first.Build, backlog(0, 4, 5).Build, "a trimmed purchase still counts")

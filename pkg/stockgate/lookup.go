@@ -12,14 +12,14 @@ import (
 
 // Lookup returns the entries of the given order_sns. An order_sn that the gate does not have is absent from the map; an
 // entry that cannot be decoded is marked Broken. It takes any number of order_sns, 256 to a script call, O(order_sns).
-func (g *Gate) Lookup(ctx context.Context, ref contract.GateRef, orderSNs []string) (map[string]Entry, error) {
+func (g *Gate) Lookup(ctx context.Context, activityID string, orderSNs []string) (map[string]Entry, error) {
 	found := make(map[string]Entry, len(orderSNs))
 	for batch := range slices.Chunk(orderSNs, batchSize) {
 		args, err := idArgs(batch)
 		if err != nil {
 			return nil, err
 		}
-		reply, err := g.runStrings(ctx, scriptLookup, ref, args...)
+		reply, err := g.runStrings(ctx, scriptLookup, activityID, args...)
 		if err != nil {
 			return nil, err
 		}
@@ -32,11 +32,11 @@ func (g *Gate) Lookup(ctx context.Context, ref contract.GateRef, orderSNs []stri
 
 // Purchases returns the order_sns of a buyer in the order in which they were issued: all that hold units, and at most
 // 16 that ended within the last 24 h. One script call, O(purchases of the buyer).
-func (g *Gate) Purchases(ctx context.Context, ref contract.GateRef, userID string) ([]string, error) {
+func (g *Gate) Purchases(ctx context.Context, activityID, userID string) ([]string, error) {
 	if !contract.ValidUserID(userID) {
 		return nil, fmt.Errorf("stockgate: user id is malformed")
 	}
-	orderSNs, err := g.runStrings(ctx, scriptPurchases, ref, userID)
+	orderSNs, err := g.runStrings(ctx, scriptPurchases, activityID, userID)
 	slices.SortFunc(orderSNs, compareIDs)
 	return orderSNs, err
 }
@@ -44,12 +44,12 @@ func (g *Gate) Purchases(ctx context.Context, ref contract.GateRef, userID strin
 // Unlanded returns purchases that are not known to be in the ledger and were last journaled in [from, before), oldest
 // first. A zero from means no lower bound. It returns at most limit entries and at most 1000; the next page starts at
 // the last JournaledAt. One script call, O(log n + limit).
-func (g *Gate) Unlanded(ctx context.Context, ref contract.GateRef, from, before time.Time, limit int) ([]Entry, error) {
+func (g *Gate) Unlanded(ctx context.Context, activityID string, from, before time.Time, limit int) ([]Entry, error) {
 	if limit < 1 {
 		return nil, nil
 	}
 	first := cmp.Or(encodeTime(from), "-inf")
-	reply, err := g.runStrings(ctx, scriptUnlanded, ref, first, before.UnixMilli(), min(limit, maxPage))
+	reply, err := g.runStrings(ctx, scriptUnlanded, activityID, first, before.UnixMilli(), min(limit, maxPage))
 	if err != nil {
 		return nil, err
 	}
@@ -73,10 +73,10 @@ const maxPage = 1000
 // Entries reads one page of all entries of a gate, in no particular order. It starts with cursor 0 and is complete once
 // next is 0. Entries that exist throughout are returned at least once, some twice; entries that are added or removed
 // meanwhile may be missing. One script call, O(count).
-func (g *Gate) Entries(ctx context.Context, ref contract.GateRef, cursor uint64, count int) (
+func (g *Gate) Entries(ctx context.Context, activityID string, cursor uint64, count int) (
 	entries []Entry, next uint64, err error,
 ) {
-	reply, err := g.runStrings(ctx, scriptScan, ref, cursor, min(max(count, 1), maxPage))
+	reply, err := g.runStrings(ctx, scriptScan, activityID, cursor, min(max(count, 1), maxPage))
 	if err != nil {
 		return nil, 0, err
 	}

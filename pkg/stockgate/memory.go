@@ -7,8 +7,6 @@ import (
 	"sync"
 
 	"github.com/redis/go-redis/v9"
-
-	"flashsale.internal/pkg/contract"
 )
 
 // fullMasters holds the masters that have too little memory left for more purchases: address -> whether it is so. The
@@ -70,17 +68,17 @@ func (g *Gate) measure(ctx context.Context, all []Memory, addr string, node redi
 }
 
 // isFull reports whether the gate's master had too little memory at the last measurement.
-func (g *Gate) isFull(ctx context.Context, ref contract.GateRef) bool {
-	full, _ := g.full.Load(g.masterOf(ctx, ref))
+func (g *Gate) isFull(ctx context.Context, activityID string) bool {
+	full, _ := g.full.Load(g.masterOf(ctx, activityID))
 	return full == true
 }
 
-func (g *Gate) masterOf(ctx context.Context, ref contract.GateRef) string {
+func (g *Gate) masterOf(ctx context.Context, activityID string) string {
 	cluster, ok := g.rdb.(*redis.ClusterClient)
 	if !ok {
 		return ""
 	}
-	node, err := cluster.MasterForKey(ctx, keyOf(ref, "gate"))
+	node, err := cluster.MasterForKey(ctx, keyOf(activityID, "gate"))
 	if err != nil {
 		return "" // no address of a Cluster; the call itself will report the error
 	}

@@ -11,8 +11,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
-
-	"flashsale.internal/pkg/contract"
 )
 
 // setMaxMemory changes the limit of the test's own server until the end of the test.
@@ -41,16 +39,16 @@ func TestAtFullMemoryEveryPurchaseEnds(t *testing.T) {
 		require.Equal(t, Accepted, e.reserve(sn(i), fmt.Sprint("u", i), lines(1)).Outcome)
 	}
 	e.setMaxMemory(1)
-	require.ErrorContains(t, e.rdb.HSet(t.Context(), keyOf(e.ref, "gate"), "x", "y").Err(), "OOM", "the server is full")
+	require.ErrorContains(t, e.rdb.HSet(t.Context(), keyOf(e.activityID, "gate"), "x", "y").Err(), "OOM", "the server is full")
 
-	journal, _, err := e.ReadJournal(t.Context(), e.ref, "relay", 10)
+	journal, _, err := e.ReadJournal(t.Context(), e.activityID, "relay", 10)
 	require.NoError(t, err)
 	require.Len(t, journal, 6)
 	for _, entry := range journal {
-		require.NoError(t, e.Ack(t.Context(), e.ref, []string{entry.ID}))
+		require.NoError(t, e.Ack(t.Context(), e.activityID, []string{entry.ID}))
 	}
 	e.check()
-	journaled, err := e.Rejournal(t.Context(), e.ref, []string{sn(0), sn(1)})
+	journaled, err := e.Rejournal(t.Context(), e.activityID, []string{sn(0), sn(1)})
 	require.NoError(t, err)
 	require.Equal(t, 2, journaled, "messages that were lost are published again")
 	for i := range 5 {
@@ -68,18 +66,18 @@ func TestAtFullMemoryEveryPurchaseEnds(t *testing.T) {
 	require.Equal(t, StatusFailed, e.entry(sn(5)).Status)
 
 	// The merchant and the repairs are not locked out either.
-	require.NoError(t, e.Adjust(t.Context(), e.ref, Adjustment{ID: "1", SKUID: "1", Delta: -3}))
+	require.NoError(t, e.Adjust(t.Context(), e.activityID, Adjustment{ID: "1", SKUID: "1", Delta: -3}))
 	c := openConfig()
 	c.State, c.Version = GatePaused, 2
-	require.NoError(t, e.Configure(t.Context(), e.ref, c))
-	require.NoError(t, e.PutSale(t.Context(), Sale{ActivityID: e.ref.ActivityID, Version: 2}))
-	require.NoError(t, e.Register(t.Context(), e.ref))
-	other := contract.GateRef{ActivityID: e.ref.ActivityID, Bucket: 1}
+	require.NoError(t, e.Configure(t.Context(), e.activityID, c))
+	require.NoError(t, e.PutSale(t.Context(), Sale{ActivityID: e.activityID, Version: 2}))
+	require.NoError(t, e.Register(t.Context(), e.activityID))
+	const other = "4242"
 	require.NoError(t, e.Register(t.Context(), other), "one that was lost")
-	refs, err := e.Refs(t.Context())
+	activityIDs, err := e.Registered(t.Context())
 	require.NoError(t, err)
-	require.Contains(t, refs, e.ref)
-	require.Contains(t, refs, other)
+	require.Contains(t, activityIDs, e.activityID)
+	require.Contains(t, activityIDs, other)
 	require.NoError(t, e.Unregister(t.Context(), other))
 	e.check()
 }
@@ -91,12 +89,12 @@ func TestAtFullMemoryAFinishedGateExpires(t *testing.T) {
 	require.Equal(t, Accepted, e.reserve(sn(0), "u0", lines(1)).Outcome)
 	e.settle(sn(0), "u0", lines(1), StepPaid)
 	past := time.Now().Add(-time.Second).UnixMilli()
-	require.NoError(t, e.rdb.HSet(t.Context(), keyOf(e.ref, "gate"), "ends", past).Err())
+	require.NoError(t, e.rdb.HSet(t.Context(), keyOf(e.activityID, "gate"), "ends", past).Err())
 	e.setMaxMemory(1)
-	_, err := e.Trim(t.Context(), e.ref, 10)
+	_, err := e.Trim(t.Context(), e.activityID, 10)
 	require.NoError(t, err)
-	require.Positive(t, e.rdb.PTTL(t.Context(), keyOf(e.ref, "gate")).Val())
-	require.Positive(t, e.rdb.PTTL(t.Context(), keyOf(e.ref, "held")).Val())
+	require.Positive(t, e.rdb.PTTL(t.Context(), keyOf(e.activityID, "gate")).Val())
+	require.Positive(t, e.rdb.PTTL(t.Context(), keyOf(e.activityID, "held")).Val())
 }
 
 // A purchase is refused before Redis is full, and a refusal writes nothing.
@@ -173,7 +171,7 @@ func TestReserveAtFullMemoryIsRefusedAndWritesNothing(t *testing.T) {
 	require.Equal(t, Accepted, e.reserve(sn(0), "u0", lines(1)).Outcome)
 	before := e.image()
 	e.setMaxMemory(1)
-	vs, err := e.Reserve(t.Context(), e.ref, []Request{
+	vs, err := e.Reserve(t.Context(), e.activityID, []Request{
 		{OrderSN: sn(0), UserID: "u0", Lines: lines(1)}, {OrderSN: sn(1), UserID: "u1", Lines: lines(1)},
 	})
 	require.NoError(t, err)

@@ -192,7 +192,7 @@ func (g *gateMachine) Reserve(t *rapid.T) {
 			IssuedAt: rapid.SampledFrom([]time.Time{{}, longAgo, time.Now().Add(time.Hour)}).Draw(t, "issued"),
 		}
 	}), 1, 4).Draw(t, "group")
-	verdicts, err := g.e.Reserve(t.Context(), g.e.ref, group)
+	verdicts, err := g.e.Reserve(t.Context(), g.e.activityID, group)
 	require.NoError(t, err)
 	journals := g.e.image().journals
 	for i, v := range verdicts {
@@ -218,7 +218,7 @@ func (g *gateMachine) Settle(t *rapid.T) {
 		}
 		return s
 	}), 1, 3).Draw(t, "items")
-	require.NoError(t, g.e.Settle(t.Context(), g.e.ref, items))
+	require.NoError(t, g.e.Settle(t.Context(), g.e.activityID, items))
 	for _, s := range items {
 		g.m.settle(s)
 	}
@@ -235,7 +235,7 @@ func drawEndings(t *rapid.T) []Ending {
 
 func (g *gateMachine) Release(t *rapid.T) {
 	items := drawEndings(t)
-	require.NoError(t, g.e.Release(t.Context(), g.e.ref, items))
+	require.NoError(t, g.e.Release(t.Context(), g.e.activityID, items))
 	for _, n := range items {
 		g.m.end(n, stageClosed)
 	}
@@ -243,7 +243,7 @@ func (g *gateMachine) Release(t *rapid.T) {
 
 func (g *gateMachine) Drop(t *rapid.T) {
 	items := drawEndings(t)
-	require.NoError(t, g.e.Drop(t.Context(), g.e.ref, items))
+	require.NoError(t, g.e.Drop(t.Context(), g.e.activityID, items))
 	for _, n := range items {
 		g.m.end(n, stageFailed)
 	}
@@ -254,7 +254,7 @@ func (g *gateMachine) Adjust(t *rapid.T) {
 		ID: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "id"), SKUID: "1",
 		Delta: rapid.SampledFrom([]int64{-3, -1, 2}).Draw(t, "delta"), Force: rapid.Bool().Draw(t, "force"),
 	}
-	err := g.e.Adjust(t.Context(), g.e.ref, a)
+	err := g.e.Adjust(t.Context(), g.e.activityID, a)
 	known := g.m.adjusted[a.ID]
 	switch {
 	case known != nil && !known.decided && (known.sku != a.SKUID || known.delta != a.Delta):
@@ -275,7 +275,7 @@ func (g *gateMachine) Adjust(t *rapid.T) {
 
 func (g *gateMachine) UndoAdjust(t *rapid.T) {
 	id := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "id")
-	require.NoError(t, g.e.UndoAdjust(t.Context(), g.e.ref, id))
+	require.NoError(t, g.e.UndoAdjust(t.Context(), g.e.activityID, id))
 	if a := g.m.adjusted[id]; a != nil && !a.decided {
 		g.m.left[a.sku] -= a.delta
 		g.m.total[a.sku] -= a.delta
@@ -289,7 +289,7 @@ func (g *gateMachine) Configure(t *rapid.T) {
 	c.PerUserLimit = rapid.Int64Range(1, 5).Draw(t, "limit")
 	c.ReorderLimit = rapid.Int64Range(0, 2).Draw(t, "reorders")
 	c.Version = g.m.version + rapid.Int64Range(-1, 1).Draw(t, "version")
-	err := g.e.Configure(t.Context(), g.e.ref, c)
+	err := g.e.Configure(t.Context(), g.e.activityID, c)
 	if c.Version < g.m.version {
 		require.ErrorIs(t, err, ErrStaleVersion)
 		return
@@ -299,7 +299,7 @@ func (g *gateMachine) Configure(t *rapid.T) {
 }
 
 func (g *gateMachine) ReadJournal(t *rapid.T) {
-	entries, _, err := g.e.ReadJournal(t.Context(), g.e.ref, "relay", 3)
+	entries, _, err := g.e.ReadJournal(t.Context(), g.e.activityID, "relay", 3)
 	require.NoError(t, err)
 	g.unacked = append(g.unacked, entries...)
 }
@@ -309,7 +309,7 @@ func (g *gateMachine) Ack(t *rapid.T) {
 		return
 	}
 	entry := rapid.SampledFrom(g.unacked).Draw(t, "entry") // may have been acked before
-	require.NoError(t, g.e.Ack(t.Context(), g.e.ref, []string{entry.ID}))
+	require.NoError(t, g.e.Ack(t.Context(), g.e.activityID, []string{entry.ID}))
 	id, _, _ := strings.Cut(entry.ID, idSeparator)
 	g.m.room += g.m.journaled[id]
 	delete(g.m.journaled, id)
@@ -317,7 +317,7 @@ func (g *gateMachine) Ack(t *rapid.T) {
 
 func (g *gateMachine) Rejournal(t *rapid.T) {
 	sn := drawSN(t)
-	n, err := g.e.Rejournal(t.Context(), g.e.ref, []string{sn})
+	n, err := g.e.Rejournal(t.Context(), g.e.activityID, []string{sn})
 	require.NoError(t, err)
 	want := 0
 	if e := g.m.entries[sn]; e != nil && e.stage == stageQueued && g.m.journaled[e.journal] == 0 && g.m.room > 0 {
@@ -331,8 +331,8 @@ func (g *gateMachine) Rejournal(t *rapid.T) {
 // Lose deletes the gate and rebuilds it from the ledger: all entries that have landed, and every adjustment. In between
 // all calls fail.
 func (g *gateMachine) Lose(t *rapid.T) {
-	require.NoError(t, g.e.rdb.Del(t.Context(), keysOf(g.e.ref)...).Err())
-	_, err := g.e.Audit(t.Context(), g.e.ref)
+	require.NoError(t, g.e.rdb.Del(t.Context(), keysOf(g.e.activityID)...).Err())
+	_, err := g.e.Audit(t.Context(), g.e.activityID)
 	require.ErrorIs(t, err, ErrNoGate)
 	g.unacked = nil
 	g.m.room, g.m.journaled = modelJournalMax, map[string]int{}
@@ -352,7 +352,7 @@ func (g *gateMachine) Lose(t *rapid.T) {
 		s.Adjusted = append(s.Adjusted, id)
 		a.decided = true
 	}
-	require.NoError(t, g.e.Preload(t.Context(), g.e.ref, s))
+	require.NoError(t, g.e.Preload(t.Context(), g.e.activityID, s))
 }
 
 func (e *modelEntry) entry(sn string) Entry {
@@ -379,14 +379,14 @@ func (g *gateMachine) Check(t *rapid.T) {
 			[]string{stage, got.UserID, encodeLines(got.Lines), got.Reason}, "order_sn %s", sn)
 	}
 	users := []string{"ann", "bob"}
-	allowances, err := g.e.Allowances(t.Context(), g.e.ref, users)
+	allowances, err := g.e.Allowances(t.Context(), g.e.activityID, users)
 	require.NoError(t, err)
 	for i, user := range users {
 		used := g.m.holding(user) >= g.m.limit
 		require.Equal(t, used || g.m.barred(user), allowances[i].Used, user)
 		require.Equal(t, !used && g.m.barred(user), !allowances[i].BarredUntil.IsZero(), user)
 	}
-	a, err := g.e.Audit(t.Context(), g.e.ref)
+	a, err := g.e.Audit(t.Context(), g.e.activityID)
 	require.NoError(t, err)
 	require.Equal(t, g.m.reorders, a.ReorderLimit)
 	for sku := range g.m.total {
@@ -447,21 +447,21 @@ func TestConcurrentCallersNeitherOversellNorLeak(t *testing.T) {
 					for i := range 2 * buyers {
 						n := (i*7 + w*13) % buyers
 						sn, user := strconv.Itoa(1+n), "u"+strconv.Itoa(n/2) // each buyer has two purchases and may hold one unit
-						vs, err := e.Reserve(ctx, e.ref, []Request{{OrderSN: sn, UserID: user, Lines: lines(1)}})
+						vs, err := e.Reserve(ctx, e.activityID, []Request{{OrderSN: sn, UserID: user, Lines: lines(1)}})
 						if err != nil {
 							return err
 						}
 						if vs[0].Outcome == Accepted {
 							accepted[w][sn] = true
-							err = e.Settle(ctx, e.ref, []Settlement{{OrderSN: sn, UserID: user, Lines: lines(1), Step: StepLanded}})
+							err = e.Settle(ctx, e.activityID, []Settlement{{OrderSN: sn, UserID: user, Lines: lines(1), Step: StepLanded}})
 						}
 						if vs[0].Outcome == Known {
 							end := []Ending{{OrderSN: sn, UserID: user, Lines: lines(1), Reason: "expired"}}
 							switch n % 3 {
 							case 0:
-								err = errors.Join(e.Release(ctx, e.ref, end), e.Release(ctx, e.ref, end))
+								err = errors.Join(e.Release(ctx, e.activityID, end), e.Release(ctx, e.activityID, end))
 							case 1:
-								err = errors.Join(e.Drop(ctx, e.ref, end), e.Release(ctx, e.ref, end))
+								err = errors.Join(e.Drop(ctx, e.activityID, end), e.Release(ctx, e.activityID, end))
 							}
 						}
 						if err != nil {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-
-	"flashsale.internal/pkg/contract"
 )
 
 // Snapshot is the content of a gate that Preload builds, as it is at one moment.
@@ -27,7 +25,7 @@ type Snapshot struct {
 // if its own first call can have built the gate.
 //
 // The snapshot must add up: for each SKU, Stock + units held by its entries = Total. O(entries).
-func (g *Gate) Preload(ctx context.Context, ref contract.GateRef, s Snapshot) error {
+func (g *Gate) Preload(ctx context.Context, activityID string, s Snapshot) error {
 	f, err := s.figures()
 	if err != nil {
 		return err
@@ -40,7 +38,7 @@ func (g *Gate) Preload(ctx context.Context, ref contract.GateRef, s Snapshot) er
 			return fmt.Errorf("stockgate: order_sn %s is in the snapshot twice", e.OrderSN)
 		}
 	}
-	b, err := g.BeginBuild(ctx, ref)
+	b, err := g.BeginBuild(ctx, activityID)
 	if err != nil {
 		return err
 	}

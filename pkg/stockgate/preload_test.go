@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"flashsale.internal/pkg/contract"
 )
 
 // soldSale has n purchases, of all kinds in turn.
@@ -45,11 +43,11 @@ func TestPreloadBuildsTheSnapshot(t *testing.T) {
 		ctx := t.Context()
 		const n = 3*buildChunk + 5
 		s := soldSale(n)
-		require.NoError(t, e.Preload(ctx, e.ref, s))
+		require.NoError(t, e.Preload(ctx, e.activityID, s))
 		e.check()
-		require.ErrorIs(t, e.Preload(ctx, e.ref, s), ErrGateExists)
+		require.ErrorIs(t, e.Preload(ctx, e.activityID, s), ErrGateExists)
 		e.check()
-		a, err := e.Audit(ctx, e.ref)
+		a, err := e.Audit(ctx, e.activityID)
 		require.NoError(t, err)
 		require.Equal(t, s.Config, a.Config)
 		require.Equal(t, int64(n), a.EntriesLen)
@@ -58,7 +56,7 @@ func TestPreloadBuildsTheSnapshot(t *testing.T) {
 
 		seen := map[string]Entry{}
 		for cursor := uint64(0); ; {
-			page, next, err := e.Entries(ctx, e.ref, cursor, 100)
+			page, next, err := e.Entries(ctx, e.activityID, cursor, 100)
 			require.NoError(t, err)
 			for _, en := range page {
 				seen[en.OrderSN] = en
@@ -72,9 +70,9 @@ func TestPreloadBuildsTheSnapshot(t *testing.T) {
 			want.Landed = !want.terminal()
 			require.Equal(t, want, seen[want.OrderSN])
 		}
-		refs, err := e.Refs(ctx)
+		activityIDs, err := e.Registered(ctx)
 		require.NoError(t, err)
-		require.Contains(t, refs, e.ref)
+		require.Contains(t, activityIDs, e.activityID)
 		require.Equal(t, LimitReached, e.reserve("1", "u0", lines(1)).Outcome)
 	})
 }
@@ -85,11 +83,11 @@ func TestPreloadRemovesLeftoversExceptJournal(t *testing.T) {
 		e.open(openConfig(), 9)
 		e.reserve("1", "ann", lines(1))
 		e.release("2", "bob", lines(1), "expired")
-		require.NoError(t, e.Adjust(ctx, e.ref, Adjustment{ID: "a", SKUID: "1", Delta: 1}))
-		require.NoError(t, e.rdb.Del(ctx, keyOf(e.ref, "gate")).Err())
+		require.NoError(t, e.Adjust(ctx, e.activityID, Adjustment{ID: "a", SKUID: "1", Delta: 1}))
+		require.NoError(t, e.rdb.Del(ctx, keyOf(e.activityID, "gate")).Err())
 		e.open(openConfig(), 3)
 		require.Empty(t, e.image().entries)
-		require.NoError(t, e.Adjust(ctx, e.ref, Adjustment{ID: "a", SKUID: "1", Delta: 1}))
+		require.NoError(t, e.Adjust(ctx, e.activityID, Adjustment{ID: "a", SKUID: "1", Delta: 1}))
 		require.Equal(t, Counts{Left: 4, Total: 4}, e.counts("1"))
 		journal := e.read("relay", 9)
 		require.Len(t, journal, 1)
@@ -121,6 +119,6 @@ func TestPreloadRejectsInvalidSnapshots(t *testing.T) {
 	} {
 		s := soldSale(5)
 		spoil(&s)
-		require.Error(t, g.Preload(t.Context(), contract.GateRef{ActivityID: "1"}, s), name)
+		require.Error(t, g.Preload(t.Context(), "1", s), name)
 	}
 }

@@ -23,7 +23,7 @@ type Repair struct {
 // error that they already have stays; Correct repairs that. It returns for each order_sn whether its entry was
 // changed, and fails with ErrSuperseded if the gate is not of the given build. It takes any number of items, 256 to a
 // script call. After an error some items may be repaired, and the whole call may be repeated. O(items).
-func (g *Gate) Repair(ctx context.Context, ref contract.GateRef, build string, items []Repair) (
+func (g *Gate) Repair(ctx context.Context, activityID, build string, items []Repair) (
 	map[string]bool, error,
 ) {
 	done := make(map[string]bool, len(items))
@@ -36,7 +36,7 @@ func (g *Gate) Repair(ctx context.Context, ref contract.GateRef, build string, i
 			}
 			args = append(args, fields...)
 		}
-		reply, err := g.run(ctx, scriptRepair, ref, args...)
+		reply, err := g.run(ctx, scriptRepair, activityID, args...)
 		if err == nil && reply == "superseded" {
 			err = ErrSuperseded
 		}
@@ -83,14 +83,14 @@ func (r Repair) args() ([]any, error) {
 // RebuildBuyer rebuilds the record of a buyer from the entries that the record lists and those named, and puts these
 // entries into the right index. It uses the entries as they are at that moment. changed reports whether anything was
 // wrong. One script call, O(purchases of the buyer).
-func (g *Gate) RebuildBuyer(ctx context.Context, ref contract.GateRef, userID string, orderSNs []string) (
+func (g *Gate) RebuildBuyer(ctx context.Context, activityID, userID string, orderSNs []string) (
 	changed bool, err error,
 ) {
 	args, err := idArgs(orderSNs)
 	if err != nil {
 		return false, err
 	}
-	reply, err := g.run(ctx, scriptRebuildBuyer, ref, append([]any{userID}, args...)...)
+	reply, err := g.run(ctx, scriptRebuildBuyer, activityID, append([]any{userID}, args...)...)
 	return reply == "1", err
 }
 
@@ -109,7 +109,7 @@ type Correction struct {
 // The error of a counter is the same before and after every other script, because scripts only add. Purchases that
 // change meanwhile therefore do not matter, and nothing is overwritten. A correction creates counters that are
 // missing, also a correction by 0. One script call, O(SKUs).
-func (g *Gate) Correct(ctx context.Context, ref contract.GateRef, seen Revision, held int64, list []Correction) error {
+func (g *Gate) Correct(ctx context.Context, activityID string, seen Revision, held int64, list []Correction) error {
 	args := []any{seen.Build, strconv.FormatInt(seen.Corrections, 10)}
 	add := func(field string, n int64) { args = append(args, field, strconv.FormatInt(n, 10)) }
 	if held != 0 {
@@ -128,7 +128,7 @@ func (g *Gate) Correct(ctx context.Context, ref contract.GateRef, seen Revision,
 	if len(args) == 2 {
 		return errors.New("stockgate: empty correction")
 	}
-	reply, err := g.run(ctx, scriptCorrect, ref, args...)
+	reply, err := g.run(ctx, scriptCorrect, activityID, args...)
 	if err == nil && reply == "superseded" {
 		err = ErrSuperseded
 	}
@@ -137,10 +137,10 @@ func (g *Gate) Correct(ctx context.Context, ref contract.GateRef, seen Revision,
 
 // OverrideConfig sets the configuration of a gate that has a later version than c, provided that its version still is
 // seenVersion; else it fails with ErrStaleVersion. It repairs a damaged version. One script call, O(1).
-func (g *Gate) OverrideConfig(ctx context.Context, ref contract.GateRef, seenVersion int64, c Config) error {
+func (g *Gate) OverrideConfig(ctx context.Context, activityID string, seenVersion int64, c Config) error {
 	if err := c.validate(); err != nil {
 		return err
 	}
-	_, err := g.run(ctx, scriptConfigure, ref, append(c.args(), strconv.FormatInt(seenVersion, 10))...)
+	_, err := g.run(ctx, scriptConfigure, activityID, append(c.args(), strconv.FormatInt(seenVersion, 10))...)
 	return err
 }

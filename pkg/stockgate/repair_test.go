@@ -12,7 +12,7 @@ import (
 // inspect returns the stored form of an entry.
 func (e *env) inspect(sn string) StoredEntry {
 	e.t.Helper()
-	found, err := e.Inspect(e.t.Context(), e.ref, []string{sn})
+	found, err := e.Inspect(e.t.Context(), e.activityID, []string{sn})
 	require.NoError(e.t, err)
 	return found[sn]
 }
@@ -21,10 +21,10 @@ func (e *env) inspect(sn string) StoredEntry {
 func (e *env) survey(count int) (map[string]StoredEntry, Revision) {
 	e.t.Helper()
 	all := map[string]StoredEntry{}
-	audit, err := e.Audit(e.t.Context(), e.ref)
+	audit, err := e.Audit(e.t.Context(), e.activityID)
 	require.NoError(e.t, err)
 	for cursor := uint64(0); ; {
-		page, build, next, err := e.Gate.Survey(e.t.Context(), e.ref, cursor, count)
+		page, build, next, err := e.Gate.Survey(e.t.Context(), e.activityID, cursor, count)
 		require.NoError(e.t, err)
 		require.Equal(e.t, audit.Revision.Build, build)
 		for _, s := range page {
@@ -39,7 +39,7 @@ func (e *env) survey(count int) (map[string]StoredEntry, Revision) {
 func (e *env) repair(r Repair) bool {
 	e.t.Helper()
 	_, revision := e.survey(1000)
-	done, err := e.Repair(e.t.Context(), e.ref, revision.Build, []Repair{r})
+	done, err := e.Repair(e.t.Context(), e.activityID, revision.Build, []Repair{r})
 	require.NoError(e.t, err)
 	return done[r.OrderSN]
 }
@@ -47,7 +47,7 @@ func (e *env) repair(r Repair) bool {
 func TestSurveyFindsIndexMismatches(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		ctx := t.Context()
-		buyers := keyOf(e.ref, "buyers")
+		buyers := keyOf(e.activityID, "buyers")
 		e.open(openConfig(), 100)
 		e.reserve("1", "ann", lines(1))
 		e.reserve("2", "bob", lines(1))
@@ -55,11 +55,11 @@ func TestSurveyFindsIndexMismatches(t *testing.T) {
 		e.drop("3", "cat", lines(1), "sold_out")
 		for _, s := range first(e.survey(1)) {
 			require.False(t, s.IndexMismatch, s.OrderSN)
-			require.Equal(t, s.Stored, e.rdb.HGet(ctx, keyOf(e.ref, "held"), s.OrderSN).Val())
+			require.Equal(t, s.Stored, e.rdb.HGet(ctx, keyOf(e.activityID, "held"), s.OrderSN).Val())
 		}
 		mismatched := func() (users []string) {
 			t.Helper()
-			users, next, err := e.MismatchedBuyers(ctx, e.ref, 0, 1000)
+			users, next, err := e.MismatchedBuyers(ctx, e.activityID, 0, 1000)
 			require.NoError(t, err)
 			require.Zero(t, next)
 			return users
@@ -74,8 +74,8 @@ func TestSurveyFindsIndexMismatches(t *testing.T) {
 			"record counts more": {func() error { return e.rdb.HSet(ctx, buyers, "bob", "2|2|").Err() }, "", "bob", true},
 			"record malformed":   {func() error { return e.rdb.HSet(ctx, buyers, "bob", "rubbish").Err() }, "2", "bob", true},
 			"record of no entry": {func() error { return e.rdb.HSet(ctx, buyers, "dan", "1|77|").Err() }, "", "dan", true},
-			"not in unlanded":    {func() error { return e.rdb.ZRem(ctx, keyOf(e.ref, "unlanded"), "1").Err() }, "1", "ann", false},
-			"not in ended":       {func() error { return e.rdb.Del(ctx, keyOf(e.ref, "ended")).Err() }, "3", "cat", false},
+			"not in unlanded":    {func() error { return e.rdb.ZRem(ctx, keyOf(e.activityID, "unlanded"), "1").Err() }, "1", "ann", false},
+			"not in ended":       {func() error { return e.rdb.Del(ctx, keyOf(e.activityID, "ended")).Err() }, "3", "cat", false},
 			"listed twice":       {func() error { return e.rdb.HSet(ctx, buyers, "bob", "2|2,2|").Err() }, "", "bob", true},
 		} {
 			require.NoError(t, c.damage(), name)
@@ -92,7 +92,7 @@ func TestSurveyFindsIndexMismatches(t *testing.T) {
 				sns = []string{c.sn}
 			}
 			for _, want := range []bool{true, false} {
-				changed, err := e.RebuildBuyer(ctx, e.ref, c.user, sns)
+				changed, err := e.RebuildBuyer(ctx, e.activityID, c.user, sns)
 				require.NoError(t, err, name)
 				require.Equal(t, want, changed, name)
 			}
@@ -111,7 +111,7 @@ func TestBrokenEntryDoesNotHideOthers(t *testing.T) {
 		for _, rubbish := range []string{"rubbish", "z|ann|1:1||||||", "l|ann|||||||"} {
 			e.reserve("1", "ann", lines(1))
 			e.settle("1", "ann", lines(1), StepLanded)
-			held := keyOf(e.ref, "held")
+			held := keyOf(e.activityID, "held")
 			require.NoError(t, e.rdb.HSet(ctx, held, "1", rubbish, "2", e.rdb.HGet(ctx, held, "1").Val()).Err())
 			all, _ := e.survey(1000)
 			require.Len(t, all, 2)
@@ -180,7 +180,7 @@ func TestRepairChangesOnlyUnchangedEntries(t *testing.T) {
 		e.check()
 		require.Equal(t, int64(6), e.counts("1").Left)
 
-		done, err := e.Repair(ctx, e.ref, "another build", []Repair{{OrderSN: "1", To: want(StatusPaid, true)}})
+		done, err := e.Repair(ctx, e.activityID, "another build", []Repair{{OrderSN: "1", To: want(StatusPaid, true)}})
 		require.ErrorIs(t, err, ErrSuperseded)
 		require.Empty(t, done)
 		for _, r := range []Repair{
@@ -188,7 +188,7 @@ func TestRepairChangesOnlyUnchangedEntries(t *testing.T) {
 			{OrderSN: "1"},
 			{OrderSN: "1", To: Entry{UserID: "a", Lines: lines(1), Status: StatusFailed}},
 		} {
-			_, err := e.Repair(ctx, e.ref, "", []Repair{r})
+			_, err := e.Repair(ctx, e.activityID, "", []Repair{r})
 			require.Error(t, err)
 		}
 	})
@@ -200,32 +200,32 @@ func TestCorrectAppliesOnce(t *testing.T) {
 		e.open(openConfig(), 10)
 		e.reserve("1", "ann", lines(2))
 		_, revision := e.survey(1000)
-		require.NoError(t, e.rdb.HIncrBy(ctx, keyOf(e.ref, "gate"), "s:1", -3).Err())
-		require.NoError(t, e.rdb.HIncrBy(ctx, keyOf(e.ref, "gate"), "u:1", 7).Err())
+		require.NoError(t, e.rdb.HIncrBy(ctx, keyOf(e.activityID, "gate"), "s:1", -3).Err())
+		require.NoError(t, e.rdb.HIncrBy(ctx, keyOf(e.activityID, "gate"), "u:1", 7).Err())
 		fix := []Correction{{SKUID: "1", Left: 3, Unlanded: -7}}
-		_, err := e.Reserve(ctx, e.ref, []Request{{OrderSN: "2", UserID: "bob", Lines: lines(1)}}) // other purchases continue
+		_, err := e.Reserve(ctx, e.activityID, []Request{{OrderSN: "2", UserID: "bob", Lines: lines(1)}}) // other purchases continue
 		require.NoError(t, err)
-		require.NoError(t, e.Correct(ctx, e.ref, revision, 0, fix))
+		require.NoError(t, e.Correct(ctx, e.activityID, revision, 0, fix))
 		e.check()
 		require.Equal(t, int64(7), e.counts("1").Left)
-		require.ErrorIs(t, e.Correct(ctx, e.ref, revision, 0, fix), ErrSuperseded, "a repeated or late attempt")
+		require.ErrorIs(t, e.Correct(ctx, e.activityID, revision, 0, fix), ErrSuperseded, "a repeated or late attempt")
 		e.check()
 		revision.Corrections++
 		revision.Build = "another"
-		require.ErrorIs(t, e.Correct(ctx, e.ref, revision, 0, fix), ErrSuperseded)
-		require.Error(t, e.Correct(ctx, e.ref, revision, 0, nil))
-		require.Error(t, e.Correct(ctx, e.ref, revision, 0, []Correction{{SKUID: "x", Left: 1}}))
+		require.ErrorIs(t, e.Correct(ctx, e.activityID, revision, 0, fix), ErrSuperseded)
+		require.Error(t, e.Correct(ctx, e.activityID, revision, 0, nil))
+		require.Error(t, e.Correct(ctx, e.activityID, revision, 0, []Correction{{SKUID: "x", Left: 1}}))
 
 		// A missing counter is reported, and Correct creates it.
 		before := e.counts("1")
-		require.NoError(t, e.rdb.HDel(ctx, keyOf(e.ref, "gate"), "s:1").Err())
-		a, err := e.Audit(ctx, e.ref)
+		require.NoError(t, e.rdb.HDel(ctx, keyOf(e.activityID, "gate"), "s:1").Err())
+		a, err := e.Audit(ctx, e.activityID)
 		require.NoError(t, err)
 		require.Equal(t, []string{"1"}, a.Incomplete)
-		require.ErrorIs(t, e.Adjust(ctx, e.ref, Adjustment{ID: "a", SKUID: "1", Delta: 1}), ErrUnknownSKU)
-		require.NoError(t, e.Correct(ctx, e.ref, a.Revision, 0, []Correction{{SKUID: "1"}}))
-		require.NoError(t, e.Adjust(ctx, e.ref, Adjustment{ID: "a", SKUID: "1", Delta: 1}))
-		a, err = e.Audit(ctx, e.ref)
+		require.ErrorIs(t, e.Adjust(ctx, e.activityID, Adjustment{ID: "a", SKUID: "1", Delta: 1}), ErrUnknownSKU)
+		require.NoError(t, e.Correct(ctx, e.activityID, a.Revision, 0, []Correction{{SKUID: "1"}}))
+		require.NoError(t, e.Adjust(ctx, e.activityID, Adjustment{ID: "a", SKUID: "1", Delta: 1}))
+		a, err = e.Audit(ctx, e.activityID)
 		require.NoError(t, err)
 		require.Empty(t, a.Incomplete)
 		require.Equal(t, int64(1), a.SKUs["1"].Left)
@@ -236,7 +236,7 @@ func TestCorrectAppliesOnce(t *testing.T) {
 // trackChanges starts the tracking and returns its token.
 func (e *env) trackChanges() string {
 	e.t.Helper()
-	token, err := e.TrackChanges(e.t.Context(), e.ref)
+	token, err := e.TrackChanges(e.t.Context(), e.activityID)
 	require.NoError(e.t, err)
 	return token
 }
@@ -245,16 +245,16 @@ func (e *env) trackChanges() string {
 func (e *env) collectChanges(token string) map[string]StoredEntry {
 	e.t.Helper()
 	ctx := e.t.Context()
-	audit, touched, err := e.CollectChanges(ctx, e.ref, token)
+	audit, touched, err := e.CollectChanges(ctx, e.activityID, token)
 	require.NoError(e.t, err)
-	now, err := e.Audit(ctx, e.ref)
+	now, err := e.Audit(ctx, e.activityID)
 	require.NoError(e.t, err)
 	require.Equal(e.t, now.SKUs, audit.SKUs)
 	require.Equal(e.t, now.Revision, audit.Revision)
 	require.Equal(e.t, now.Held, audit.Held)
 	byOrderSN := map[string]StoredEntry{}
 	for _, s := range touched {
-		require.Equal(e.t, e.rdb.HGet(ctx, keyOf(e.ref, "held"), s.OrderSN).Val(), s.Stored)
+		require.Equal(e.t, e.rdb.HGet(ctx, keyOf(e.activityID, "held"), s.OrderSN).Val(), s.Stored)
 		byOrderSN[s.OrderSN] = s
 	}
 	return byOrderSN
@@ -277,11 +277,11 @@ func TestCollectChangesReturnsChangedEntries(t *testing.T) {
 		e.release("2", "u2", lines(1), "expired")
 		e.reserve("6", "u6", lines(1))
 		e.reserve("6", "u6", lines(1)) // known
-		entries, _, err := e.ReadJournal(ctx, e.ref, "relay", 10)
+		entries, _, err := e.ReadJournal(ctx, e.activityID, "relay", 10)
 		require.NoError(t, err)
-		require.NoError(t, e.Ack(ctx, e.ref, []string{entries[2].ID}))
+		require.NoError(t, e.Ack(ctx, e.activityID, []string{entries[2].ID}))
 		require.True(t, e.repair(Repair{OrderSN: "7", To: Entry{UserID: "u7", Lines: lines(1), Status: StatusPaid}}))
-		require.NoError(t, e.rdb.HSet(ctx, keyOf(e.ref, "held"), "8", "rubbish").Err())
+		require.NoError(t, e.rdb.HSet(ctx, keyOf(e.activityID, "held"), "8", "rubbish").Err())
 		require.True(t, e.repair(Repair{OrderSN: "8", Seen: "rubbish", Remove: true}))
 		touched := e.collectChanges(token)
 		require.Len(t, touched, 5, "an ack changes no entry")
@@ -303,10 +303,10 @@ func TestCollectChangesFailsAfterTheEndOfTracking(t *testing.T) {
 		}
 		token := e.trackChanges()
 		e.collectChanges(token)
-		_, _, err := e.CollectChanges(ctx, e.ref, token)
+		_, _, err := e.CollectChanges(ctx, e.activityID, token)
 		require.ErrorIs(t, err, ErrSuperseded, "it has ended")
 		first, second := e.trackChanges(), e.trackChanges()
-		_, _, err = e.CollectChanges(ctx, e.ref, first)
+		_, _, err = e.CollectChanges(ctx, e.activityID, first)
 		require.ErrorIs(t, err, ErrSuperseded, "another one began")
 		require.Empty(t, e.collectChanges(second))
 
@@ -317,21 +317,21 @@ func TestCollectChangesFailsAfterTheEndOfTracking(t *testing.T) {
 				for i := range 2000 {
 					many = append(many, 1000+i)
 				}
-				require.NoError(t, e.rdb.SAdd(ctx, keyOf(e.ref, "touched"), many...).Err())
+				require.NoError(t, e.rdb.SAdd(ctx, keyOf(e.activityID, "touched"), many...).Err())
 				e.settle("5", "u5", lines(1), StepLanded)
 			},
 			func(token string) {
-				require.NoError(t, e.rdb.HSet(ctx, keyOf(e.ref, "gate"), "watch", token+"|1").Err())
+				require.NoError(t, e.rdb.HSet(ctx, keyOf(e.activityID, "gate"), "watch", token+"|1").Err())
 				e.settle("3", "u3", lines(1), StepLanded)
 			},
 		} {
 			token = e.trackChanges()
 			e.settle("4", "u4", lines(1), StepLanded)
 			exceed(token)
-			_, _, err = e.CollectChanges(ctx, e.ref, token)
+			_, _, err = e.CollectChanges(ctx, e.activityID, token)
 			require.ErrorIs(t, err, ErrSuperseded)
-			require.Zero(t, e.rdb.Exists(ctx, keyOf(e.ref, "touched")).Val())
-			require.False(t, e.rdb.HExists(ctx, keyOf(e.ref, "gate"), "watch").Val())
+			require.Zero(t, e.rdb.Exists(ctx, keyOf(e.activityID, "touched")).Val())
+			require.False(t, e.rdb.HExists(ctx, keyOf(e.activityID, "gate"), "watch").Val())
 		}
 		e.check()
 	})
@@ -341,11 +341,11 @@ func TestOverrideConfigNeedsTheSeenVersion(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		ctx, c := t.Context(), openConfig()
 		e.open(c, 1)
-		require.NoError(t, e.rdb.HSet(ctx, keyOf(e.ref, "gate"), "version", "9", "limit", "77").Err())
-		require.ErrorIs(t, e.Configure(ctx, e.ref, c), ErrStaleVersion)
-		require.ErrorIs(t, e.OverrideConfig(ctx, e.ref, 8, c), ErrStaleVersion)
-		require.NoError(t, e.OverrideConfig(ctx, e.ref, 9, c))
-		a, err := e.Audit(ctx, e.ref)
+		require.NoError(t, e.rdb.HSet(ctx, keyOf(e.activityID, "gate"), "version", "9", "limit", "77").Err())
+		require.ErrorIs(t, e.Configure(ctx, e.activityID, c), ErrStaleVersion)
+		require.ErrorIs(t, e.OverrideConfig(ctx, e.activityID, 8, c), ErrStaleVersion)
+		require.NoError(t, e.OverrideConfig(ctx, e.activityID, 9, c))
+		a, err := e.Audit(ctx, e.activityID)
 		require.NoError(t, err)
 		require.Equal(t, c, a.Config)
 	})
@@ -360,15 +360,15 @@ func TestUnlandedSkipsMissingEntries(t *testing.T) {
 		for _, sn := range []string{"1", "2", "3"} {
 			e.reserve(sn, "u"+sn, lines(1))
 		}
-		require.NoError(t, e.rdb.HDel(ctx, keyOf(e.ref, "held"), "1").Err())
-		stored := e.rdb.HGet(ctx, keyOf(e.ref, "held"), "2").Val()
-		require.NoError(t, e.rdb.HSet(ctx, keyOf(e.ref, "held"), "2", "l"+strings.TrimPrefix(stored, "q")).Err())
+		require.NoError(t, e.rdb.HDel(ctx, keyOf(e.activityID, "held"), "1").Err())
+		stored := e.rdb.HGet(ctx, keyOf(e.activityID, "held"), "2").Val()
+		require.NoError(t, e.rdb.HSet(ctx, keyOf(e.activityID, "held"), "2", "l"+strings.TrimPrefix(stored, "q")).Err())
 		for range 2 {
-			found, err := e.Unlanded(ctx, e.ref, time.Time{}, time.Now().Add(time.Minute), 10)
+			found, err := e.Unlanded(ctx, e.activityID, time.Time{}, time.Now().Add(time.Minute), 10)
 			require.NoError(t, err)
 			require.Len(t, found, 1)
 			require.Equal(t, "3", found[0].OrderSN)
 		}
-		require.Equal(t, []string{"3"}, e.rdb.ZRange(ctx, keyOf(e.ref, "unlanded"), 0, -1).Val())
+		require.Equal(t, []string{"3"}, e.rdb.ZRange(ctx, keyOf(e.activityID, "unlanded"), 0, -1).Val())
 	})
 }

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"flashsale.internal/pkg/contract"
 )
 
 // replicaWait bounds the wait for replicas after a script call.
@@ -18,7 +16,7 @@ const replicaWait = 100 * time.Millisecond
 // fails with ErrUnconfirmed if they do not confirm that in time. An order_sn that the gate's present master lacks is
 // absent from the map, although an earlier call may have read it on a master that was replaced since; an entry that
 // cannot be decoded is marked Broken. One script call, O(order_sns).
-func (g *Gate) Confirm(ctx context.Context, ref contract.GateRef, orderSNs []string) (map[string]Entry, error) {
+func (g *Gate) Confirm(ctx context.Context, activityID string, orderSNs []string) (map[string]Entry, error) {
 	if len(orderSNs) > batchSize {
 		return nil, fmt.Errorf("stockgate: %d order_sns to confirm, at most %d are allowed", len(orderSNs), batchSize)
 	}
@@ -27,7 +25,7 @@ func (g *Gate) Confirm(ctx context.Context, ref contract.GateRef, orderSNs []str
 		return nil, err
 	}
 	// WAIT covers the writes of its own connection, and those of the master before them. So the script writes.
-	raw, confirmed, err := g.runAndWait(ctx, scriptConfirm, ref, args...)
+	raw, confirmed, err := g.runAndWait(ctx, scriptConfirm, activityID, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -49,18 +47,18 @@ func (g *Gate) WaitsForReplicas() bool { return g.opts.WaitReplicas > 0 }
 // runAndWait runs a script and waits for the replicas, in one pipeline on a connection of the gate's master: a client of
 // a Cluster would send WAIT to any node. confirmed is whether enough replicas have what the script wrote; it is true if
 // Options.WaitReplicas is 0.
-func (g *Gate) runAndWait(ctx context.Context, s *script, ref contract.GateRef, args ...any) (
+func (g *Gate) runAndWait(ctx context.Context, s *script, activityID string, args ...any) (
 	reply any, confirmed bool, err error,
 ) {
 	if g.opts.WaitReplicas == 0 {
-		reply, err = g.run(ctx, s, ref, args...)
+		reply, err = g.run(ctx, s, activityID, args...)
 		return reply, true, err
 	}
-	if err := validateRef(ref); err != nil {
+	if err := validateActivity(activityID); err != nil {
 		return nil, false, err
 	}
 	reply, err = call(ctx, g, func(ctx context.Context) (any, error) {
-		node, err := g.master(ctx, ref)
+		node, err := g.master(ctx, activityID)
 		if err != nil {
 			return nil, err
 		}
@@ -77,9 +75,9 @@ func (g *Gate) runAndWait(ctx context.Context, s *script, ref contract.GateRef, 
 			}
 			return script.Err()
 		}
-		err = attempt(func(p redis.Pipeliner) *redis.Cmd { return p.EvalSha(ctx, s.Hash(), keysOf(ref), args...) })
+		err = attempt(func(p redis.Pipeliner) *redis.Cmd { return p.EvalSha(ctx, s.Hash(), keysOf(activityID), args...) })
 		if redis.HasErrorPrefix(err, "NOSCRIPT") {
-			err = attempt(func(p redis.Pipeliner) *redis.Cmd { return s.Eval(ctx, p, keysOf(ref), args...) })
+			err = attempt(func(p redis.Pipeliner) *redis.Cmd { return s.Eval(ctx, p, keysOf(activityID), args...) })
 		}
 		// A pipeline of a node bypasses the handling of errors by the client of a Cluster.
 		if cluster, ok := g.rdb.(*redis.ClusterClient); ok && mayBeReplaced(err) {
@@ -95,9 +93,9 @@ func (g *Gate) runAndWait(ctx context.Context, s *script, ref contract.GateRef, 
 }
 
 // master returns the client of the gate's master.
-func (g *Gate) master(ctx context.Context, ref contract.GateRef) (redis.Cmdable, error) {
+func (g *Gate) master(ctx context.Context, activityID string) (redis.Cmdable, error) {
 	if cluster, ok := g.rdb.(*redis.ClusterClient); ok {
-		return cluster.MasterForKey(ctx, keyOf(ref, "gate"))
+		return cluster.MasterForKey(ctx, keyOf(activityID, "gate"))
 	}
 	return g.rdb, nil
 }

@@ -53,7 +53,7 @@ func TestAPurchaseWaitsForAReplica(t *testing.T) {
 
 	require.Equal(t, Unconfirmed, outcome("1"), "there is no replica")
 	require.Equal(t, Unconfirmed, outcome("1"), "the same purchase, in the gate and on no replica")
-	_, err := e.Confirm(t.Context(), e.ref, []string{"1"})
+	_, err := e.Confirm(t.Context(), e.activityID, []string{"1"})
 	require.ErrorIs(t, err, ErrUnavailable)
 
 	host, port, err := net.SplitHostPort(master)
@@ -61,11 +61,11 @@ func TestAPurchaseWaitsForAReplica(t *testing.T) {
 	require.NoError(t, replica.ReplicaOf(t.Context(), host, port).Err())
 	require.Eventually(t, func() bool { return outcome("1") == Known }, patience, 10*time.Millisecond)
 	require.Equal(t, Accepted, outcome("2"))
-	found, err := e.Confirm(t.Context(), e.ref, []string{"1", "404"})
+	found, err := e.Confirm(t.Context(), e.activityID, []string{"1", "404"})
 	require.NoError(t, err)
 	require.Equal(t, map[string]Entry{"1": e.entry("1")}, found)
 	has := func(sn string) bool {
-		return replica.HExists(t.Context(), keyOf(e.ref, "held"), sn).Val()
+		return replica.HExists(t.Context(), keyOf(e.activityID, "held"), sn).Val()
 	}
 	require.True(t, has("1") && has("2"), "at the moment of the verdict")
 
@@ -116,14 +116,14 @@ func TestARepeatedPurchaseIsNotConfirmedByAnotherMaster(t *testing.T) {
 	one.open(openConfig(), 100)
 	require.Equal(t, Unconfirmed, one.reserve("1", "ann", lines(1)).Outcome)
 	two := newEnv(t, secondClient, Options{WaitReplicas: 1})
-	two.ref = one.ref
+	two.activityID = one.activityID
 	two.open(openConfig(), 100)
 	require.Eventually(t, func() bool { return two.reserve("2", "bob", lines(1)).Outcome != Unconfirmed }, patience,
 		10*time.Millisecond)
 
 	both := newEnv(t, rdb, Options{WaitReplicas: 1})
-	both.ref = one.ref
-	_, err = both.Lookup(t.Context(), both.ref, []string{"1"})
+	both.activityID = one.activityID
+	_, err = both.Lookup(t.Context(), both.activityID, []string{"1"})
 	require.NoError(t, err)
 	rdb.AddHook(&after{do: func() {
 		master.Store(second)
@@ -134,7 +134,7 @@ func TestARepeatedPurchaseIsNotConfirmedByAnotherMaster(t *testing.T) {
 	require.Equal(t, Unconfirmed, both.reserve("1", "ann", lines(1)).Outcome, "the new master lacks it")
 	require.Equal(t, second, master.Load())
 	require.Equal(t, Accepted, both.reserve("1", "ann", lines(1)).Outcome)
-	require.True(t, replica.HExists(t.Context(), keyOf(one.ref, "held"), "1").Val())
+	require.True(t, replica.HExists(t.Context(), keyOf(one.activityID, "held"), "1").Val())
 }
 
 // On a Cluster the script and the WAIT go to the same node.
@@ -169,11 +169,11 @@ func TestALostMasterReloadsTheTopology(t *testing.T) {
 	old.open(openConfig(), 100)
 	e := newEnv(t, cluster, Options{WaitReplicas: 1, BreakerFailures: 1 << 20})
 	request := []Request{{OrderSN: "1", UserID: "ann", Lines: lines(1)}}
-	_, err := e.Reserve(t.Context(), old.ref, request)
+	_, err := e.Reserve(t.Context(), old.activityID, request)
 	require.ErrorIs(t, err, ErrUnavailable)
 	replaced.Store(true)
 	require.Eventually(t, func() bool {
-		verdicts, err := e.Reserve(t.Context(), old.ref, request)
+		verdicts, err := e.Reserve(t.Context(), old.activityID, request)
 		return err == nil && verdicts[0].Outcome == Unconfirmed
 	}, patience, 50*time.Millisecond)
 }

@@ -87,7 +87,7 @@ type Verdict struct {
 // A known order_sn always gets its present state, also after the end of the sale, and takes nothing: if the reply
 // Accepted was lost, the repeated request gets Known. A malformed request fails the whole call before Redis is called.
 // With Options.WaitReplicas, a purchase whose entry a failover could still lose gets Unconfirmed. O(requests).
-func (g *Gate) Reserve(ctx context.Context, ref contract.GateRef, requests []Request) ([]Verdict, error) {
+func (g *Gate) Reserve(ctx context.Context, activityID string, requests []Request) ([]Verdict, error) {
 	if len(requests) == 0 {
 		return nil, nil
 	}
@@ -95,7 +95,7 @@ func (g *Gate) Reserve(ctx context.Context, ref contract.GateRef, requests []Req
 		return nil, fmt.Errorf("stockgate: %d requests in one group, at most %d are allowed", len(requests), MaxGroup)
 	}
 	args := make([]any, 0, 1+5*len(requests))
-	args = append(args, g.journalMax(ctx, ref))
+	args = append(args, g.journalMax(ctx, activityID))
 	for _, r := range requests {
 		if err := validatePurchase(r.OrderSN, r.UserID, r.Lines); err != nil {
 			return nil, err
@@ -103,11 +103,11 @@ func (g *Gate) Reserve(ctx context.Context, ref contract.GateRef, requests []Req
 		args = append(args, r.OrderSN, r.UserID, encodeLines(r.Lines), storableTraceparent(r.Traceparent),
 			encodeTime(r.IssuedAt))
 	}
-	raw, confirmed, err := g.runAndWait(ctx, scriptReserve, ref, args...)
+	raw, confirmed, err := g.runAndWait(ctx, scriptReserve, activityID, args...)
 	if outOfMemory(err) { // it wrote nothing: the first write was refused
-		g.full.Store(g.masterOf(ctx, ref), true)
-		args[0] = g.journalMax(ctx, ref)
-		raw, confirmed, err = g.runAndWait(ctx, scriptReserve, ref, args...)
+		g.full.Store(g.masterOf(ctx, activityID), true)
+		args[0] = g.journalMax(ctx, activityID)
+		raw, confirmed, err = g.runAndWait(ctx, scriptReserve, activityID, args...)
 	}
 	if err != nil {
 		return nil, err
@@ -128,7 +128,7 @@ func (g *Gate) Reserve(ctx context.Context, ref contract.GateRef, requests []Req
 	if !g.WaitsForReplicas() {
 		return verdicts, nil
 	}
-	return verdicts, g.confirmVerdicts(ctx, ref, requests, verdicts, confirmed)
+	return verdicts, g.confirmVerdicts(ctx, activityID, requests, verdicts, confirmed)
 }
 
 // confirmVerdicts replaces Accepted, and Known of a queued purchase, by Unconfirmed where too few replicas have the
@@ -136,7 +136,7 @@ func (g *Gate) Reserve(ctx context.Context, ref contract.GateRef, requests []Req
 // this call wrote anything. If it wrote nothing, another call confirms what it found; that call may reach another
 // master, so its entries replace those of this one.
 func (g *Gate) confirmVerdicts(
-	ctx context.Context, ref contract.GateRef, requests []Request, verdicts []Verdict, confirmed bool,
+	ctx context.Context, activityID string, requests []Request, verdicts []Verdict, confirmed bool,
 ) error {
 	var known []string
 	wrote := false
@@ -149,7 +149,7 @@ func (g *Gate) confirmVerdicts(
 	var found map[string]Entry
 	if !wrote && len(known) > 0 {
 		var err error
-		if found, err = g.Confirm(ctx, ref, known); err != nil && !errors.Is(err, ErrUnavailable) {
+		if found, err = g.Confirm(ctx, activityID, known); err != nil && !errors.Is(err, ErrUnavailable) {
 			return err
 		}
 	}
@@ -175,8 +175,8 @@ func (v Verdict) mayBeLost() bool {
 }
 
 // journalMax is the length from which the gate's journal is full.
-func (g *Gate) journalMax(ctx context.Context, ref contract.GateRef) int64 {
-	if g.isFull(ctx, ref) {
+func (g *Gate) journalMax(ctx context.Context, activityID string) int64 {
+	if g.isFull(ctx, activityID) {
 		return 0
 	}
 	return g.opts.JournalMax

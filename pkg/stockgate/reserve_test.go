@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"flashsale.internal/pkg/contract"
 )
 
 const trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -55,7 +53,7 @@ func TestReserveDecidesInOrder(t *testing.T) {
 		} {
 			changed := c
 			state.change(&changed)
-			require.NoError(t, e.Configure(ctx, e.ref, changed))
+			require.NoError(t, e.Configure(ctx, e.activityID, changed))
 			v := e.reserve("110", "ann", []Line{{SKUID: "9", Qty: 9}})
 			require.Equal(t, state.outcome, v.Outcome, "before limit, SKU and stock")
 			if state.outcome == NotStarted {
@@ -70,7 +68,7 @@ func TestReserveDecidesInOrder(t *testing.T) {
 func TestReserveKeepsTheOrderOfAGroup(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		e.open(openConfig(), 3)
-		vs, err := e.Reserve(t.Context(), e.ref, []Request{
+		vs, err := e.Reserve(t.Context(), e.activityID, []Request{
 			{OrderSN: "1", UserID: "ann", Lines: lines(1), Traceparent: trace},
 			{OrderSN: "1", UserID: "ann", Lines: lines(1)}, // a retry in the same group
 			{OrderSN: "1", UserID: "bob", Lines: lines(1)},
@@ -90,14 +88,13 @@ func TestReserveKeepsTheOrderOfAGroup(t *testing.T) {
 		require.Equal(t, []string{"1", "2"}, vs[4].OrderSNs)
 		require.Equal(t, trace, vs[0].Entry.Traceparent)
 		require.Empty(t, vs[3].Entry.Traceparent, "a malformed traceparent is not stored")
-		journal, _, err := e.ReadJournal(t.Context(), e.ref, "relay", 10)
+		journal, _, err := e.ReadJournal(t.Context(), e.activityID, "relay", 10)
 		require.NoError(t, err)
 		require.Len(t, journal, 3)
 		require.NoError(t, journal[0].Validate())
 		require.Equal(t, trace, journal[0].Traceparent)
 		require.Equal(t, vs[0].Entry.ReservedAt, journal[0].ReservedAt)
-		require.Equal(t, e.ref.ActivityID, journal[0].ActivityID)
-		require.Equal(t, e.ref.Bucket, journal[0].Bucket)
+		require.Equal(t, e.activityID, journal[0].ActivityID)
 		require.Equal(t, []string{"1", "2", "5"}, []string{journal[0].OrderSN, journal[1].OrderSN, journal[2].OrderSN})
 	})
 }
@@ -124,15 +121,15 @@ func TestReserveRejectsMalformedRequests(t *testing.T) {
 		"no lines":  {OrderSN: "1", UserID: "ann"},
 		"two lines": {OrderSN: "1", UserID: "ann", Lines: []Line{{SKUID: "1", Qty: 1}, {SKUID: "1", Qty: 1}}},
 	} {
-		_, err := g.Reserve(t.Context(), contract.GateRef{ActivityID: "1"}, []Request{r})
+		_, err := g.Reserve(t.Context(), "1", []Request{r})
 		require.Error(t, err, name)
 	}
-	_, err := g.Reserve(t.Context(), contract.GateRef{ActivityID: "1"}, make([]Request, MaxGroup+1))
+	_, err := g.Reserve(t.Context(), "1", make([]Request, MaxGroup+1))
 	require.Error(t, err)
 	valid := []Request{{OrderSN: "1", UserID: "ann", Lines: lines(1)}}
-	_, err = g.Reserve(t.Context(), contract.GateRef{ActivityID: "x"}, valid)
+	_, err = g.Reserve(t.Context(), "x", valid)
 	require.Error(t, err)
-	vs, err := g.Reserve(t.Context(), contract.GateRef{ActivityID: "1"}, nil)
+	vs, err := g.Reserve(t.Context(), "1", nil)
 	require.NoError(t, err)
 	require.Empty(t, vs)
 }

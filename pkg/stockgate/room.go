@@ -72,16 +72,16 @@ type RoomTicket struct {
 	Nonce    string
 }
 
-func roomKeys(ref contract.GateRef) []string {
-	return append(keysOf(ref), keyOf(ref, "room"), keyOf(ref, "tickets"), keyOf(ref, "leaves"), keyOf(ref, "admissions"))
+func roomKeys(activityID string) []string {
+	return append(keysOf(activityID), keyOf(activityID, "room"), keyOf(activityID, "tickets"), keyOf(activityID, "leaves"), keyOf(activityID, "admissions"))
 }
 
 // runRoom runs a script of the waiting room.
-func (g *Gate) runRoom(ctx context.Context, s *script, ref contract.GateRef, args ...any) ([]string, error) {
-	if err := validateRef(ref); err != nil {
+func (g *Gate) runRoom(ctx context.Context, s *script, activityID string, args ...any) ([]string, error) {
+	if err := validateActivity(activityID); err != nil {
 		return nil, err
 	}
-	reply, err := g.runWith(ctx, s, roomKeys(ref), args...)
+	reply, err := g.runWith(ctx, s, roomKeys(activityID), args...)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func (g *Gate) runRoom(ctx context.Context, s *script, ref contract.GateRef, arg
 // JoinRoom returns the tickets of a group of at most MaxRoomGroup buyers, in their order: the ticket that a buyer has, or
 // else a new one. Sequence numbers begin at 1 and have no gaps. key is the key of the draw for a room that is not open
 // yet. One script call, O(buyers).
-func (g *Gate) JoinRoom(ctx context.Context, ref contract.GateRef, key string, joins []RoomJoin) ([]RoomTicket, error) {
+func (g *Gate) JoinRoom(ctx context.Context, activityID, key string, joins []RoomJoin) ([]RoomTicket, error) {
 	if len(joins) == 0 {
 		return nil, nil
 	}
@@ -112,7 +112,7 @@ func (g *Gate) JoinRoom(ctx context.Context, ref contract.GateRef, key string, j
 		}
 		args = append(args, j.UserID, j.Nonce, j.Commitment[:], replace)
 	}
-	reply, err := g.runRoom(ctx, scriptRoomJoin, ref, args...)
+	reply, err := g.runRoom(ctx, scriptRoomJoin, activityID, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +133,7 @@ func (g *Gate) JoinRoom(ctx context.Context, ref contract.GateRef, key string, j
 // Room returns the state of a waiting room. It opens the room, with known.Key, and closes early joining, when that is
 // due. known is what the caller has read before, with a new key if it has read none: a room that Redis has lost
 // continues with it. One script call, O(1).
-func (g *Gate) Room(ctx context.Context, ref contract.GateRef, known Room) (Room, error) {
+func (g *Gate) Room(ctx context.Context, activityID string, known Room) (Room, error) {
 	if !validToken(known.Key, maxRoomText) {
 		return Room{}, fmt.Errorf("stockgate: key of a draw is malformed")
 	}
@@ -141,7 +141,7 @@ func (g *Gate) Room(ctx context.Context, ref contract.GateRef, known Room) (Room
 	if known.Closed {
 		early = strconv.FormatInt(known.Early, 10)
 	}
-	reply, err := g.runRoom(ctx, scriptRoomState, ref, known.Key, early, known.Root, known.Beacon, known.Seed,
+	reply, err := g.runRoom(ctx, scriptRoomState, activityID, known.Key, early, known.Root, known.Beacon, known.Seed,
 		known.Sequence, known.Admitted)
 	if err != nil {
 		return Room{}, err
@@ -151,7 +151,7 @@ func (g *Gate) Room(ctx context.Context, ref contract.GateRef, known Room) (Room
 
 // StoreDraw stores the root of the draw over this number of early tickets, then beacon and seed, unless the room has
 // them, and returns its state. seed is "" while the beacon is unknown. One script call, O(1).
-func (g *Gate) StoreDraw(ctx context.Context, ref contract.GateRef, root, beacon, seed string, early int64) (Room, error) {
+func (g *Gate) StoreDraw(ctx context.Context, activityID, root, beacon, seed string, early int64) (Room, error) {
 	if !validToken(root, maxRoomText) {
 		return Room{}, fmt.Errorf("stockgate: root of a draw is malformed")
 	}
@@ -160,7 +160,7 @@ func (g *Gate) StoreDraw(ctx context.Context, ref contract.GateRef, root, beacon
 			return Room{}, fmt.Errorf("stockgate: seed or beacon of a draw is malformed")
 		}
 	}
-	reply, err := g.runRoom(ctx, scriptRoomDraw, ref, root, beacon, seed, early)
+	reply, err := g.runRoom(ctx, scriptRoomDraw, activityID, root, beacon, seed, early)
 	if err != nil {
 		return Room{}, err
 	}
@@ -170,8 +170,8 @@ func (g *Gate) StoreDraw(ctx context.Context, ref contract.GateRef, root, beacon
 // Admit raises the last admitted place from one value to another, but not above the last ticket, and lets places lapse.
 // fence is the fencing number of the controller. If the room has another value than from, nothing is admitted. It returns
 // the state of the room. One script call, O(log n).
-func (g *Gate) Admit(ctx context.Context, ref contract.GateRef, fence, from, to int64) (Room, error) {
-	reply, err := g.runRoom(ctx, scriptRoomAdmit, ref, fence, from, to)
+func (g *Gate) Admit(ctx context.Context, activityID string, fence, from, to int64) (Room, error) {
+	reply, err := g.runRoom(ctx, scriptRoomAdmit, activityID, fence, from, to)
 	if err != nil {
 		return Room{}, err
 	}
@@ -183,14 +183,14 @@ const leafPage = 20_000
 
 // Commitments returns the commitments of the first n tickets, in the order of their sequence numbers. It fails with
 // ErrBroken if there are fewer. O(n), a round trip for 20,000 of them.
-func (g *Gate) Commitments(ctx context.Context, ref contract.GateRef, n int64) ([][CommitmentBytes]byte, error) {
-	if err := validateRef(ref); err != nil {
+func (g *Gate) Commitments(ctx context.Context, activityID string, n int64) ([][CommitmentBytes]byte, error) {
+	if err := validateActivity(activityID); err != nil {
 		return nil, err
 	}
 	all := make([][CommitmentBytes]byte, 0, n)
 	for from := int64(0); from < n; from += leafPage {
 		page, err := call(ctx, g, func(ctx context.Context) ([]string, error) {
-			return g.rdb.LRange(ctx, keyOf(ref, "leaves"), from, min(n, from+leafPage)-1).Result()
+			return g.rdb.LRange(ctx, keyOf(activityID, "leaves"), from, min(n, from+leafPage)-1).Result()
 		})
 		if err != nil {
 			return nil, err

@@ -20,7 +20,7 @@ func (e *env) openRoom(startsIn time.Duration) Config {
 	c := openConfig()
 	c.StartsAt, c.EndsAt, c.RoomRate = time.Now().Add(startsIn).Truncate(time.Millisecond).UTC(), c.EndsAt.Add(time.Hour), 100
 	e.open(c, 10)
-	e.t.Cleanup(func() { e.rdb.Del(context.Background(), roomKeys(e.ref)...) })
+	e.t.Cleanup(func() { e.rdb.Del(context.Background(), roomKeys(e.activityID)...) })
 	return c
 }
 
@@ -29,7 +29,7 @@ func (e *env) startsIn(c *Config, d time.Duration) {
 	e.t.Helper()
 	c.StartsAt = time.Now().Add(d).Truncate(time.Millisecond).UTC()
 	c.Version++
-	require.NoError(e.t, e.Configure(e.t.Context(), e.ref, *c))
+	require.NoError(e.t, e.Configure(e.t.Context(), e.activityID, *c))
 }
 
 func commitment(user string) [CommitmentBytes]byte { return sha256.Sum256([]byte(user)) }
@@ -37,7 +37,7 @@ func commitment(user string) [CommitmentBytes]byte { return sha256.Sum256([]byte
 func (e *env) join(user string, replace int64) RoomTicket {
 	e.t.Helper()
 	nonce := fmt.Sprintf("nonce-%s-%d", user, time.Now().UnixNano())
-	tickets, err := e.JoinRoom(e.t.Context(), e.ref, roomKey, []RoomJoin{
+	tickets, err := e.JoinRoom(e.t.Context(), e.activityID, roomKey, []RoomJoin{
 		{UserID: user, Nonce: nonce, Commitment: commitment(user), Replace: replace},
 	})
 	require.NoError(e.t, err)
@@ -47,14 +47,14 @@ func (e *env) join(user string, replace int64) RoomTicket {
 
 func (e *env) room() Room {
 	e.t.Helper()
-	r, err := e.Room(e.t.Context(), e.ref, Room{Key: roomKey})
+	r, err := e.Room(e.t.Context(), e.activityID, Room{Key: roomKey})
 	require.NoError(e.t, err)
 	return r
 }
 
 func (e *env) admit(fence, from, to int64) Room {
 	e.t.Helper()
-	r, err := e.Admit(e.t.Context(), e.ref, fence, from, to)
+	r, err := e.Admit(e.t.Context(), e.activityID, fence, from, to)
 	require.NoError(e.t, err)
 	return r
 }
@@ -62,30 +62,30 @@ func (e *env) admit(fence, from, to int64) Room {
 func TestRoomOpensTenMinutesBeforeTheStart(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		join := []RoomJoin{{UserID: "ann", Nonce: "n", Commitment: commitment("ann")}}
-		_, err := e.JoinRoom(t.Context(), e.ref, roomKey, join)
+		_, err := e.JoinRoom(t.Context(), e.activityID, roomKey, join)
 		require.ErrorIs(t, err, ErrNoGate)
 		c := e.openRoom(RoomOpens + time.Minute)
-		_, err = e.JoinRoom(t.Context(), e.ref, roomKey, join)
+		_, err = e.JoinRoom(t.Context(), e.activityID, roomKey, join)
 		require.ErrorIs(t, err, ErrRoomNotOpen)
 		require.Empty(t, e.room().Key)
 
 		e.startsIn(&c, RoomOpens-time.Second)
 		require.Equal(t, roomKey, e.room().Key)
-		other, err := e.Room(t.Context(), e.ref, Room{Key: strings.Repeat("cd", 32)})
+		other, err := e.Room(t.Context(), e.activityID, Room{Key: strings.Repeat("cd", 32)})
 		require.NoError(t, err)
 		require.Equal(t, roomKey, other.Key, "the first key stays")
 		require.EqualValues(t, 1, e.join("ann", 0).Sequence)
 
 		c.State, c.Version = GateEnded, c.Version+1
-		require.NoError(t, e.Configure(t.Context(), e.ref, c))
-		_, err = e.JoinRoom(t.Context(), e.ref, roomKey, join)
+		require.NoError(t, e.Configure(t.Context(), e.activityID, c))
+		_, err = e.JoinRoom(t.Context(), e.activityID, roomKey, join)
 		require.ErrorIs(t, err, ErrRoomEnded)
 
 		c.RoomRate, c.Version = 0, c.Version+1
-		require.NoError(t, e.Configure(t.Context(), e.ref, c))
-		_, err = e.JoinRoom(t.Context(), e.ref, roomKey, join)
+		require.NoError(t, e.Configure(t.Context(), e.activityID, c))
+		_, err = e.JoinRoom(t.Context(), e.activityID, roomKey, join)
 		require.ErrorIs(t, err, ErrNoRoom)
-		_, err = e.Room(t.Context(), e.ref, Room{Key: roomKey})
+		_, err = e.Room(t.Context(), e.activityID, Room{Key: roomKey})
 		require.ErrorIs(t, err, ErrNoRoom)
 	})
 }
@@ -100,13 +100,13 @@ func TestOneTicketForEachUser(t *testing.T) {
 			joins[i] = RoomJoin{UserID: "ann", Nonce: strconv.Itoa(i), Commitment: commitment("ann")}
 		}
 		for range 8 {
-			tickets, err := e.JoinRoom(t.Context(), e.ref, roomKey, joins)
+			tickets, err := e.JoinRoom(t.Context(), e.activityID, roomKey, joins)
 			require.NoError(t, err)
 			for _, ticket := range tickets {
 				require.Equal(t, first, ticket)
 			}
 		}
-		tickets, err := e.JoinRoom(t.Context(), e.ref, roomKey, []RoomJoin{
+		tickets, err := e.JoinRoom(t.Context(), e.activityID, roomKey, []RoomJoin{
 			{UserID: "bob", Nonce: "b1", Commitment: commitment("bob")},
 			{UserID: "bob", Nonce: "b2", Commitment: commitment("bob")},
 			{UserID: "cid", Nonce: "c", Commitment: commitment("cid")},
@@ -114,12 +114,12 @@ func TestOneTicketForEachUser(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []RoomTicket{{2, "b1"}, {2, "b1"}, {3, "c"}}, tickets)
 		require.EqualValues(t, 3, e.room().Sequence)
-		leaves, err := e.Commitments(t.Context(), e.ref, 3)
+		leaves, err := e.Commitments(t.Context(), e.activityID, 3)
 		require.NoError(t, err)
 		require.Equal(t, [][CommitmentBytes]byte{commitment("ann"), commitment("bob"), commitment("cid")}, leaves)
-		_, err = e.Commitments(t.Context(), e.ref, 4)
+		_, err = e.Commitments(t.Context(), e.activityID, 4)
 		require.ErrorIs(t, err, ErrBroken)
-		_, err = e.JoinRoom(t.Context(), e.ref, roomKey, make([]RoomJoin, MaxRoomGroup+1))
+		_, err = e.JoinRoom(t.Context(), e.activityID, roomKey, make([]RoomJoin, MaxRoomGroup+1))
 		require.Error(t, err)
 	})
 }
@@ -130,7 +130,7 @@ func TestEarlyJoiningClosesAMinuteBeforeTheStart(t *testing.T) {
 		e.join("ann", 0)
 		e.join("bob", 0)
 		require.False(t, e.room().Closed)
-		_, err := e.StoreDraw(t.Context(), e.ref, roomKey, "", roomKey, 2)
+		_, err := e.StoreDraw(t.Context(), e.activityID, roomKey, "", roomKey, 2)
 		require.ErrorIs(t, err, ErrRoomNotReady)
 
 		e.startsIn(&c, RoomCloses-time.Second)
@@ -140,22 +140,22 @@ func TestEarlyJoiningClosesAMinuteBeforeTheStart(t *testing.T) {
 		require.True(t, r.Closed)
 		require.EqualValues(t, 2, r.Early)
 		require.EqualValues(t, 1, e.join("ann", 0).Sequence, "a ticket stays early")
-		require.EqualValues(t, 2, e.rdb.LLen(t.Context(), keyOf(e.ref, "leaves")).Val())
+		require.EqualValues(t, 2, e.rdb.LLen(t.Context(), keyOf(e.activityID, "leaves")).Val())
 
-		_, err = e.Admit(t.Context(), e.ref, 1, 0, 1)
+		_, err = e.Admit(t.Context(), e.activityID, 1, 0, 1)
 		require.ErrorIs(t, err, ErrRoomNotReady, "before the start")
-		_, err = e.StoreDraw(t.Context(), e.ref, roomKey, "", roomKey, 3)
+		_, err = e.StoreDraw(t.Context(), e.activityID, roomKey, "", roomKey, 3)
 		require.ErrorIs(t, err, ErrRoomNotReady, "another number of tickets")
 		e.startsIn(&c, -time.Second)
-		_, err = e.Admit(t.Context(), e.ref, 1, 0, 1)
+		_, err = e.Admit(t.Context(), e.activityID, 1, 0, 1)
 		require.ErrorIs(t, err, ErrRoomNotReady, "without a draw")
-		r, err = e.StoreDraw(t.Context(), e.ref, roomKey, "", "", 2)
+		r, err = e.StoreDraw(t.Context(), e.activityID, roomKey, "", "", 2)
 		require.NoError(t, err)
 		require.Equal(t, []string{roomKey, ""}, []string{r.Root, r.Seed})
-		_, err = e.Admit(t.Context(), e.ref, 1, 0, 1)
+		_, err = e.Admit(t.Context(), e.activityID, 1, 0, 1)
 		require.ErrorIs(t, err, ErrRoomNotReady, "without a seed")
 		for _, root := range []string{roomKey, strings.Repeat("ef", 32)} {
-			r, err = e.StoreDraw(t.Context(), e.ref, root, "be", root, 2)
+			r, err = e.StoreDraw(t.Context(), e.activityID, root, "be", root, 2)
 			require.NoError(t, err)
 			require.Equal(t, []string{roomKey, "be", roomKey}, []string{r.Root, r.Beacon, r.Seed}, "the first draw stays")
 		}
@@ -173,13 +173,13 @@ func TestPlacesAreAdmittedOnceAndLapse(t *testing.T) {
 		require.EqualValues(t, 2, e.admit(7, 0, 2).Admitted)
 		require.EqualValues(t, 2, e.admit(7, 0, 2).Admitted, "a repeated call")
 		require.EqualValues(t, 2, e.admit(7, 1, 4).Admitted, "read before another admission")
-		_, err := e.Admit(t.Context(), e.ref, 6, 2, 3)
+		_, err := e.Admit(t.Context(), e.activityID, 6, 2, 3)
 		require.ErrorIs(t, err, ErrFenced)
 		require.EqualValues(t, 5, e.admit(8, 2, 99).Admitted, "not above the last ticket")
 		require.Zero(t, e.room().Lapsed)
 
 		// As if the first two places had been admitted longer ago, and the others a moment ago.
-		admissions := keyOf(e.ref, "admissions")
+		admissions := keyOf(e.activityID, "admissions")
 		ago := func(d time.Duration) float64 { return float64(time.Now().Add(-d).UnixMilli()) }
 		for member, at := range map[string]float64{"2": ago(AdmittedFor + time.Second), "5": ago(AdmittedFor - 20*time.Second)} {
 			require.NoError(t, e.rdb.ZIncrBy(t.Context(), admissions, at-e.rdb.ZScore(t.Context(), admissions, member).Val(), member).Err())
@@ -204,13 +204,13 @@ func TestLostRoomContinues(t *testing.T) {
 		}
 		e.startsIn(&c, -time.Second)
 		require.EqualValues(t, 3, e.room().Early)
-		_, err := e.StoreDraw(t.Context(), e.ref, roomKey, "", roomKey, 3)
+		_, err := e.StoreDraw(t.Context(), e.activityID, roomKey, "", roomKey, 3)
 		require.NoError(t, err)
 		known := e.admit(1, 0, 2)
 
-		require.NoError(t, e.rdb.Del(t.Context(), roomKeys(e.ref)[len(keysOf(e.ref)):]...).Err())
+		require.NoError(t, e.rdb.Del(t.Context(), roomKeys(e.activityID)[len(keysOf(e.activityID)):]...).Err())
 		for range 2 {
-			r, err := e.Room(t.Context(), e.ref, known)
+			r, err := e.Room(t.Context(), e.activityID, known)
 			require.NoError(t, err)
 			r.Now, r.Lapsed = known.Now, known.Lapsed
 			require.Equal(t, known, r)
@@ -220,16 +220,16 @@ func TestLostRoomContinues(t *testing.T) {
 		require.EqualValues(t, 3, known.Admitted)
 
 		// Another process, which has read nothing of it, opens the room again before.
-		require.NoError(t, e.rdb.Del(t.Context(), roomKeys(e.ref)[len(keysOf(e.ref)):]...).Err())
-		other, err := e.Room(t.Context(), e.ref, Room{Key: strings.Repeat("cd", 32)})
+		require.NoError(t, e.rdb.Del(t.Context(), roomKeys(e.activityID)[len(keysOf(e.activityID)):]...).Err())
+		other, err := e.Room(t.Context(), e.activityID, Room{Key: strings.Repeat("cd", 32)})
 		require.NoError(t, err)
 		require.Zero(t, other.Early)
 		require.EqualValues(t, 1, e.join("u10", 0).Sequence)
-		r, err := e.Room(t.Context(), e.ref, known)
+		r, err := e.Room(t.Context(), e.activityID, known)
 		require.NoError(t, err)
 		r.Now, r.Lapsed = known.Now, known.Lapsed
 		require.Equal(t, known, r)
-		r, err = e.Room(t.Context(), e.ref, other)
+		r, err = e.Room(t.Context(), e.activityID, other)
 		require.NoError(t, err)
 		require.Equal(t, roomKey, r.Key)
 	})
@@ -241,7 +241,7 @@ func TestRoomExpires(t *testing.T) {
 		c := e.openRoom(5 * time.Minute)
 		e.join("ann", 0)
 		for _, name := range []string{"room", "tickets", "leaves"} {
-			ttl := e.rdb.PTTL(t.Context(), keyOf(e.ref, name)).Val()
+			ttl := e.rdb.PTTL(t.Context(), keyOf(e.activityID, name)).Val()
 			require.InDelta(t, time.Until(c.EndsAt.Add(24*time.Hour)), ttl, float64(time.Minute), name)
 		}
 	})

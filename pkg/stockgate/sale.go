@@ -43,8 +43,6 @@ type SaleItem struct {
 	Total     int64  `json:"total"`
 }
 
-func saleRef(activityID string) contract.GateRef { return contract.GateRef{ActivityID: activityID} }
-
 // PutSale stores a sale and registers its gate. A sale with a lower version than the stored one changes nothing, which
 // is no error. The gate need not exist yet. Two round trips, O(size); some more if the stored version is higher.
 func (g *Gate) PutSale(ctx context.Context, s Sale) error {
@@ -55,16 +53,16 @@ func (g *Gate) PutSale(ctx context.Context, s Sale) error {
 	if err != nil {
 		return fmt.Errorf("stockgate: sale: %w", err)
 	}
-	reply, err := g.run(ctx, scriptSale, saleRef(s.ActivityID), body, s.Version, "")
+	reply, err := g.run(ctx, scriptSale, s.ActivityID, body, s.Version, "")
 	if err == nil && reply == "old" {
 		if _, err = g.Sale(ctx, s.ActivityID); errors.Is(err, ErrNoSale) { // a higher version that cannot be decoded
-			_, err = g.run(ctx, scriptSale, saleRef(s.ActivityID), body, s.Version, "anyway")
+			_, err = g.run(ctx, scriptSale, s.ActivityID, body, s.Version, "anyway")
 		}
 	}
 	if err != nil {
 		return err
 	}
-	return g.Register(ctx, saleRef(s.ActivityID))
+	return g.Register(ctx, s.ActivityID)
 }
 
 // ReplaceSale is PutSale that also replaces a sale of a higher version: that of a database which was restored since.
@@ -73,16 +71,16 @@ func (g *Gate) ReplaceSale(ctx context.Context, s Sale) error {
 	if err != nil {
 		return fmt.Errorf("stockgate: sale: %w", err)
 	}
-	if _, err := g.run(ctx, scriptSale, saleRef(s.ActivityID), body, s.Version, "anyway"); err != nil {
+	if _, err := g.run(ctx, scriptSale, s.ActivityID, body, s.Version, "anyway"); err != nil {
 		return err
 	}
-	return g.Register(ctx, saleRef(s.ActivityID))
+	return g.Register(ctx, s.ActivityID)
 }
 
 // Sale reads one sale. It fails with ErrNoSale if the sale is absent or cannot be decoded; PutSale replaces the latter.
 // One round trip.
 func (g *Gate) Sale(ctx context.Context, activityID string) (Sale, error) {
-	sales, err := g.sales(ctx, []contract.GateRef{saleRef(activityID)})
+	sales, err := g.sales(ctx, []string{activityID})
 	if err != nil {
 		return Sale{}, err
 	}
@@ -95,32 +93,31 @@ func (g *Gate) Sale(ctx context.Context, activityID string) (Sale, error) {
 // Sales reads all sales that can be decoded, sorted by start and activity id. Two round trips (one per node on a
 // Cluster), O(sales).
 func (g *Gate) Sales(ctx context.Context) ([]Sale, error) {
-	refs, err := g.Refs(ctx)
+	activityIDs, err := g.Registered(ctx)
 	if err != nil {
 		return nil, err
 	}
-	refs = slices.DeleteFunc(refs, func(r contract.GateRef) bool { return r.Bucket != 0 })
-	sales, err := g.sales(ctx, refs)
+	sales, err := g.sales(ctx, activityIDs)
 	slices.SortFunc(sales, func(a, b Sale) int {
 		return cmp.Or(a.StartsAt.Compare(b.StartsAt), compareIDs(a.ActivityID, b.ActivityID))
 	})
 	return sales, err
 }
 
-func (g *Gate) sales(ctx context.Context, refs []contract.GateRef) ([]Sale, error) {
-	if len(refs) == 0 {
+func (g *Gate) sales(ctx context.Context, activityIDs []string) ([]Sale, error) {
+	if len(activityIDs) == 0 {
 		return nil, nil
 	}
 	bodies, err := call(ctx, g, func(ctx context.Context) ([]string, error) {
 		p := g.rdb.Pipeline()
-		replies := make([]*redis.StringCmd, len(refs))
-		for i, r := range refs {
-			replies[i] = p.Get(ctx, keyOf(r, "sale"))
+		replies := make([]*redis.StringCmd, len(activityIDs))
+		for i, activityID := range activityIDs {
+			replies[i] = p.Get(ctx, keyOf(activityID, "sale"))
 		}
 		if _, err := p.Exec(ctx); !hasReplies(err, replies) {
 			return nil, err
 		}
-		bodies := make([]string, len(refs)) // empty if the sale is absent
+		bodies := make([]string, len(activityIDs)) // empty if the sale is absent
 		for i, r := range replies {
 			if r.Err() != nil && !errors.Is(r.Err(), redis.Nil) && !wrongType(r.Err()) {
 				return nil, r.Err()
@@ -132,54 +129,47 @@ func (g *Gate) sales(ctx context.Context, refs []contract.GateRef) ([]Sale, erro
 	if err != nil {
 		return nil, err
 	}
-	sales := make([]Sale, 0, len(refs))
+	sales := make([]Sale, 0, len(activityIDs))
 	for i, body := range bodies {
 		var sale Sale
-		if json.Unmarshal([]byte(body), &sale) == nil && sale.ActivityID == refs[i].ActivityID {
+		if json.Unmarshal([]byte(body), &sale) == nil && sale.ActivityID == activityIDs[i] {
 			sales = append(sales, sale)
 		}
 	}
 	return sales, nil
 }
 
-// Refs returns all registered gates, sorted by activity and bucket; ended ones too. One round trip, O(gates).
-func (g *Gate) Refs(ctx context.Context) ([]contract.GateRef, error) {
+// Registered returns the ids of all activities with a registered gate, ascending; ended ones too. One round trip, O(gates).
+func (g *Gate) Registered(ctx context.Context) ([]string, error) {
 	members, err := call(ctx, g, func(ctx context.Context) ([]string, error) {
 		return g.rdb.SMembers(ctx, keyActivities).Result()
 	})
 	if err != nil {
 		return nil, err
 	}
-	refs := make([]contract.GateRef, 0, len(members))
-	for _, m := range members {
-		if ref, ok := parseRef(m); ok {
-			refs = append(refs, ref)
-		}
-	}
-	slices.SortFunc(refs, func(a, b contract.GateRef) int {
-		return cmp.Or(compareIDs(a.ActivityID, b.ActivityID), a.Bucket-b.Bucket)
-	})
-	return refs, nil
+	activityIDs := slices.DeleteFunc(members, func(m string) bool { return !contract.ValidID(m) })
+	slices.SortFunc(activityIDs, compareIDs)
+	return activityIDs, nil
 }
 
 // Unregister removes a gate from the registry. The keys of a finished gate expire without a call; the caller
 // unregisters it when they have expired. Preload and PutSale register it again. One round trip, O(1).
-func (g *Gate) Unregister(ctx context.Context, ref contract.GateRef) error {
-	if err := validateRef(ref); err != nil {
+func (g *Gate) Unregister(ctx context.Context, activityID string) error {
+	if err := validateActivity(activityID); err != nil {
 		return err
 	}
 	_, err := call(ctx, g, func(ctx context.Context) (int64, error) {
-		return g.rdb.SRem(ctx, keyActivities, ref.String()).Result()
+		return g.rdb.SRem(ctx, keyActivities, activityID).Result()
 	})
 	return err
 }
 
-// Register adds gates to the registry that Refs reads. On a Cluster the registry is on another node than most gates,
+// Register adds gates to the registry that Registered reads. On a Cluster the registry is on another node than most gates,
 // so a failover may lose the registration of a gate that still exists. One script call for 256 gates, O(gates).
-func (g *Gate) Register(ctx context.Context, refs ...contract.GateRef) error {
-	members := make([]any, len(refs))
-	for i, r := range refs {
-		members[i] = r.String()
+func (g *Gate) Register(ctx context.Context, activityIDs ...string) error {
+	members := make([]any, len(activityIDs))
+	for i, activityID := range activityIDs {
+		members[i] = activityID
 	}
 	for batch := range slices.Chunk(members, batchSize) {
 		if _, err := g.runWith(ctx, scriptRegister, []string{keyActivities}, batch...); err != nil {

@@ -7,8 +7,6 @@ import (
 	"slices"
 
 	"github.com/redis/go-redis/v9"
-
-	"flashsale.internal/pkg/contract"
 )
 
 // The sources of the scripts. The header of each file lists arguments, reply and cost. The prelude, with the functions
@@ -166,11 +164,11 @@ var refusals = map[string]error{
 }
 
 // run calls a script by its hash, or by its source if the server does not have it yet. A refusal becomes an error.
-func (g *Gate) run(ctx context.Context, s *script, ref contract.GateRef, args ...any) (any, error) {
-	if err := validateRef(ref); err != nil {
+func (g *Gate) run(ctx context.Context, s *script, activityID string, args ...any) (any, error) {
+	if err := validateActivity(activityID); err != nil {
 		return nil, err
 	}
-	return g.runWith(ctx, s, keysOf(ref), args...)
+	return g.runWith(ctx, s, keysOf(activityID), args...)
 }
 
 // runWith is run with these keys: those of the gate, and others of the script.
@@ -195,8 +193,8 @@ func refusalOf(reply any) (any, error) {
 }
 
 // runStrings is run for scripts that return a list of strings.
-func (g *Gate) runStrings(ctx context.Context, s *script, ref contract.GateRef, args ...any) ([]string, error) {
-	reply, err := g.run(ctx, s, ref, args...)
+func (g *Gate) runStrings(ctx context.Context, s *script, activityID string, args ...any) ([]string, error) {
+	reply, err := g.run(ctx, s, activityID, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -219,8 +217,8 @@ func stringList(s *script, reply any) ([]string, error) {
 }
 
 // runInt is run for scripts that return a number.
-func (g *Gate) runInt(ctx context.Context, s *script, ref contract.GateRef, args ...any) (int64, error) {
-	reply, err := g.run(ctx, s, ref, args...)
+func (g *Gate) runInt(ctx context.Context, s *script, activityID string, args ...any) (int64, error) {
+	reply, err := g.run(ctx, s, activityID, args...)
 	if err != nil {
 		return 0, err
 	}
@@ -233,9 +231,9 @@ func (g *Gate) runInt(ctx context.Context, s *script, ref contract.GateRef, args
 
 // runBatches runs a script whose items have size arguments each, with batchSize items to a call. It stops at the first
 // error.
-func (g *Gate) runBatches(ctx context.Context, s *script, ref contract.GateRef, size int, args []any) error {
+func (g *Gate) runBatches(ctx context.Context, s *script, activityID string, size int, args []any) error {
 	for batch := range slices.Chunk(args, size*batchSize) {
-		if _, err := g.run(ctx, s, ref, batch...); err != nil {
+		if _, err := g.run(ctx, s, activityID, batch...); err != nil {
 			return err
 		}
 	}

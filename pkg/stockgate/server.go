@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"flashsale.internal/pkg/contract"
 )
 
 // BeginFilling returns a value that this Redis keeps until it loses its data. All processes get the same one. Two round
@@ -93,7 +91,7 @@ func replicationID(ctx context.Context, node redis.Cmdable) (string, error) {
 // Trim removes at most limit entries that ended more than 24 h ago, and returns their number. It lets the keys of a
 // gate expire once its activity has ended and it holds no units. inventory's gate controller calls it from time to
 // time; Release and Drop also trim a few entries. One script call, O(limit).
-func (g *Gate) Trim(ctx context.Context, ref contract.GateRef, limit int) (int, error) {
-	n, err := g.runInt(ctx, scriptTrim, ref, min(max(limit, 0), maxPage))
+func (g *Gate) Trim(ctx context.Context, activityID string, limit int) (int, error) {
+	n, err := g.runInt(ctx, scriptTrim, activityID, min(max(limit, 0), maxPage))
 	return int(n), err
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"flashsale.internal/pkg/contract"
 )
 
 // Step is the state of a purchase in the ledger, while it holds units.
@@ -55,7 +53,7 @@ const batchSize = 256
 // one that has ended. An order_sn that the gate does not have is adopted: its units are taken, even below 0. An entry
 // whose buyer or lines differ from the ledger's is corrected. It takes any number of items, 256 to a script call.
 // After an error some items may be settled, and the whole call may be repeated. O(items).
-func (g *Gate) Settle(ctx context.Context, ref contract.GateRef, items []Settlement) error {
+func (g *Gate) Settle(ctx context.Context, activityID string, items []Settlement) error {
 	args := make([]any, 0, 5*len(items))
 	for _, s := range items {
 		if err := validatePurchase(s.OrderSN, s.UserID, s.Lines); err != nil {
@@ -71,7 +69,7 @@ func (g *Gate) Settle(ctx context.Context, ref contract.GateRef, items []Settlem
 		}
 		args = append(args, s.OrderSN, s.UserID, encodeLines(s.Lines), stage, expires)
 	}
-	return g.runBatches(ctx, scriptSettle, ref, 5, args)
+	return g.runBatches(ctx, scriptSettle, activityID, 5, args)
 }
 
 // Release ends purchases: it restores their units and the buyers' allowance, each exactly once, and sets the status
@@ -79,18 +77,18 @@ func (g *Gate) Settle(ctx context.Context, ref contract.GateRef, items []Settlem
 // has ended stays as it is, and so does a paid one unless the reason is contract.ReasonRefunded. For an order_sn that
 // the gate does not have it restores nothing and writes the terminal entry, so that neither a late Settle nor a late
 // Reserve takes units for it. Batches, repetition and cost are as in Settle.
-func (g *Gate) Release(ctx context.Context, ref contract.GateRef, items []Ending) error {
-	return g.end(ctx, scriptRelease, ref, items)
+func (g *Gate) Release(ctx context.Context, activityID string, items []Ending) error {
+	return g.end(ctx, scriptRelease, activityID, items)
 }
 
 // Drop is Release for purchases that the ledger rejected: it sets the status failed with the reason. A created entry
 // becomes closed instead, because its buyer has seen that there was an order. A paid entry stays as it is, whatever the
 // reason.
-func (g *Gate) Drop(ctx context.Context, ref contract.GateRef, items []Ending) error {
-	return g.end(ctx, scriptDrop, ref, items)
+func (g *Gate) Drop(ctx context.Context, activityID string, items []Ending) error {
+	return g.end(ctx, scriptDrop, activityID, items)
 }
 
-func (g *Gate) end(ctx context.Context, s *script, ref contract.GateRef, items []Ending) error {
+func (g *Gate) end(ctx context.Context, s *script, activityID string, items []Ending) error {
 	args := make([]any, 0, 4*len(items))
 	for _, e := range items {
 		if err := validatePurchase(e.OrderSN, e.UserID, e.Lines); err != nil {
@@ -101,5 +99,5 @@ func (g *Gate) end(ctx context.Context, s *script, ref contract.GateRef, items [
 		}
 		args = append(args, e.OrderSN, e.UserID, encodeLines(e.Lines), e.Reason)
 	}
-	return g.runBatches(ctx, s, ref, 4, args)
+	return g.runBatches(ctx, s, activityID, 4, args)
 }

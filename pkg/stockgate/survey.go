@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"time"
-
-	"flashsale.internal/pkg/contract"
 )
 
 // Revision identifies a build of a gate and the number of corrections made to its counters since.
@@ -39,22 +37,22 @@ type StoredEntry struct {
 // indexes. It starts with cursor 0 and is complete once next is 0, like Entries. build is the token of the gate's
 // build; another value on a later page means that the gate was rebuilt in between. One script call, O(count); Redis
 // returns a small hash in one page whatever the count.
-func (g *Gate) Survey(ctx context.Context, ref contract.GateRef, cursor uint64, count int) (
+func (g *Gate) Survey(ctx context.Context, activityID string, cursor uint64, count int) (
 	entries []StoredEntry, build string, next uint64, err error,
 ) {
-	return g.survey(ctx, ref, "page", cursor, min(max(count, 1), maxPage))
+	return g.survey(ctx, activityID, "page", cursor, min(max(count, 1), maxPage))
 }
 
 // Inspect reads the entries of the given order_sns as Survey does. An order_sn that the gate does not have is absent
 // from the map. It takes any number of order_sns, 256 to a script call, O(order_sns).
-func (g *Gate) Inspect(ctx context.Context, ref contract.GateRef, orderSNs []string) (map[string]StoredEntry, error) {
+func (g *Gate) Inspect(ctx context.Context, activityID string, orderSNs []string) (map[string]StoredEntry, error) {
 	found := make(map[string]StoredEntry, len(orderSNs))
 	for batch := range slices.Chunk(orderSNs, batchSize) {
 		args, err := idArgs(batch)
 		if err != nil {
 			return nil, err
 		}
-		entries, _, _, err := g.survey(ctx, ref, append([]any{"some"}, args...)...)
+		entries, _, _, err := g.survey(ctx, activityID, append([]any{"some"}, args...)...)
 		if err != nil {
 			return nil, err
 		}
@@ -65,10 +63,10 @@ func (g *Gate) Inspect(ctx context.Context, ref contract.GateRef, orderSNs []str
 	return found, nil
 }
 
-func (g *Gate) survey(ctx context.Context, ref contract.GateRef, args ...any) (
+func (g *Gate) survey(ctx context.Context, activityID string, args ...any) (
 	entries []StoredEntry, build string, next uint64, err error,
 ) {
-	reply, err := g.runStrings(ctx, scriptSurvey, ref, args...)
+	reply, err := g.runStrings(ctx, scriptSurvey, activityID, args...)
 	if err != nil {
 		return nil, "", 0, err
 	}
@@ -96,9 +94,9 @@ const trackingTime = 2 * time.Minute
 // TrackChanges makes the gate record which entries change from now on. A caller that reads all entries with Survey
 // calls it first, and CollectChanges at the end with the returned token. It ends the tracking of any other caller. One
 // script call, O(1).
-func (g *Gate) TrackChanges(ctx context.Context, ref contract.GateRef) (token string, err error) {
+func (g *Gate) TrackChanges(ctx context.Context, activityID string) (token string, err error) {
 	token = rand.Text()
-	_, err = g.run(ctx, scriptTrackChanges, ref, token, trackingTime.Milliseconds())
+	_, err = g.run(ctx, scriptTrackChanges, activityID, token, trackingTime.Milliseconds())
 	return token, err
 }
 
@@ -106,8 +104,8 @@ func (g *Gate) TrackChanges(ctx context.Context, ref contract.GateRef) (token st
 // moment. Entries that were read since and are not among those returned have not changed. A removed entry has an empty
 // Stored. It fails with ErrSuperseded if the tracking ended early: another caller started one, it took longer than two
 // minutes, or more than 2000 entries changed. One script call, O(entries that changed).
-func (g *Gate) CollectChanges(ctx context.Context, ref contract.GateRef, token string) (Audit, []StoredEntry, error) {
-	reply, err := g.run(ctx, scriptCollectChanges, ref, token)
+func (g *Gate) CollectChanges(ctx context.Context, activityID, token string) (Audit, []StoredEntry, error) {
+	reply, err := g.run(ctx, scriptCollectChanges, activityID, token)
 	if err == nil && reply == "superseded" {
 		err = ErrSuperseded
 	}
@@ -139,10 +137,10 @@ func (g *Gate) CollectChanges(ctx context.Context, ref contract.GateRef, token s
 
 // MismatchedBuyers reads one page of the buyers' records and returns the users whose record does not match the entries
 // that it lists. It starts with cursor 0 and is complete once next is 0. One script call, O(purchases of those buyers).
-func (g *Gate) MismatchedBuyers(ctx context.Context, ref contract.GateRef, cursor uint64, count int) (
+func (g *Gate) MismatchedBuyers(ctx context.Context, activityID string, cursor uint64, count int) (
 	users []string, next uint64, err error,
 ) {
-	reply, err := g.runStrings(ctx, scriptMismatchedBuyers, ref, cursor, min(max(count, 1), maxPage))
+	reply, err := g.runStrings(ctx, scriptMismatchedBuyers, activityID, cursor, min(max(count, 1), maxPage))
 	if err != nil {
 		return nil, 0, err
 	}

@@ -42,10 +42,10 @@ const (
 
 // suspectKeys returns the keys of the suspects of an activity: for addresses and for users a zset and a hash. They
 // expire 7 days after the last change.
-func suspectKeys(ref contract.GateRef) []string {
+func suspectKeys(activityID string) []string {
 	return []string{
-		keyOf(ref, "suspects:addresses"), keyOf(ref, "suspects:addresses:counts"),
-		keyOf(ref, "suspects:users"), keyOf(ref, "suspects:users:counts"),
+		keyOf(activityID, "suspects:addresses"), keyOf(activityID, "suspects:addresses:counts"),
+		keyOf(activityID, "suspects:users"), keyOf(activityID, "suspects:users:counts"),
 	}
 }
 
@@ -58,8 +58,7 @@ func suspectKeys(ref contract.GateRef) []string {
 // (Efficient computation of frequent and top-k elements in data streams, ICDT 2005). One script call, O(keys log
 // MaxSuspects).
 func (g *Gate) AddSuspects(ctx context.Context, activityID, source string, until time.Time, s Suspects) error {
-	ref := saleRef(activityID)
-	if err := validateRef(ref); err != nil {
+	if err := validateActivity(activityID); err != nil {
 		return err
 	}
 	if !validToken(source, maxAdjustmentID) {
@@ -93,7 +92,7 @@ func (g *Gate) AddSuspects(ctx context.Context, activityID, source string, until
 	if len(args) == 2 {
 		return nil
 	}
-	keys := append(append(keysOf(ref), suspectKeys(ref)...), keyOf(ref, "suspects:by:"+source))
+	keys := append(append(keysOf(activityID), suspectKeys(activityID)...), keyOf(activityID, "suspects:by:"+source))
 	_, err := g.runWith(ctx, scriptAddSuspects, keys, args...)
 	return err
 }
@@ -116,11 +115,10 @@ func validAddress(s string) bool {
 // Suspects returns the suspects of an activity, those with most known refused requests first. Both lists are empty if
 // there are none. One round trip, O(MaxSuspects).
 func (g *Gate) Suspects(ctx context.Context, activityID string) (Suspects, error) {
-	ref := saleRef(activityID)
-	if err := validateRef(ref); err != nil {
+	if err := validateActivity(activityID); err != nil {
 		return Suspects{}, err
 	}
-	keys := suspectKeys(ref)
+	keys := suspectKeys(activityID)
 	hashes, err := call(ctx, g, func(ctx context.Context) ([2]*redis.MapStringStringCmd, error) {
 		p := g.rdb.Pipeline()
 		replies := [...]*redis.MapStringStringCmd{p.HGetAll(ctx, keys[1]), p.HGetAll(ctx, keys[3])}

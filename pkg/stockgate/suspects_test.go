@@ -16,12 +16,12 @@ import (
 
 func (e *env) addSuspects(source string, until time.Time, s Suspects) {
 	e.t.Helper()
-	require.NoError(e.t, e.AddSuspects(e.t.Context(), e.ref.ActivityID, source, until, s))
+	require.NoError(e.t, e.AddSuspects(e.t.Context(), e.activityID, source, until, s))
 }
 
 func (e *env) suspects() Suspects {
 	e.t.Helper()
-	s, err := e.Suspects(e.t.Context(), e.ref.ActivityID)
+	s, err := e.Suspects(e.t.Context(), e.activityID)
 	require.NoError(e.t, err)
 	return s
 }
@@ -33,13 +33,13 @@ func TestSuspectsOfAllProcessesAddUp(t *testing.T) {
 			Addresses: []Suspect{{Key: "192.0.2.1", Early: 1, Error: 4}, {Key: "2001:db8::/64", RateLimited: 2}},
 			Users:     []Suspect{{Key: "ann", FailedChallenges: 3, VoidedPaths: 5}},
 		}
-		require.ErrorIs(t, e.AddSuspects(t.Context(), e.ref.ActivityID, "a", at, s), ErrNoGate)
+		require.ErrorIs(t, e.AddSuspects(t.Context(), e.activityID, "a", at, s), ErrNoGate)
 		e.open(openConfig(), 5)
 		require.Empty(t, e.suspects().Addresses)
 		require.Empty(t, e.suspects().Users)
 		var same sync.WaitGroup
 		for range 4 { // repetitions count once
-			same.Go(func() { assert.NoError(t, e.AddSuspects(t.Context(), e.ref.ActivityID, "a", at, s)) })
+			same.Go(func() { assert.NoError(t, e.AddSuspects(t.Context(), e.activityID, "a", at, s)) })
 		}
 		same.Wait()
 		e.addSuspects("a", at.Add(-time.Second), s) // late
@@ -50,7 +50,7 @@ func TestSuspectsOfAllProcessesAddUp(t *testing.T) {
 			Addresses: []Suspect{{Key: "192.0.2.1", Early: 3, Error: 4}, {Key: "2001:db8::/64", RateLimited: 2}},
 			Users:     []Suspect{{Key: "ann", Early: 1, FailedChallenges: 3, VoidedPaths: 5, Error: 1}, {Key: "bob", Early: 2}},
 		}, e.suspects())
-		for _, key := range suspectKeys(e.ref) {
+		for _, key := range suspectKeys(e.activityID) {
 			ttl, err := e.rdb.PTTL(t.Context(), key).Result()
 			require.NoError(t, err)
 			require.InDelta(t, 7*24*time.Hour, ttl, float64(time.Minute), key)
@@ -83,7 +83,7 @@ func TestSuspectsAreBounded(t *testing.T) {
 		users := e.suspects().Users
 		require.Len(t, users, MaxSuspects)
 		require.Equal(t, Suspect{Key: "robot", Early: 50}, users[0])
-		totals, err := e.rdb.ZRangeWithScores(t.Context(), suspectKeys(e.ref)[2], 0, -1).Result()
+		totals, err := e.rdb.ZRangeWithScores(t.Context(), suspectKeys(e.activityID)[2], 0, -1).Result()
 		require.NoError(t, err)
 		require.Len(t, totals, MaxSuspects)
 		scores, all := map[string]int64{}, int64(0)
@@ -103,8 +103,8 @@ func TestDamagedSuspectsAreReported(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		e.open(openConfig(), 5)
 		for _, stored := range []string{"1,2,3", "1,2,3,4,x"} {
-			require.NoError(t, e.rdb.HSet(t.Context(), suspectKeys(e.ref)[1], "192.0.2.1", stored).Err())
-			_, err := e.Suspects(t.Context(), e.ref.ActivityID)
+			require.NoError(t, e.rdb.HSet(t.Context(), suspectKeys(e.activityID)[1], "192.0.2.1", stored).Err())
+			_, err := e.Suspects(t.Context(), e.activityID)
 			require.ErrorIs(t, err, ErrBroken, stored)
 		}
 	})
@@ -115,13 +115,13 @@ func TestDamagedSuspectsStopNoSale(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		e.open(openConfig(), 5)
 		_, err := e.rdb.Pipelined(t.Context(), func(p redis.Pipeliner) error {
-			for _, key := range suspectKeys(e.ref) {
+			for _, key := range suspectKeys(e.activityID) {
 				p.Set(t.Context(), key, "x", 0)
 			}
 			return nil
 		})
 		require.NoError(t, err)
-		require.Error(t, e.AddSuspects(t.Context(), e.ref.ActivityID, "a", time.Now(), Suspects{Users: []Suspect{{Key: "ann", Early: 1}}}))
+		require.Error(t, e.AddSuspects(t.Context(), e.activityID, "a", time.Now(), Suspects{Users: []Suspect{{Key: "ann", Early: 1}}}))
 		require.Equal(t, Accepted, e.reserve("1", "ann", lines(1)).Outcome)
 	})
 }

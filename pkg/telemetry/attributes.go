@@ -7,7 +7,6 @@ import "go.opentelemetry.io/otel/attribute"
 const (
 	AttrActivityID = attribute.Key("flashsale.activity_id")
 	AttrOrderSN    = attribute.Key("flashsale.order_sn")
-	AttrBucket     = attribute.Key("flashsale.bucket")
 	AttrOutcome    = attribute.Key("flashsale.outcome")
 	AttrReason     = attribute.Key("flashsale.reason")
 	AttrRoute      = attribute.Key("http.route")

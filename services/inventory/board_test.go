@@ -46,11 +46,11 @@ type boardPoint struct {
 // sell lands purchases of activity id: one pending, one paid, one closed, one rejected by the ledger.
 func (s *shop) sell(id, sku string) {
 	s.t.Helper()
-	ctx, ref := s.t.Context(), contract.GateRef{ActivityID: id}
+	ctx, activityID := s.t.Context(), id
 	var bought []contract.Reservation
 	for i := range 3 {
 		r := contract.Reservation{OrderSN: newSN(), UserID: fmt.Sprint("u", i), ActivityID: id, Lines: []contract.Line{{SKUID: sku, Qty: 1}}, ReservedAt: time.Now().UTC()}
-		verdicts, err := s.gate.Reserve(ctx, ref, []stockgate.Request{{OrderSN: r.OrderSN, UserID: r.UserID, Lines: r.Lines}})
+		verdicts, err := s.gate.Reserve(ctx, activityID, []stockgate.Request{{OrderSN: r.OrderSN, UserID: r.UserID, Lines: r.Lines}})
 		require.NoError(s.t, err)
 		require.Equal(s.t, stockgate.Accepted, verdicts[0].Outcome)
 		bought = append(bought, r)

@@ -212,7 +212,7 @@ func (m *borderWorld) prepare(i int) {
 	m.orders.set(a.order, fmt.Sprintf(`"state":"paid","amount":1,"currency":"EUR",`+
 		`"contact":{"name":"buyer","phone":"+15550100","address_lines":["street of %s"]}`, o.merchant))
 	ctx := m.t.Context()
-	verdicts, err := m.gate.Reserve(ctx, contract.GateRef{ActivityID: a.id},
+	verdicts, err := m.gate.Reserve(ctx, a.id,
 		[]stockgate.Request{{OrderSN: a.order, UserID: it.UserID, Lines: it.Lines}})
 	require.NoError(m.r, err)
 	require.Equal(m.r, stockgate.Accepted, verdicts[0].Outcome)

@@ -16,7 +16,7 @@ func TestCaptchaOfTheAPI(t *testing.T) {
 	id := s.draft(sku, 5)
 	at := "/v1/merchant/activities/" + id
 	captcha := func() contract.Captcha {
-		a, err := s.gate.Audit(t.Context(), contract.GateRef{ActivityID: id})
+		a, err := s.gate.Audit(t.Context(), id)
 		require.NoError(t, err)
 		return a.Captcha
 	}

@@ -326,7 +326,7 @@ func TestTheEndOfAnActivityDoesNotDependOnTheClockOfAProcess(t *testing.T) {
 		_, err = w.core.Resume(w.ctx, seller("m"), a.ID)
 		require.Equal(w.t, contract.CodeActivityEnded, contract.CodeOf(err))
 
-		gate := ref(a)
+		gate := a.ID
 		w.shift = time.Until(a.EndsAt) + core.GateKept - 10*time.Second
 		due, err := w.core.Gates.Due(w.ctx, gate)
 		require.NoError(w.t, err)
@@ -390,7 +390,7 @@ func TestAProcessWithAWrongClockSweepsNothing(t *testing.T) {
 	}
 	const sweep, controller = "inventory order sweep", "inventory gate controller"
 	built := func() bool {
-		_, err := w.gate.Audit(t.Context(), ref(a))
+		_, err := w.gate.Audit(t.Context(), a.ID)
 		return err == nil
 	}
 	run(sweep, rounds(sweep))

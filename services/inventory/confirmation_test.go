@@ -74,11 +74,11 @@ type forgetful struct {
 	on bool
 }
 
-func (g *forgetful) Settle(ctx context.Context, r contract.GateRef, s []core.Settlement) error {
+func (g *forgetful) Settle(ctx context.Context, activityID string, s []core.Settlement) error {
 	if g.on {
 		return nil
 	}
-	return g.Gate.Settle(ctx, r, s)
+	return g.Gate.Settle(ctx, activityID, s)
 }
 
 func (w *world) onForgetfulMaster() (*master, *forgetful) {
@@ -156,7 +156,7 @@ func TestARefusalAfterALongOutageSettlesWhatTheGateLost(t *testing.T) {
 	require.NoError(w.t, w.gates.EnsureGates(w.ctx))
 	// Redis lost the purchase in a failover.
 	require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err())
-	require.NoError(w.t, w.gate.Preload(w.ctx, ref(a), stockgate.Snapshot{
+	require.NoError(w.t, w.gate.Preload(w.ctx, a.ID, stockgate.Snapshot{
 		Config: stockgate.Config{State: stockgate.GateOpen, StartsAt: a.StartsAt, EndsAt: a.EndsAt, PerUserLimit: 1, ReorderLimit: a.ReorderLimit, Version: a.Version},
 		Stock:  map[string]int64{a.Items[0].SKUID: 1}, Totals: map[string]int64{a.Items[0].SKUID: 1},
 	}))

@@ -23,7 +23,7 @@ func (w *world) twice(user string) (a, b *core.Activity, first, second contract.
 	second = first
 	second.UserID, second.ActivityID = user, b.ID
 	second.Lines = []contract.Line{{SKUID: b.Items[0].SKUID, Qty: 1}}
-	verdicts, err := w.gate.Reserve(w.ctx, ref(b), []stockgate.Request{{OrderSN: second.OrderSN, UserID: user, Lines: second.Lines}})
+	verdicts, err := w.gate.Reserve(w.ctx, b.ID, []stockgate.Request{{OrderSN: second.OrderSN, UserID: user, Lines: second.Lines}})
 	require.NoError(w.t, err)
 	require.Equal(w.t, stockgate.Accepted, verdicts[0].Outcome)
 	w.relay(b)
@@ -134,13 +134,13 @@ func TestALostConflictingPurchaseIsJournaledAgain(t *testing.T) {
 	w.restart()
 	_, b, _, second, id := w.twice("u1")
 	require.NoError(w.t, w.journalSweep.Run(w.ctx))
-	entries, _, err := w.gate.ReadJournal(w.ctx, ref(b), "test", 10)
+	entries, _, err := w.gate.ReadJournal(w.ctx, b.ID, "test", 10)
 	require.NoError(w.t, err)
 	require.Empty(w.t, entries, "its dead letter waits for an operator")
 	require.NoError(w.t, w.db.Exec("DELETE FROM dead_letters WHERE id = ?", id).Error)
 	require.Eventually(w.t, func() bool {
 		require.NoError(w.t, w.journalSweep.Run(w.ctx))
-		entries, _, err = w.gate.ReadJournal(w.ctx, ref(b), "test", 10)
+		entries, _, err = w.gate.ReadJournal(w.ctx, b.ID, "test", 10)
 		require.NoError(w.t, err)
 		return len(entries) == 1 && entries[0].OrderSN == second.OrderSN
 	}, 30*time.Second, 5*time.Millisecond)

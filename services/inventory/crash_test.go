@@ -148,7 +148,7 @@ func TestTheGateControllerFinishesKilledChanges(t *testing.T) {
 			w.restart()
 			require.NoError(w.t, w.gates.EnsureGates(w.ctx))
 			w.agree(a)
-			_, state, err := w.gate.UnitsLeft(w.ctx, ref(a))
+			_, state, err := w.gate.UnitsLeft(w.ctx, a.ID)
 			require.NoError(w.t, err)
 			require.Equal(w.t, stockgate.GateOpen, state)
 

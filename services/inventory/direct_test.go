@@ -211,14 +211,13 @@ func TestTheGateGetsWhatWasSoldWithoutIt(t *testing.T) {
 	s := newDirectSale(w, 10, core.DegradedSale{PerSecond: 1000}, 0)
 	p := s.purchase("a", 2)
 	require.Equal(t, []string{"fresh reserved"}, s.reserve(p))
-	ref := contract.GateRef{ActivityID: s.id}
 	rows, err := w.parts.Store.Reservations(w.ctx, []string{p.OrderSN})
 	require.NoError(t, err)
 	row := rows[p.OrderSN]
 	old := row
 	old.ChangedAt = row.ChangedAt.Add(-time.Hour)
 	require.NoError(t, w.core.Gates.Sync(w.ctx, []core.Reservation{row, old}))
-	audit, err := w.gate.Audit(w.ctx, ref)
+	audit, err := w.gate.Audit(w.ctx, s.id)
 	require.NoError(t, err)
 	require.Equal(t, int64(10), audit.SKUs[s.sku].Left, "the gate is not used")
 	a, err := w.parts.Store.AnyActivity(w.ctx, s.id)
@@ -230,7 +229,7 @@ func TestTheGateGetsWhatWasSoldWithoutIt(t *testing.T) {
 	s.become(contract.ModeReturning, 1, time.Now().UTC())
 	require.NoError(t, w.gates.EnsureGates(w.ctx))
 	require.Equal(t, contract.ModeGate, s.mode())
-	audit, err = w.gate.Audit(w.ctx, ref)
+	audit, err = w.gate.Audit(w.ctx, s.id)
 	require.NoError(t, err)
 	require.Equal(t, int64(8), audit.SKUs[s.sku].Left)
 	require.Equal(t, int64(2), audit.SKUs[s.sku].Held)
@@ -313,7 +312,7 @@ func TestWorkerLeases(t *testing.T) {
 	require.Zero(t, lease(contract.WorkerLease{Owner: "b", Worker: 225, Renew: true}).High)
 }
 
-// However many processes ask at the same moment, no two get one id.
+// However many processes request an id at the same moment, no two get the same.
 func TestWorkerIDsAreLeasedOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, Migrations, func(t *testing.T, db *gorm.DB) {

@@ -143,7 +143,7 @@ func TestARestoredDatabaseGetsBackWhatOrdersAndGateKnow(t *testing.T) {
 	w.newEpoch()
 	require.NoError(w.t, w.gates.EnsureGates(w.ctx))
 	require.Equal(w.t, stockgate.Importing, w.sells(x.a), "the gate sells nothing until the import is complete")
-	v, err := w.gate.Reserve(w.ctx, ref(x.a), []stockgate.Request{{OrderSN: x.paid.OrderSN, UserID: "p", Lines: x.paid.Lines}})
+	v, err := w.gate.Reserve(w.ctx, x.a.ID, []stockgate.Request{{OrderSN: x.paid.OrderSN, UserID: "p", Lines: x.paid.Lines}})
 	require.NoError(w.t, err)
 	require.Equal(w.t, stockgate.Known, v[0].Outcome, "a known purchase has its status meanwhile")
 	w.imports()
@@ -478,8 +478,8 @@ type gateBeforeEpoch struct {
 	draw func()
 }
 
-func (g *gateBeforeEpoch) Adjust(ctx context.Context, r contract.GateRef, a core.Adjustment, force bool) error {
-	err := g.Gate.Adjust(ctx, r, a, force)
+func (g *gateBeforeEpoch) Adjust(ctx context.Context, activityID string, a core.Adjustment, force bool) error {
+	err := g.Gate.Adjust(ctx, activityID, a, force)
 	if !force {
 		g.draw()
 	}
@@ -760,7 +760,7 @@ func TestEventsOfALostOrderDoNotReplaceIt(t *testing.T) {
 	w.newEpoch()
 	require.NoError(w.t, w.gates.EnsureGates(w.ctx))
 	require.NoError(w.t, w.importer.Run(w.ctx))
-	require.NoError(w.t, w.relayAndLand(contract.GateRef{ActivityID: a.ID}))
+	require.NoError(w.t, w.relayAndLand(a.ID))
 	w.broker.take(contract.TopicDeductions) // inventory was killed before it published them
 	w.follow(event(pending, contract.OrderCreated), event(paid, contract.OrderCreated), event(paid, contract.OrderPaid))
 	w.imports()
@@ -806,7 +806,7 @@ func TestABadAdjustmentStopsNothingElse(t *testing.T) {
 		"created_at, updated_at) VALUES (7, ?, ?, -1, 'r', 'applied', 'refused', 'm', ?, ?), (8, ?, ?, 1, 'r', 'applied', 'taken', 'm', ?, ?)",
 		a.ID, a.Items[0].SKUID, now, now, a.ID, a.Items[0].SKUID, now, now).Error)
 	require.NoError(w.t, w.db.Exec("UPDATE stocks SET total = total + 1, available = available + 1 WHERE activity_id = ?", a.ID).Error)
-	require.NoError(w.t, w.gate.Adjust(w.ctx, ref(a), stockgate.Adjustment{ID: "8", SKUID: a.Items[0].SKUID, Delta: 2}))
+	require.NoError(w.t, w.gate.Adjust(w.ctx, a.ID, stockgate.Adjustment{ID: "8", SKUID: a.Items[0].SKUID, Delta: 2}))
 	var last contract.Reservation
 	for i := range 3 {
 		last = w.buy(a, fmt.Sprint("u", i))

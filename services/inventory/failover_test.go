@@ -76,7 +76,7 @@ func TestANewMasterIsSyncedInSpiteOfUnreadableRows(t *testing.T) {
 		w.land(broken)
 		w.loses(func() error { return w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, sound)) })
 		w.damage(broken, lines)
-		require.NoError(w.t, w.rdb.Set(w.ctx, "fs:{"+a.ID+":0}:sale", "{", 0).Err())
+		require.NoError(w.t, w.rdb.Set(w.ctx, "fs:{"+a.ID+"}:sale", "{", 0).Err())
 		m.id = "second"
 		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
 		require.True(w.t, w.entry(a, sound.OrderSN).Landed)
@@ -107,7 +107,7 @@ func TestANewMasterGetsNoEntriesThatWereTrimmed(t *testing.T) {
 	w.shift = 25 * time.Hour
 	m.id = "second"
 	require.NoError(w.t, w.gates.EnsureGates(w.ctx))
-	found, err := w.gate.Lookup(w.ctx, ref(a), forgotten)
+	found, err := w.gate.Lookup(w.ctx, a.ID, forgotten)
 	require.NoError(w.t, err)
 	require.Empty(w.t, found)
 	require.Equal(w.t, stockgate.StatusClosed, w.entry(a, lost.OrderSN).Status)
@@ -137,11 +137,11 @@ func TestAnUnregisteredGateIsRegisteredAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.sale(1, 10)
-	require.NoError(w.t, w.gate.Unregister(w.ctx, ref(a)))
+	require.NoError(w.t, w.gate.Unregister(w.ctx, a.ID))
 	require.NoError(w.t, w.gates.EnsureGates(w.ctx))
-	refs, err := w.gate.Refs(w.ctx)
+	activityIDs, err := w.gate.Registered(w.ctx)
 	require.NoError(w.t, err)
-	require.Contains(w.t, refs, ref(a))
+	require.Contains(w.t, activityIDs, a.ID)
 }
 
 // withdraw withdraws three of five units, while the ledger holds four that the gate lacks. The gate takes them, the
@@ -175,12 +175,12 @@ func TestARefusedWithdrawalIsUndoneOnANewMaster(t *testing.T) {
 	epoch, err := w.parts.Store.PresentEpoch(w.ctx)
 	require.NoError(w.t, err)
 	require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err())
-	require.NoError(w.t, w.gate.Preload(w.ctx, ref(a), stockgate.Snapshot{
+	require.NoError(w.t, w.gate.Preload(w.ctx, a.ID, stockgate.Snapshot{
 		Epoch:  epoch.Value,
 		Config: stockgate.Config{State: stockgate.GateOpen, StartsAt: a.StartsAt, EndsAt: a.EndsAt, PerUserLimit: 10, ReorderLimit: a.ReorderLimit, Version: a.Version},
 		Stock:  map[string]int64{sku: 5}, Totals: map[string]int64{sku: 5},
 	}))
-	require.NoError(w.t, w.gate.Adjust(w.ctx, ref(a), stockgate.Adjustment{ID: id, SKUID: sku, Delta: -3}))
+	require.NoError(w.t, w.gate.Adjust(w.ctx, a.ID, stockgate.Adjustment{ID: id, SKUID: sku, Delta: -3}))
 	m.id = "second"
 	require.NoError(w.t, w.gates.EnsureGates(w.ctx))
 	w.agree(a)

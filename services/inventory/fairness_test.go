@@ -53,12 +53,12 @@ type flakyGate struct {
 	err   error
 }
 
-func (g *flakyGate) Adjust(ctx context.Context, r contract.GateRef, a core.Adjustment, force bool) error {
+func (g *flakyGate) Adjust(ctx context.Context, activityID string, a core.Adjustment, force bool) error {
 	g.tries[a.ID]++
 	if g.bad[a.ID] {
 		return g.err
 	}
-	return g.Gate.Adjust(ctx, r, a, force)
+	return g.Gate.Adjust(ctx, activityID, a, force)
 }
 
 // One adjustment fails for ever. The others of its sale are finished, and it is tried again after growing pauses.

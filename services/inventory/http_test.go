@@ -186,7 +186,7 @@ func TestASaleFromDraftToEnd(t *testing.T) {
 	}
 	for range 2 {
 		require.Equal(t, "paused", state(s.do("POST", at+"/pause", "{}")))
-		_, gate, err := s.gate.UnitsLeft(t.Context(), contract.GateRef{ActivityID: id})
+		_, gate, err := s.gate.UnitsLeft(t.Context(), id)
 		require.NoError(t, err)
 		require.Equal(t, stockgate.GatePaused, gate)
 	}
@@ -376,7 +376,7 @@ func TestIdempotencyKeyOfAdjustments(t *testing.T) {
 	at := "/v1/merchant/activities/" + id + "/stock-adjustments"
 	body := func(n int) string { return fmt.Sprintf(`{"sku_id":%q,"delta":%d,"reason":"r"}`, sku, n) }
 	left := func() int64 {
-		l, _, err := s.gate.UnitsLeft(t.Context(), contract.GateRef{ActivityID: id})
+		l, _, err := s.gate.UnitsLeft(t.Context(), id)
 		require.NoError(t, err)
 		return l[sku]
 	}
@@ -523,7 +523,7 @@ func TestUnreachableGate(t *testing.T) {
 	again := s.do("PATCH", at, `{"title":"Other"}`, "If-Match", fmt.Sprintf("%q", fmt.Sprint(saved.Version)))
 	require.Equal(t, 200, again.status, "%s", again.body)
 	require.Equal(t, 200, s.do("POST", at+"/stock-adjustments", body, "Idempotency-Key", "k").status)
-	left, state, err := s.gate.UnitsLeft(t.Context(), contract.GateRef{ActivityID: id})
+	left, state, err := s.gate.UnitsLeft(t.Context(), id)
 	require.NoError(t, err)
 	require.Equal(t, []any{int64(7), stockgate.GatePaused}, []any{left[sku], state})
 }

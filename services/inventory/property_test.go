@@ -55,7 +55,7 @@ func (h *history) buySome(r *rapid.T) {
 			OrderSN: newSN(), UserID: fmt.Sprint("u", rapid.IntRange(1, 4).Draw(r, "user")), ActivityID: h.a.ID, Lines: []contract.Line{line},
 			ReservedAt: time.Now().UTC().Truncate(time.Millisecond),
 		}
-		verdicts, err := h.gate.Reserve(h.ctx, ref(h.a), []stockgate.Request{{OrderSN: it.OrderSN, UserID: it.UserID, Lines: it.Lines}})
+		verdicts, err := h.gate.Reserve(h.ctx, h.a.ID, []stockgate.Request{{OrderSN: it.OrderSN, UserID: it.UserID, Lines: it.Lines}})
 		if err == nil && verdicts[0].Outcome == stockgate.Accepted {
 			items = append(items, it)
 		}

@@ -56,7 +56,7 @@ func BenchmarkPurchase(b *testing.B) {
 			requests[i] = stockgate.Request{OrderSN: r.OrderSN, UserID: r.UserID, Lines: r.Lines}
 			created[i] = event(r, contract.OrderCreated)
 		}
-		_, err := w.gate.Reserve(w.ctx, ref(a), requests)
+		_, err := w.gate.Reserve(w.ctx, a.ID, requests)
 		require.NoError(b, err)
 		w.orders.set("closed", sns...)
 		landed := message(b, contract.TopicReservations, reservations...)

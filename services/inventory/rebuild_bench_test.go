@@ -51,7 +51,7 @@ func BenchmarkRebuild(b *testing.B) {
 		require.NoError(b, err)
 		b.ReportMetric(float64((<-longest).Milliseconds()), "ms-longest-stock-update")
 		b.ReportMetric(float64(<-rss)/(1<<20), "MiB-peak-rss")
-		audit, err := w.gate.Audit(w.ctx, ref(a))
+		audit, err := w.gate.Audit(w.ctx, a.ID)
 		require.NoError(b, err)
 		require.EqualValues(b, n, audit.EntriesLen)
 		b.StartTimer()
@@ -72,7 +72,7 @@ func (w *world) fillMixed(a *core.Activity, n int) {
 		for i := from; i < min(n, from+batch); i++ {
 			changed := began.Add(time.Hour / time.Duration(n) * time.Duration(i))
 			row := map[string]any{
-				"order_sn": 7_000_000_000_000_000 + i*1009, "activity_id": a.ID, "user_id": fmt.Sprint("u", i), "bucket": 0, "line_items": lines,
+				"order_sn": 7_000_000_000_000_000 + i*1009, "activity_id": a.ID, "user_id": fmt.Sprint("u", i), "line_items": lines,
 				"state": "sold", "reason": "", "reserved_at": changed, "landed_at": changed, "order_created_at": changed, "expires_at": changed.Add(time.Hour),
 				"changed_at": changed, "republish_attempt": 0, "traceparent": "",
 			}

@@ -68,7 +68,7 @@ func (w *world) fillLedger(a *core.Activity, n int, changed time.Time) {
 		for i := from; i < min(n, from+500); i++ {
 			user := fmt.Sprint("old", i)
 			rows = append(rows, map[string]any{
-				"order_sn": newSN(), "activity_id": a.ID, "user_id": user, "bucket": 0, "line_items": lines, "state": "sold", "reason": "",
+				"order_sn": newSN(), "activity_id": a.ID, "user_id": user, "line_items": lines, "state": "sold", "reason": "",
 				"reserved_at": changed, "landed_at": changed, "order_created_at": changed, "expires_at": changed, "changed_at": changed, "republish_attempt": 0, "traceparent": "",
 			})
 			allowances = append(allowances, map[string]any{"activity_id": a.ID, "user_id": user, "held": 1})
@@ -231,7 +231,7 @@ type content struct {
 
 func (w *world) content(a *core.Activity) content {
 	w.t.Helper()
-	key := func(name string) string { return "fs:{" + a.ID + ":0}:" + name }
+	key := func(name string) string { return "fs:{" + a.ID + "}:" + name }
 	c := content{
 		gate: w.rdb.HGetAll(w.ctx, key("gate")).Val(), entries: w.rdb.HGetAll(w.ctx, key("held")).Val(),
 		buyers: w.rdb.HGetAll(w.ctx, key("buyers")).Val(), unlanded: w.rdb.ZRange(w.ctx, key("unlanded"), 0, -1).Val(),
@@ -289,9 +289,9 @@ type watchedGate struct {
 	before func(step string)
 }
 
-func (g *watchedGate) BeginBuild(ctx context.Context, r contract.GateRef) (core.GateBuild, error) {
+func (g *watchedGate) BeginBuild(ctx context.Context, activityID string) (core.GateBuild, error) {
 	g.before("begin")
-	b, err := g.Gate.BeginBuild(ctx, r)
+	b, err := g.Gate.BeginBuild(ctx, activityID)
 	return &watchedBuild{b, g}, err
 }
 
@@ -410,7 +410,7 @@ func TestABuildWithoutAgreementFails(t *testing.T) {
 	err := w.core.Gates.Fill(w.ctx, a.ID)
 	require.ErrorIs(t, err, core.ErrGateBroken)
 	require.ErrorContains(t, err, "SKU")
-	_, err = w.gate.Audit(w.ctx, ref(a))
+	_, err = w.gate.Audit(w.ctx, a.ID)
 	require.ErrorIs(t, err, stockgate.ErrNoGate)
 	require.NoError(t, w.db.Exec("UPDATE stocks SET available = available + 1, sold = sold - 1 WHERE activity_id = ?", a.ID).Error)
 	require.NoError(t, w.core.Gates.Fill(w.ctx, a.ID))
@@ -440,8 +440,8 @@ type stuckGate struct {
 	held  []time.Duration
 }
 
-func (g *stuckGate) BeginBuild(ctx context.Context, r contract.GateRef) (core.GateBuild, error) {
-	b, err := g.Gate.BeginBuild(ctx, r)
+func (g *stuckGate) BeginBuild(ctx context.Context, activityID string) (core.GateBuild, error) {
+	b, err := g.Gate.BeginBuild(ctx, activityID)
 	return &stuckBuild{b, &g.times, &g.held}, err
 }
 

@@ -37,7 +37,7 @@ func BenchmarkReconcile(b *testing.B) {
 		for i := from; i < from+1000; i++ {
 			user, at := fmt.Sprint("u", i), began.Add(time.Hour/purchases*time.Duration(i)).Truncate(time.Millisecond)
 			rows = append(rows, map[string]any{
-				"order_sn": 7_000_000_000_000_000 + i*1009, "activity_id": a.ID, "user_id": user, "bucket": 0, "line_items": lines, "state": "sold", "reason": "",
+				"order_sn": 7_000_000_000_000_000 + i*1009, "activity_id": a.ID, "user_id": user, "line_items": lines, "state": "sold", "reason": "",
 				"reserved_at": at, "landed_at": at, "order_created_at": at, "expires_at": at, "changed_at": at, "republish_attempt": 0, "traceparent": "",
 			})
 			allowances = append(allowances, map[string]any{"activity_id": a.ID, "user_id": user, "held": 1})

@@ -78,11 +78,11 @@ type meddler struct {
 	before func()
 }
 
-func (g *meddler) Repair(ctx context.Context, r contract.GateRef, life string, list []reconcile.EntryRepair) (map[string]bool, error) {
+func (g *meddler) Repair(ctx context.Context, activityID, life string, list []reconcile.EntryRepair) (map[string]bool, error) {
 	if g.before != nil {
 		g.before()
 	}
-	return g.Gate.Repair(ctx, r, life, list)
+	return g.Gate.Repair(ctx, activityID, life, list)
 }
 
 // If the regular sync comes first, the repair finds another entry than it read, and changes nothing.
@@ -162,8 +162,8 @@ type tallied struct {
 	then func()
 }
 
-func (g tallied) CollectChanges(ctx context.Context, ref contract.GateRef, token string) (core.GateAudit, []reconcile.Entry, bool, error) {
-	audit, touched, ok, err := g.Gate.CollectChanges(ctx, ref, token)
+func (g tallied) CollectChanges(ctx context.Context, activityID, token string) (core.GateAudit, []reconcile.Entry, bool, error) {
+	audit, touched, ok, err := g.Gate.CollectChanges(ctx, activityID, token)
 	g.then()
 	return audit, touched, ok, err
 }
@@ -272,7 +272,7 @@ func TestADeletedJournalIsRestored(t *testing.T) {
 		w.parts.Sweep.RejournalAfter = time.Millisecond
 		w.restart()
 		require.NoError(w.t, w.journalSweep.Run(w.ctx))
-		entries, _, err := w.gate.ReadJournal(w.ctx, ref(a), "test", 10)
+		entries, _, err := w.gate.ReadJournal(w.ctx, a.ID, "test", 10)
 		require.NoError(w.t, err)
 		return len(entries) == 1 && entries[0].OrderSN == r.OrderSN
 	}, 30*time.Second, 10*time.Millisecond)
@@ -285,7 +285,7 @@ func TestALandedEntryWithoutARowIsJournaledAgain(t *testing.T) {
 	w := newWorld(t)
 	a := w.sale(1, 10)
 	r := w.buy(a, "u1")
-	require.NoError(w.t, w.gate.Settle(w.ctx, ref(a), []stockgate.Settlement{{OrderSN: r.OrderSN, UserID: r.UserID, Lines: r.Lines, Step: stockgate.StepLanded}}))
+	require.NoError(w.t, w.gate.Settle(w.ctx, a.ID, []stockgate.Settlement{{OrderSN: r.OrderSN, UserID: r.UserID, Lines: r.Lines, Step: stockgate.StepLanded}}))
 	for range 2 { // the second one draws an epoch
 		require.Empty(w.t, w.reconcile(a).Repairs)
 		require.True(w.t, w.entry(a, r.OrderSN).Landed)
@@ -352,7 +352,7 @@ func TestDifferencesLeftToTheOperator(t *testing.T) {
 	require.NoError(w.t, w.db.Exec("DELETE FROM reservations WHERE order_sn = ?", other.OrderSN).Error)
 	require.NoError(w.t, w.db.Exec("DELETE FROM allowances WHERE user_id = 'stranger'").Error)
 	require.NoError(w.t, w.db.Exec("UPDATE stocks SET available = available + 1, reserved = reserved - 1 WHERE activity_id = ?", a.ID).Error)
-	require.NoError(w.t, w.gate.Release(w.ctx, ref(a), []stockgate.Ending{{OrderSN: other.OrderSN, UserID: "u2", Lines: other.Lines, Reason: "system"}}))
+	require.NoError(w.t, w.gate.Release(w.ctx, a.ID, []stockgate.Ending{{OrderSN: other.OrderSN, UserID: "u2", Lines: other.Lines, Reason: "system"}}))
 
 	// A stock row that does not match the ledger.
 	before = w.rdb.HGetAll(w.ctx, gateKey(a, "gate")).Val()
@@ -386,7 +386,7 @@ func TestABrokenGateDoesNotBlockOthers(t *testing.T) {
 	require.True(w.t, ready)
 	w.agree(sound)
 	require.Equal(w.t, []string{"a gate is broken"}, alarms.raised, "raised once")
-	_, err = w.gate.Audit(w.ctx, ref(broken))
+	_, err = w.gate.Audit(w.ctx, broken.ID)
 	require.ErrorIs(w.t, err, stockgate.ErrNoGate)
 
 	// The intact gate gets what the new master lacks.
@@ -490,7 +490,7 @@ func TestReconcileOverHTTP(t *testing.T) {
 	id := s.draft(sku, 5)
 	require.Equal(t, 200, s.do("POST", "/v1/merchant/activities/"+id+"/publish", "").status)
 	operator := s.mint("o", auth.Operator)
-	s.mini.HIncrBy("fs:{"+id+":0}:gate", "s:"+sku, -2)
+	s.mini.HIncrBy("fs:{"+id+"}:gate", "s:"+sku, -2)
 	var out struct {
 		LookedAt time.Time `json:"looked_at"`
 		Repairs  []struct {
@@ -587,18 +587,18 @@ type faultyRepairs struct {
 	f *faults
 }
 
-func (g *faultyRepairs) Repair(ctx context.Context, r contract.GateRef, life string, list []reconcile.EntryRepair) (done map[string]bool, err error) {
-	err = g.f.step(func() error { done, err = g.Gate.Repair(ctx, r, life, list); return err })
+func (g *faultyRepairs) Repair(ctx context.Context, activityID, life string, list []reconcile.EntryRepair) (done map[string]bool, err error) {
+	err = g.f.step(func() error { done, err = g.Gate.Repair(ctx, activityID, life, list); return err })
 	return done, err
 }
 
-func (g *faultyRepairs) RebuildBuyer(ctx context.Context, r contract.GateRef, user string, sns []string) (changed bool, err error) {
-	err = g.f.step(func() error { changed, err = g.Gate.RebuildBuyer(ctx, r, user, sns); return err })
+func (g *faultyRepairs) RebuildBuyer(ctx context.Context, activityID, user string, sns []string) (changed bool, err error) {
+	err = g.f.step(func() error { changed, err = g.Gate.RebuildBuyer(ctx, activityID, user, sns); return err })
 	return changed, err
 }
 
-func (g *faultyRepairs) Correct(ctx context.Context, r contract.GateRef, seen core.GateRevision, held int64, list []reconcile.Correction) error {
-	return g.f.step(func() error { return g.Gate.Correct(ctx, r, seen, held, list) })
+func (g *faultyRepairs) Correct(ctx context.Context, activityID string, seen core.GateRevision, held int64, list []reconcile.Correction) error {
+	return g.f.step(func() error { return g.Gate.Correct(ctx, activityID, seen, held, list) })
 }
 
 // loseAdjustment adjusts the stock of a SKU. Then the gate loses the adjustment.
@@ -630,7 +630,7 @@ func TestAnAdjustmentThatArrivesAfterTheComparisonIsNotAddedTwice(t *testing.T) 
 		decided, err := w.parts.Store.DecidedAdjustments(w.ctx, m.a.ID)
 		require.NoError(t, err)
 		for _, a := range decided {
-			require.NoError(t, w.core.Gates.SendAdjustment(w.ctx, ref(m.a), a))
+			require.NoError(t, w.core.Gates.SendAdjustment(w.ctx, m.a.ID, a))
 		}
 	}
 	require.Empty(t, w.reconcile(m.a).Repairs)
@@ -649,16 +649,16 @@ type lateAdjustments struct {
 }
 
 func (g *lateAdjustments) CollectChanges(
-	ctx context.Context, r contract.GateRef, token string,
+	ctx context.Context, activityID, token string,
 ) (core.GateAudit, []reconcile.Entry, bool, error) {
 	g.compared++
-	return g.Gate.CollectChanges(ctx, r, token)
+	return g.Gate.CollectChanges(ctx, activityID, token)
 }
 
-func (g *lateAdjustments) Audit(ctx context.Context, r contract.GateRef) (core.GateAudit, error) {
+func (g *lateAdjustments) Audit(ctx context.Context, activityID string) (core.GateAudit, error) {
 	if g.compared == reconcile.DefaultConfig().Confirmations && !g.arrived {
 		g.arrived = true
 		g.arrive()
 	}
-	return g.Gate.Audit(ctx, r)
+	return g.Gate.Audit(ctx, activityID)
 }

@@ -27,17 +27,17 @@ type compared struct {
 	before func()
 }
 
-func (g *compared) TrackChanges(ctx context.Context, ref contract.GateRef) (string, error) {
-	g.of[ref.ActivityID]++
-	return g.Gate.TrackChanges(ctx, ref)
+func (g *compared) TrackChanges(ctx context.Context, activityID string) (string, error) {
+	g.of[activityID]++
+	return g.Gate.TrackChanges(ctx, activityID)
 }
 
-func (g *compared) Audit(ctx context.Context, ref contract.GateRef) (core.GateAudit, error) {
+func (g *compared) Audit(ctx context.Context, activityID string) (core.GateAudit, error) {
 	if do := g.before; do != nil {
 		g.before = nil
 		do()
 	}
-	return g.Gate.Audit(ctx, ref)
+	return g.Gate.Audit(ctx, activityID)
 }
 
 // checked collects the outcomes of checks.
@@ -129,7 +129,7 @@ func TestRowsWithoutAnEntryNeedNoComparison(t *testing.T) {
 		require.NoError(w.t, w.rdb.HDel(w.ctx, gateKey(m.a, "buyers"), r.UserID).Err())
 	}
 	unknown := contract.Reservation{OrderSN: newSN(), UserID: "u", ActivityID: m.a.ID, Lines: m.landed.Lines}
-	require.NoError(w.t, w.gate.Drop(w.ctx, ref(m.a), []stockgate.Ending{{OrderSN: unknown.OrderSN, UserID: "u", Lines: unknown.Lines, Reason: "system"}}))
+	require.NoError(w.t, w.gate.Drop(w.ctx, m.a.ID, []stockgate.Ending{{OrderSN: unknown.OrderSN, UserID: "u", Lines: unknown.Lines, Reason: "system"}}))
 	w.verified(g, m.a)
 	w.land(w.buy(m.a, "later", contract.Line{SKUID: m.a.Items[0].SKUID, Qty: 1}))
 	require.Zero(w.t, w.round(g, m.a))
@@ -145,7 +145,7 @@ func TestTrimmedEntriesNeedNoComparison(t *testing.T) {
 	w.verified(g, m.a)
 	old := float64(time.Now().Add(-25 * time.Hour).UnixMilli())
 	require.NoError(w.t, w.rdb.ZAdd(w.ctx, gateKey(m.a, "ended"), redis.Z{Score: old, Member: m.closed.OrderSN}).Err())
-	removed, err := w.gate.Trim(w.ctx, ref(m.a), 10)
+	removed, err := w.gate.Trim(w.ctx, m.a.ID, 10)
 	require.NoError(w.t, err)
 	require.Equal(w.t, 1, removed)
 	require.Zero(w.t, w.round(g, m.a))

@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"flashsale.internal/pkg/contract"
 	"flashsale.internal/services/inventory/internal/core"
 )
 
@@ -57,12 +56,12 @@ type decider struct {
 	decide func()
 }
 
-func (g *decider) Configure(ctx context.Context, ref contract.GateRef, c core.GateConfig) error {
+func (g *decider) Configure(ctx context.Context, activityID string, c core.GateConfig) error {
 	if decide := g.decide; decide != nil {
 		g.decide = nil
 		decide()
 	}
-	return g.Gate.Configure(ctx, ref, c)
+	return g.Gate.Configure(ctx, activityID, c)
 }
 
 // A gate that gets a later version meanwhile needs no repair with an older one. Its other errors are repaired.

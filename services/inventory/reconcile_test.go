@@ -16,7 +16,7 @@ import (
 )
 
 // gateKey returns a key of the activity's gate, to damage and read it without the scripts.
-func gateKey(a *core.Activity, name string) string { return "fs:{" + a.ID + ":0}:" + name }
+func gateKey(a *core.Activity, name string) string { return "fs:{" + a.ID + "}:" + name }
 
 // whole recomputes everything that follows from the gate's entries, without the scripts, and requires that the gate
 // matches.
@@ -297,7 +297,7 @@ func TestDamageIsRepaired(t *testing.T) {
 			m := w.mixed(c.queued)
 			require.NoError(w.t, c.do(w, m))
 			left := map[string]int64{}
-			if a, err := w.gate.Audit(w.ctx, ref(m.a)); err == nil {
+			if a, err := w.gate.Audit(w.ctx, m.a.ID); err == nil {
 				for sku, k := range a.SKUs {
 					left[sku] = k.Left
 				}
@@ -324,7 +324,7 @@ func TestDamageIsRepaired(t *testing.T) {
 				if c.queued {
 					left[m.a.Items[1].SKUID] += 0
 				}
-				now, _, err := w.gate.UnitsLeft(w.ctx, ref(m.a))
+				now, _, err := w.gate.UnitsLeft(w.ctx, m.a.ID)
 				require.NoError(w.t, err)
 				require.Equal(w.t, left, now)
 			}

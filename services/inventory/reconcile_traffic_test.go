@@ -48,7 +48,7 @@ func (c *traffic) run(t *testing.T, n, most int, enough func() bool) {
 					OrderSN: newSN(), UserID: fmt.Sprintf("c%d-%d", i, k), ActivityID: c.a.ID, Lines: []contract.Line{line},
 					ReservedAt: time.Now().UTC().Truncate(time.Millisecond),
 				}
-				v, err := c.gate.Reserve(ctx, ref(c.a), []stockgate.Request{{OrderSN: r.OrderSN, UserID: r.UserID, Lines: r.Lines}})
+				v, err := c.gate.Reserve(ctx, c.a.ID, []stockgate.Request{{OrderSN: r.OrderSN, UserID: r.UserID, Lines: r.Lines}})
 				if err != nil {
 					t.Error(err)
 					return
@@ -96,7 +96,7 @@ func (c *traffic) run(t *testing.T, n, most int, enough func() bool) {
 	stop := make(chan struct{})
 	c.wg.Go(func() { // the relay, and a merchant
 		for n := 0; ; n++ {
-			entries, _, err := c.gate.ReadJournal(ctx, ref(c.a), "traffic", 256)
+			entries, _, err := c.gate.ReadJournal(ctx, c.a.ID, "traffic", 256)
 			if err != nil {
 				t.Error(err)
 			}
@@ -105,7 +105,7 @@ func (c *traffic) run(t *testing.T, n, most int, enough func() bool) {
 				ids[i] = e.ID
 			}
 			if len(ids) > 0 {
-				if err := c.gate.Ack(ctx, ref(c.a), ids); err != nil {
+				if err := c.gate.Ack(ctx, c.a.ID, ids); err != nil {
 					t.Error(err)
 				}
 			}

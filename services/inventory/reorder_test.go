@@ -48,7 +48,7 @@ func TestReorderLimit(t *testing.T) {
 		for range 2 {
 			_, outcome := w.reserve(a, "ann")
 			require.Equal(w.t, stockgate.LimitReached, outcome)
-			allowances, err := w.gate.Allowances(w.ctx, ref(a), []string{"ann", "bob"})
+			allowances, err := w.gate.Allowances(w.ctx, a.ID, []string{"ann", "bob"})
 			require.NoError(w.t, err)
 			require.True(w.t, allowances[0].Used)
 			require.False(w.t, allowances[0].BarredUntil.IsZero())
@@ -78,7 +78,7 @@ func TestReorderLimitIsRepaired(t *testing.T) {
 	done, err := w.reconciler.Reconcile(w.ctx, operator("op"), a.ID)
 	require.NoError(w.t, err)
 	require.Len(w.t, done.Repairs, 1)
-	audit, err := w.gate.Audit(w.ctx, ref(a))
+	audit, err := w.gate.Audit(w.ctx, a.ID)
 	require.NoError(w.t, err)
 	require.EqualValues(w.t, 2, audit.ReorderLimit)
 

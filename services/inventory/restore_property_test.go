@@ -72,7 +72,7 @@ func (h *restoreHistory) act(r *rapid.T) {
 			h.made = append(h.made, it)
 		}
 	case "land":
-		_ = h.relayAndLand(ref(h.a))
+		_ = h.relayAndLand(h.a.ID)
 	case "create":
 		_ = h.ordersFollow()
 	case "order":
@@ -136,7 +136,7 @@ func (h *restoreHistory) finish(r *rapid.T) {
 	}
 	require.NoError(r, h.gates.EnsureGates(h.ctx))
 	for range 3 {
-		_ = h.relayAndLand(ref(h.a))
+		_ = h.relayAndLand(h.a.ID)
 		require.NoError(r, h.ordersFollow())
 	}
 	h.tellAll(r)

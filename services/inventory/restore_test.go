@@ -66,7 +66,7 @@ func (w *world) order(r contract.Reservation, state string) {
 }
 
 // relayAndLand publishes what is in the journal, as seckill does, and lands it.
-func (w *world) relayAndLand(gate contract.GateRef) error {
+func (w *world) relayAndLand(gate string) error {
 	entries, _, err := w.gate.ReadJournal(w.ctx, gate, "test", 256)
 	if err != nil || len(entries) == 0 {
 		return err
@@ -131,9 +131,9 @@ func (w *world) importRound() (err error) {
 	}
 	keep(w.gates.EnsureGates(w.ctx))
 	keep(w.importer.Run(w.ctx))
-	refs, e := w.gate.Refs(w.ctx)
+	activityIDs, e := w.gate.Registered(w.ctx)
 	keep(e)
-	for _, gate := range refs {
+	for _, gate := range activityIDs {
 		keep(w.relayAndLand(gate))
 	}
 	keep(w.ordersFollow())
@@ -252,7 +252,7 @@ func (o *orderService) since(w http.ResponseWriter, r *http.Request) {
 			reason = "expired"
 		}
 		items = append(items, map[string]any{
-			"order_sn": sn, "user_id": it.UserID, "activity_id": it.ActivityID, "bucket": 0, "state": state, "reason": reason,
+			"order_sn": sn, "user_id": it.UserID, "activity_id": it.ActivityID, "state": state, "reason": reason,
 			"lines": lines, "created_at": time.Now(), "expires_at": time.Now().Add(15 * time.Minute),
 		})
 	}

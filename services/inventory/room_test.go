@@ -5,8 +5,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"flashsale.internal/pkg/contract"
 )
 
 // A merchant gives a draft a waiting room. Of a published activity only the rate may change, also while it is open.
@@ -15,7 +13,7 @@ func TestWaitingRoomOfTheAPI(t *testing.T) {
 	s := newShop(t)
 	sku := s.product("EUR")[0]
 	rate := func(id string) int64 {
-		a, err := s.gate.Audit(t.Context(), contract.GateRef{ActivityID: id})
+		a, err := s.gate.Audit(t.Context(), id)
 		require.NoError(t, err)
 		return a.RoomRate
 	}

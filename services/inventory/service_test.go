@@ -91,7 +91,7 @@ func TestConcurrentLoopsWaitForTheirDependencies(t *testing.T) {
 		if err != nil || !ready {
 			return false
 		}
-		found, err := gate.Lookup(t.Context(), contract.GateRef{ActivityID: id}, []string{early.OrderSN})
+		found, err := gate.Lookup(t.Context(), id, []string{early.OrderSN})
 		return err == nil && found[early.OrderSN].Landed
 	}, 45*time.Second, 50*time.Millisecond, "the gate controller fills Redis, and the early message lands")
 	require.Equal(t, 200, s.do("POST", "/v1/merchant/activities/"+id+"/publish", "").status)
@@ -214,18 +214,6 @@ func TestSettingsAreChecked(t *testing.T) {
 	}
 	require.NoError(t, settings.Load(&c, map[string]string{}))
 	require.NoError(t, c.Check())
-}
-
-func TestReconcileConfirmationsAreReadUnderTheirOldName(t *testing.T) {
-	t.Parallel()
-	for _, variable := range []string{"INVENTORY_RECONCILE_CONFIRMATIONS", "INVENTORY_RECONCILE_LOOKS"} {
-		var c struct {
-			settings.App
-			Config
-		}
-		require.NoError(t, settings.Load(&c, map[string]string{variable: "5"}))
-		require.Equal(t, 5, c.ReconcileConfirmations)
-	}
 }
 
 type discardBus struct{ *broker }

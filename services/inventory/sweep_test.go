@@ -149,11 +149,11 @@ func TestUnlandedEntriesAreJournaledAgain(t *testing.T) {
 	for range 3 {
 		require.Eventually(w.t, func() bool {
 			require.NoError(w.t, w.journalSweep.Run(w.ctx))
-			entries, _, err := w.gate.ReadJournal(w.ctx, ref(a), "test", 10)
+			entries, _, err := w.gate.ReadJournal(w.ctx, a.ID, "test", 10)
 			require.NoError(w.t, err)
 			for _, e := range entries {
 				require.Equal(w.t, lost.OrderSN, e.OrderSN)
-				require.NoError(w.t, w.gate.Ack(w.ctx, ref(a), []string{e.ID}))
+				require.NoError(w.t, w.gate.Ack(w.ctx, a.ID, []string{e.ID}))
 			}
 			return len(entries) == 1
 		}, 30*time.Second, 20*time.Millisecond)
@@ -173,7 +173,7 @@ func TestADeadLetterOfAReservationIsReplayedOrRejected(t *testing.T) {
 		a := w.sale(1, 5)
 		replayed, rejected := w.buy(a, "u1"), w.buy(a, "u2")
 		raw := func(r contract.Reservation, qty string) []byte {
-			return []byte(fmt.Sprintf(`{"order_sn":%q,"user_id":%q,"activity_id":%q,"bucket":0,"lines":[{"sku_id":%q,"qty":%s}],"reserved_at":"2026-01-01T00:00:00Z"}`,
+			return []byte(fmt.Sprintf(`{"order_sn":%q,"user_id":%q,"activity_id":%q,"lines":[{"sku_id":%q,"qty":%s}],"reserved_at":"2026-01-01T00:00:00Z"}`,
 				r.OrderSN, r.UserID, a.ID, a.Items[0].SKUID, qty))
 		}
 		// One is valid and was refused by mistake, the other is unreadable. Both hold a unit in the gate.
@@ -485,7 +485,7 @@ func TestAnExpiredGateBlocksNothing(t *testing.T) {
 	w.shift = 26 * time.Hour
 	require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err())
 	require.NoError(w.t, w.gates.EnsureGates(w.ctx))
-	_, _, err := w.gate.UnitsLeft(w.ctx, ref(a))
+	_, _, err := w.gate.UnitsLeft(w.ctx, a.ID)
 	require.ErrorIs(w.t, err, stockgate.ErrNoGate)
 	w.follow(event(r, contract.OrderPaid), event(r, contract.OrderCreated))
 	w.land(r)
@@ -501,9 +501,9 @@ func TestAnExpiredGateBlocksNothing(t *testing.T) {
 	require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err())
 	require.NoError(w.t, w.gate.PutSale(w.ctx, stockgate.Sale{ActivityID: a.ID}))
 	require.NoError(w.t, w.gates.TrimGates(w.ctx))
-	refs, err := w.gate.Refs(w.ctx)
+	activityIDs, err := w.gate.Registered(w.ctx)
 	require.NoError(w.t, err)
-	require.Empty(w.t, refs)
+	require.Empty(w.t, activityIDs)
 }
 
 // No queued purchase is abandoned, not even long after the end of the sale when the ledger holds nothing.
@@ -517,7 +517,7 @@ func TestAQueuedPurchaseOfAnEndedSaleIsJournaledAgain(t *testing.T) {
 	w.shift = 26 * time.Hour
 	require.Eventually(w.t, func() bool {
 		require.NoError(w.t, w.journalSweep.Run(w.ctx))
-		entries, _, err := w.gate.ReadJournal(w.ctx, ref(a), "test", 10)
+		entries, _, err := w.gate.ReadJournal(w.ctx, a.ID, "test", 10)
 		require.NoError(w.t, err)
 		return len(entries) == 1 && entries[0].OrderSN == r.OrderSN
 	}, 30*time.Second, 5*time.Millisecond)
@@ -540,7 +540,7 @@ func TestAQueuedPurchaseBehindManyDeadLettersIsJournaledAgain(t *testing.T) {
 				Where: contract.GroupInventoryReservations, Topic: contract.TopicReservations, OrderSN: q.OrderSN, Why: "w", Item: []byte(q.OrderSN), At: w.parts.Now(),
 			})
 		}
-		_, err := w.gate.Reserve(w.ctx, ref(a), group)
+		_, err := w.gate.Reserve(w.ctx, a.ID, group)
 		require.NoError(t, err)
 		w.relay(a)
 	}
@@ -548,7 +548,7 @@ func TestAQueuedPurchaseBehindManyDeadLettersIsJournaledAgain(t *testing.T) {
 	behind := w.buy(a, "behind")
 	require.Eventually(t, func() bool {
 		require.NoError(t, w.journalSweep.Run(w.ctx))
-		entries, _, err := w.gate.ReadJournal(w.ctx, ref(a), "test", 10)
+		entries, _, err := w.gate.ReadJournal(w.ctx, a.ID, "test", 10)
 		require.NoError(t, err)
 		return len(entries) == 1 && entries[0].OrderSN == behind.OrderSN
 	}, 30*time.Second, 5*time.Millisecond)
@@ -565,7 +565,7 @@ func TestARefusalFirstSettlesWhatTheGateLost(t *testing.T) {
 	w.deductions()
 	// Redis lost the purchase.
 	require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err())
-	require.NoError(w.t, w.gate.Preload(w.ctx, ref(a), stockgate.Snapshot{
+	require.NoError(w.t, w.gate.Preload(w.ctx, a.ID, stockgate.Snapshot{
 		Config: stockgate.Config{State: stockgate.GateOpen, StartsAt: a.StartsAt, EndsAt: a.EndsAt, PerUserLimit: 1, ReorderLimit: a.ReorderLimit, Version: a.Version},
 		Stock:  map[string]int64{a.Items[0].SKUID: 1}, Totals: map[string]int64{a.Items[0].SKUID: 1},
 	}))

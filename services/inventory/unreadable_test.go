@@ -61,7 +61,7 @@ func TestAGateThatCannotBeSyncedGetsLostPurchasesAgain(t *testing.T) {
 		w.faults.kill(1, false)
 		_ = w.journalSweep.Run(w.ctx)
 		w.faults.heal()
-		entries, _, err := w.gate.ReadJournal(w.ctx, ref(a), "test", 10)
+		entries, _, err := w.gate.ReadJournal(w.ctx, a.ID, "test", 10)
 		require.NoError(w.t, err)
 		return len(entries) == 1 && entries[0].OrderSN == lost.OrderSN
 	}, 5*time.Second, 20*time.Millisecond)
@@ -79,11 +79,11 @@ func TestAnUnreadableRowDoesNotStopTheJournalSweep(t *testing.T) {
 		w.damage(broken, lines)
 		require.Eventually(w.t, func() bool {
 			require.NoError(w.t, w.journalSweep.Run(w.ctx))
-			entries, _, err := w.gate.ReadJournal(w.ctx, ref(a), "test", 10)
+			entries, _, err := w.gate.ReadJournal(w.ctx, a.ID, "test", 10)
 			require.NoError(w.t, err)
 			for _, e := range entries {
 				require.Equal(w.t, lost.OrderSN, e.OrderSN)
-				require.NoError(w.t, w.gate.Ack(w.ctx, ref(a), []string{e.ID}))
+				require.NoError(w.t, w.gate.Ack(w.ctx, a.ID, []string{e.ID}))
 			}
 			return len(entries) == 1
 		}, 30*time.Second, 20*time.Millisecond)

@@ -333,8 +333,8 @@ type faultyGate struct {
 	f *faults
 }
 
-func (g *faultyGate) BeginBuild(ctx context.Context, r contract.GateRef) (b core.GateBuild, err error) {
-	err = g.f.step(func() error { b, err = g.Gate.BeginBuild(ctx, r); return err })
+func (g *faultyGate) BeginBuild(ctx context.Context, activityID string) (b core.GateBuild, err error) {
+	err = g.f.step(func() error { b, err = g.Gate.BeginBuild(ctx, activityID); return err })
 	return &faultyBuild{b, g.f}, err
 }
 
@@ -355,45 +355,45 @@ func (b *faultyBuild) Commit(ctx context.Context, a core.Activity, endedBefore i
 	return b.f.step(func() error { return b.GateBuild.Commit(ctx, a, endedBefore, epoch) })
 }
 
-func (g *faultyGate) Configure(ctx context.Context, r contract.GateRef, c core.GateConfig) error {
-	return g.f.step(func() error { return g.Gate.Configure(ctx, r, c) })
+func (g *faultyGate) Configure(ctx context.Context, activityID string, c core.GateConfig) error {
+	return g.f.step(func() error { return g.Gate.Configure(ctx, activityID, c) })
 }
 
-func (g *faultyGate) Settle(ctx context.Context, r contract.GateRef, s []core.Settlement) error {
-	return g.f.step(func() error { return g.Gate.Settle(ctx, r, s) })
+func (g *faultyGate) Settle(ctx context.Context, activityID string, s []core.Settlement) error {
+	return g.f.step(func() error { return g.Gate.Settle(ctx, activityID, s) })
 }
 
-func (g *faultyGate) Release(ctx context.Context, r contract.GateRef, e []core.Ending) error {
-	return g.f.step(func() error { return g.Gate.Release(ctx, r, e) })
+func (g *faultyGate) Release(ctx context.Context, activityID string, e []core.Ending) error {
+	return g.f.step(func() error { return g.Gate.Release(ctx, activityID, e) })
 }
 
-func (g *faultyGate) Drop(ctx context.Context, r contract.GateRef, e []core.Ending) error {
-	return g.f.step(func() error { return g.Gate.Drop(ctx, r, e) })
+func (g *faultyGate) Drop(ctx context.Context, activityID string, e []core.Ending) error {
+	return g.f.step(func() error { return g.Gate.Drop(ctx, activityID, e) })
 }
 
-func (g *faultyGate) Adjust(ctx context.Context, r contract.GateRef, a core.Adjustment, force bool) error {
-	return g.f.step(func() error { return g.Gate.Adjust(ctx, r, a, force) })
+func (g *faultyGate) Adjust(ctx context.Context, activityID string, a core.Adjustment, force bool) error {
+	return g.f.step(func() error { return g.Gate.Adjust(ctx, activityID, a, force) })
 }
 
-func (g *faultyGate) UndoAdjust(ctx context.Context, r contract.GateRef, a core.Adjustment) error {
-	return g.f.step(func() error { return g.Gate.UndoAdjust(ctx, r, a) })
+func (g *faultyGate) UndoAdjust(ctx context.Context, activityID string, a core.Adjustment) error {
+	return g.f.step(func() error { return g.Gate.UndoAdjust(ctx, activityID, a) })
 }
 
-func (g *faultyGate) MarkForImport(ctx context.Context, r contract.GateRef, epoch string) error {
-	return g.f.step(func() error { return g.Gate.MarkForImport(ctx, r, epoch) })
+func (g *faultyGate) MarkForImport(ctx context.Context, activityID, epoch string) error {
+	return g.f.step(func() error { return g.Gate.MarkForImport(ctx, activityID, epoch) })
 }
 
-func (g *faultyGate) RenewEpoch(ctx context.Context, r contract.GateRef, epoch string, a core.Activity, adjusted []string) error {
-	return g.f.step(func() error { return g.Gate.RenewEpoch(ctx, r, epoch, a, adjusted) })
+func (g *faultyGate) RenewEpoch(ctx context.Context, activityID, epoch string, a core.Activity, adjusted []string) error {
+	return g.f.step(func() error { return g.Gate.RenewEpoch(ctx, activityID, epoch, a, adjusted) })
 }
 
-func (g *faultyGate) RejournalHolding(ctx context.Context, r contract.GateRef, sns []string) (n int, err error) {
-	err = g.f.step(func() error { n, err = g.Gate.RejournalHolding(ctx, r, sns); return err })
+func (g *faultyGate) RejournalHolding(ctx context.Context, activityID string, sns []string) (n int, err error) {
+	err = g.f.step(func() error { n, err = g.Gate.RejournalHolding(ctx, activityID, sns); return err })
 	return n, err
 }
 
-func (g *faultyGate) Rewrite(ctx context.Context, r contract.GateRef, build string, list []core.EntryRewrite) error {
-	return g.f.step(func() error { return g.Gate.Rewrite(ctx, r, build, list) })
+func (g *faultyGate) Rewrite(ctx context.Context, activityID, build string, list []core.EntryRewrite) error {
+	return g.f.step(func() error { return g.Gate.Rewrite(ctx, activityID, build, list) })
 }
 
 func (g *faultyGate) ReplaceSale(ctx context.Context, a core.Activity) error {
@@ -679,8 +679,6 @@ func newSN() string {
 	return strconv.FormatInt(lastSN.n, 10)
 }
 
-func ref(a *core.Activity) contract.GateRef { return contract.GateRef{ActivityID: a.ID} }
-
 // reserve makes a purchase at the gate, as seckill does.
 func (w *world) reserve(a *core.Activity, user string, lines ...contract.Line) (contract.Reservation, stockgate.Outcome) {
 	w.t.Helper()
@@ -688,7 +686,7 @@ func (w *world) reserve(a *core.Activity, user string, lines ...contract.Line) (
 		lines = []contract.Line{{SKUID: a.Items[0].SKUID, Qty: 1}}
 	}
 	r := contract.Reservation{OrderSN: newSN(), UserID: user, ActivityID: a.ID, Lines: lines, ReservedAt: time.Now().UTC().Truncate(time.Millisecond)}
-	verdicts, err := w.gate.Reserve(w.ctx, ref(a), []stockgate.Request{{OrderSN: r.OrderSN, UserID: user, Lines: lines}})
+	verdicts, err := w.gate.Reserve(w.ctx, a.ID, []stockgate.Request{{OrderSN: r.OrderSN, UserID: user, Lines: lines}})
 	require.NoError(w.t, err)
 	return r, verdicts[0].Outcome
 }
@@ -704,14 +702,14 @@ func (w *world) buy(a *core.Activity, user string, lines ...contract.Line) contr
 // relay acknowledges everything in the journal, as seckill's relay does after the broker confirmed it.
 func (w *world) relay(a *core.Activity) {
 	w.t.Helper()
-	entries, _, err := w.gate.ReadJournal(w.ctx, ref(a), "test", 256)
+	entries, _, err := w.gate.ReadJournal(w.ctx, a.ID, "test", 256)
 	require.NoError(w.t, err)
 	var ids []string
 	for _, e := range entries {
 		ids = append(ids, e.ID)
 	}
 	if len(ids) > 0 {
-		require.NoError(w.t, w.gate.Ack(w.ctx, ref(a), ids))
+		require.NoError(w.t, w.gate.Ack(w.ctx, a.ID, ids))
 	}
 }
 
@@ -756,7 +754,7 @@ func (w *world) row(sn string) core.Reservation {
 
 func (w *world) entry(a *core.Activity, sn string) stockgate.Entry {
 	w.t.Helper()
-	found, err := w.gate.Lookup(w.ctx, ref(a), []string{sn})
+	found, err := w.gate.Lookup(w.ctx, a.ID, []string{sn})
 	require.NoError(w.t, err)
 	require.Contains(w.t, found, sn)
 	return found[sn]
@@ -771,7 +769,7 @@ func (w *world) stock(a *core.Activity) []core.Stock {
 
 func (w *world) left(a *core.Activity, item int) int64 {
 	w.t.Helper()
-	left, _, err := w.gate.UnitsLeft(w.ctx, ref(a))
+	left, _, err := w.gate.UnitsLeft(w.ctx, a.ID)
 	require.NoError(w.t, err)
 	return left[a.Items[item].SKUID]
 }
@@ -840,7 +838,7 @@ func (w *world) agree(a *core.Activity) {
 		sns = append(sns, r.OrderSN)
 	}
 	sort.Strings(sns)
-	entries, err := w.gate.Lookup(w.ctx, ref(a), sns)
+	entries, err := w.gate.Lookup(w.ctx, a.ID, sns)
 	require.NoError(w.t, err)
 	for _, r := range rows {
 		e, ok := entries[r.OrderSN]

@@ -82,7 +82,7 @@ func TestOrdersSinceATimeAreListed(t *testing.T) {
 		at := func(d time.Duration) string { return since.Add(d).Format(time.RFC3339Nano) }
 		got := all[cancelledLater.OrderSN]
 		require.Equal(t, map[string]any{
-			"order_sn": cancelledLater.OrderSN, "user_id": "u2", "activity_id": "7", "bucket": 0.0, "state": "closed",
+			"order_sn": cancelledLater.OrderSN, "user_id": "u2", "activity_id": "7", "state": "closed",
 			"reason": "cancelled", "lines": []any{map[string]any{"sku_id": "11", "qty": 2.0, "price": 350.0}},
 			"amount": 700.0, "currency": "EUR", "created_at": at(-time.Minute), "expires_at": at(9 * time.Minute),
 			"closed_at": at(2 * time.Second), "changed_at": at(2 * time.Second),

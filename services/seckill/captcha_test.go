@@ -205,7 +205,7 @@ func TestSlide(t *testing.T) {
 	s.captcha("ann", map[string]any{"kind": "slide"}).is(t, http.StatusBadRequest, contract.CodeInvalidRequest)
 	s.cfg.Version++
 	s.cfg.Captcha.Kind = contract.CaptchaSlide
-	require.NoError(t, r.gate.Configure(t.Context(), contract.GateRef{ActivityID: s.id}, s.cfg))
+	require.NoError(t, r.gate.Configure(t.Context(), s.id, s.cfg))
 	var c response
 	require.Eventually(t, func() bool {
 		c = s.captcha("ann", nil)

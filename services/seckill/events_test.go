@@ -85,9 +85,9 @@ func TestEvents(t *testing.T) {
 		s := r.open(url)
 		require.Equal(t, "queued", s.status())
 
-		ref, one := contract.GateRef{ActivityID: activity}, []contract.Line{{SKUID: "1", Qty: 1}}
+		activityID, one := activity, []contract.Line{{SKUID: "1", Qty: 1}}
 		settle := func(step stockgate.Step) {
-			require.NoError(t, r.gate.Settle(t.Context(), ref, []stockgate.Settlement{{
+			require.NoError(t, r.gate.Settle(t.Context(), activityID, []stockgate.Settlement{{
 				OrderSN: p.orderSN, UserID: "alice", Lines: one, Step: step, ExpiresAt: r.now().Add(time.Minute),
 			}}))
 		}

@@ -3,7 +3,6 @@ package seckill
 import (
 	"context"
 
-	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/seckill/internal/priority"
 	"flashsale.internal/services/seckill/internal/relay"
@@ -14,12 +13,12 @@ type journal struct{ gates *stockgate.Gate }
 
 var _ relay.Journal = journal{}
 
-func (j journal) Refs(ctx context.Context) ([]contract.GateRef, error) { return j.gates.Refs(ctx) }
+func (j journal) Registered(ctx context.Context) ([]string, error) { return j.gates.Registered(ctx) }
 
 func (j journal) Read(
-	ctx context.Context, ref contract.GateRef, consumer string, limit int,
+	ctx context.Context, activityID, consumer string, limit int,
 ) ([]relay.Entry, bool, error) {
-	entries, more, err := j.gates.ReadJournal(ctx, ref, consumer, limit)
+	entries, more, err := j.gates.ReadJournal(ctx, activityID, consumer, limit)
 	if err != nil {
 		return nil, false, err
 	}
@@ -30,12 +29,12 @@ func (j journal) Read(
 	return out, more, nil
 }
 
-func (j journal) Ack(ctx context.Context, ref contract.GateRef, ids []string) error {
-	return j.gates.Ack(ctx, ref, ids)
+func (j journal) Ack(ctx context.Context, activityID string, ids []string) error {
+	return j.gates.Ack(ctx, activityID, ids)
 }
 
-func (j journal) Len(ctx context.Context, ref contract.GateRef) (int64, error) {
-	return j.gates.JournalLen(ctx, ref)
+func (j journal) Len(ctx context.Context, activityID string) (int64, error) {
+	return j.gates.JournalLen(ctx, activityID)
 }
 
 // backlog implements priority.Gates by the gates in Redis.
@@ -43,7 +42,7 @@ type backlog struct{ gates *stockgate.Gate }
 
 var _ priority.Gates = backlog{}
 
-func (b backlog) Backlog(ctx context.Context, ref contract.GateRef) (priority.Backlog, error) {
-	found, err := b.gates.Backlog(ctx, ref)
+func (b backlog) Backlog(ctx context.Context, activityID string) (priority.Backlog, error) {
+	found, err := b.gates.Backlog(ctx, activityID)
 	return priority.Backlog(found), err
 }

@@ -54,14 +54,13 @@ func TestOnePurchase(t *testing.T) {
 		require.Equal(t, p.orderSN, item.OrderSN)
 		require.Equal(t, "alice", item.UserID)
 		require.Equal(t, []contract.Line{{SKUID: "1", Qty: 1}}, item.Lines)
-		ref := contract.GateRef{ActivityID: activity}
 		require.Eventually(t, func() bool {
-			a, err := r.gate.Audit(t.Context(), ref)
+			a, err := r.gate.Audit(t.Context(), activity)
 			return err == nil && a.JournalLen == 0
 		}, 30*time.Second, 5*time.Millisecond)
 
 		expires := r.now().Add(time.Minute)
-		require.NoError(t, r.gate.Settle(t.Context(), ref, []stockgate.Settlement{{
+		require.NoError(t, r.gate.Settle(t.Context(), activity, []stockgate.Settlement{{
 			OrderSN: p.orderSN, UserID: "alice", Lines: item.Lines, Step: stockgate.StepCreated, ExpiresAt: expires,
 		}}))
 		want := map[string]any{
@@ -83,7 +82,7 @@ func TestOnePurchase(t *testing.T) {
 		require.Equal(t, "created", r.buy(p, oneOf("1")).is(t, 202, "").body["status"],
 			"the same path returns the present status")
 
-		require.NoError(t, r.gate.Release(t.Context(), ref, []stockgate.Ending{{OrderSN: p.orderSN, UserID: "alice", Lines: item.Lines, Reason: "expired"}}))
+		require.NoError(t, r.gate.Release(t.Context(), activity, []stockgate.Ending{{OrderSN: p.orderSN, UserID: "alice", Lines: item.Lines, Reason: "expired"}}))
 		closed := r.call("GET", result, p.token, nil).is(t, 200, "")
 		require.Equal(t, "closed", closed.body["status"])
 		require.Equal(t, "expired", closed.body["reason"])
@@ -142,13 +141,12 @@ func TestHoardedPathsAndReorders(t *testing.T) {
 	each(t, func(t *testing.T, real bool) {
 		r := newRig(t, setup{real: real})
 		activity := r.sale(10, func(c *stockgate.Config) { c.PerUserLimit, c.ReorderLimit = 2, 1 })
-		ref := contract.GateRef{ActivityID: activity}
 		cancel := func(p path) {
-			require.NoError(t, r.gate.Settle(t.Context(), ref, []stockgate.Settlement{{
+			require.NoError(t, r.gate.Settle(t.Context(), activity, []stockgate.Settlement{{
 				OrderSN: p.orderSN, UserID: "alice", Lines: []contract.Line{{SKUID: "1", Qty: 1}}, Step: stockgate.StepCreated,
 				ExpiresAt: r.now().Add(time.Minute),
 			}}))
-			require.NoError(t, r.gate.Release(t.Context(), ref, []stockgate.Ending{{
+			require.NoError(t, r.gate.Release(t.Context(), activity, []stockgate.Ending{{
 				OrderSN: p.orderSN, UserID: "alice", Lines: []contract.Line{{SKUID: "1", Qty: 1}}, Reason: "cancelled",
 			}}))
 		}
@@ -215,9 +213,8 @@ func TestPathRouteRefusesSoonAfterAPause(t *testing.T) {
 		r := newRig(t, setup{real: real})
 		activity := r.sale(10)
 		p := r.path("alice", activity)
-		ref := contract.GateRef{ActivityID: activity}
 		cfg := stockgate.Config{State: stockgate.GatePaused, StartsAt: r.now().Add(-time.Hour), EndsAt: r.now().Add(time.Hour), PerUserLimit: 1, Version: 2}
-		require.NoError(t, r.gate.Configure(t.Context(), ref, cfg))
+		require.NoError(t, r.gate.Configure(t.Context(), activity, cfg))
 		paused := time.Now()
 		r.buy(p, oneOf("1")).is(t, http.StatusConflict, contract.CodeActivityPaused)
 		for {
@@ -253,8 +250,7 @@ func TestSoldOut(t *testing.T) {
 			"a known path returns its purchase while sold out")
 		r.buy(bob, oneOf("1")).is(t, http.StatusConflict, contract.CodeSoldOut)
 
-		ref := contract.GateRef{ActivityID: activity}
-		require.NoError(t, r.gate.Release(t.Context(), ref, []stockgate.Ending{{OrderSN: alice.orderSN, UserID: "alice", Lines: []contract.Line{{SKUID: "1", Qty: 1}}, Reason: "expired"}}))
+		require.NoError(t, r.gate.Release(t.Context(), activity, []stockgate.Ending{{OrderSN: alice.orderSN, UserID: "alice", Lines: []contract.Line{{SKUID: "1", Qty: 1}}, Reason: "expired"}}))
 		require.Eventually(t, func() bool { return r.buy(bob, oneOf("1")).StatusCode == http.StatusAccepted },
 			30*time.Second, 10*time.Millisecond)
 	})
@@ -360,7 +356,7 @@ func TestConcurrentBuyersGetExactlyTheStock(t *testing.T) {
 		published[item.OrderSN] = true // a relay publishes again after a time-out
 	}
 	require.Len(t, published, units)
-	a, err := r.gate.Audit(t.Context(), contract.GateRef{ActivityID: activity})
+	a, err := r.gate.Audit(t.Context(), activity)
 	require.NoError(t, err)
 	require.Zero(t, a.JournalLen)
 	require.Zero(t, a.SKUs["1"].Left)
@@ -371,11 +367,10 @@ func TestEntriesOfADeadRelayArePublished(t *testing.T) {
 	activity := r.sale(10)
 	r.stop()
 	// A relay read this entry and died before it published it.
-	ref := contract.GateRef{ActivityID: activity}
-	_, err := r.gate.Reserve(t.Context(), ref,
+	_, err := r.gate.Reserve(t.Context(), activity,
 		[]stockgate.Request{{OrderSN: "4711", UserID: "alice", Lines: []contract.Line{{SKUID: "1", Qty: 1}}}})
 	require.NoError(t, err)
-	read, _, err := r.gate.ReadJournal(t.Context(), ref, "dead", 10)
+	read, _, err := r.gate.ReadJournal(t.Context(), activity, "dead", 10)
 	require.NoError(t, err)
 	require.Len(t, read, 1)
 

@@ -212,7 +212,7 @@ func (r *rig) sale(units int64, change ...func(*stockgate.Config)) (activity str
 		c(&cfg)
 	}
 	stock := map[string]int64{"1": units, "2": units}
-	require.NoError(r, r.gate.Preload(r.Context(), contract.GateRef{ActivityID: activity}, stockgate.Snapshot{Config: cfg, Stock: stock, Totals: stock}))
+	require.NoError(r, r.gate.Preload(r.Context(), activity, stockgate.Snapshot{Config: cfg, Stock: stock, Totals: stock}))
 	require.NoError(r, r.gate.PutSale(r.Context(), stockgate.Sale{
 		ActivityID: activity, Title: "A sale", State: cfg.State, StartsAt: cfg.StartsAt, EndsAt: cfg.EndsAt, PerUserLimit: cfg.PerUserLimit, Version: 1,
 		Items: []stockgate.SaleItem{{SKUID: "1", Name: "one", Price: 100, Currency: "EUR", Total: units}, {SKUID: "2", Name: "two", Price: 200, Currency: "EUR", Total: units}},

@@ -37,7 +37,7 @@ func (s *roomSale) startsIn(d time.Duration) {
 	s.Helper()
 	s.cfg.StartsAt = s.now().Add(d).Truncate(time.Millisecond)
 	s.cfg.Version++
-	require.NoError(s, s.gate.Configure(s.Context(), contract.GateRef{ActivityID: s.id}, s.cfg))
+	require.NoError(s, s.gate.Configure(s.Context(), s.id, s.cfg))
 	require.Eventually(s, func() bool {
 		shown, err := time.Parse(time.RFC3339Nano, s.call("GET", s.at(""), "", nil).str("starts_at"))
 		return err == nil && shown.Equal(s.cfg.StartsAt)

@@ -214,9 +214,9 @@ func (s *Service) newLoops(cfg Config, gates *stockgate.Gate) (err error) {
 		return err
 	}
 	calls.Keeps, calls.Kept = s.watch.Keeps, s.watch.Accepted
-	calls.Accepted = func(ref contract.GateRef, n int) {
+	calls.Accepted = func(activityID string, n int) {
 		s.priority.Accepted(n)
-		s.relay.Accepted(ref)
+		s.relay.Accepted(activityID)
 	}
 	calls.Waited = func(n int, mean time.Duration) {
 		s.priority.Waited(n, mean)

@@ -164,7 +164,7 @@ func TestSaleWithLostDataIsUnavailable(t *testing.T) {
 	activity := r.sale(10)
 	p := r.path("alice", activity)
 	for _, key := range r.mini.Keys() {
-		if strings.HasPrefix(key, "fs:{"+activity+":") {
+		if strings.HasPrefix(key, "fs:{"+activity+"}:") {
 			r.mini.Del(key)
 		}
 	}
@@ -184,8 +184,8 @@ func TestAGateThatIsBeingBuiltIsUnavailable(t *testing.T) {
 	r := newRig(t, setup{})
 	activity := r.sale(10)
 	p := r.path("alice", activity)
-	r.mini.Del("fs:{" + activity + ":0}:gate")
-	b, err := r.gate.BeginBuild(r.Context(), contract.GateRef{ActivityID: activity})
+	r.mini.Del("fs:{" + activity + "}:gate")
+	b, err := r.gate.BeginBuild(r.Context(), activity)
 	require.NoError(t, err)
 	unavailable := func() {
 		t.Helper()
@@ -205,7 +205,7 @@ func TestAGateThatIsBeingBuiltIsUnavailable(t *testing.T) {
 		SKUs:   map[string]stockgate.Shelf{"1": {Left: 9, Sold: 1, Total: 10}, "2": {Left: 10, Total: 10}},
 	}))
 	require.Equal(t, http.StatusAccepted, r.buy(p, oneOf("1")).StatusCode)
-	left, _, err := r.gate.UnitsLeft(r.Context(), contract.GateRef{ActivityID: activity})
+	left, _, err := r.gate.UnitsLeft(r.Context(), activity)
 	require.NoError(t, err)
 	require.Equal(t, int64(8), left["1"])
 }
@@ -277,7 +277,7 @@ func TestEarlyRequestChargesNoUserLimit(t *testing.T) {
 			require.Contains(t, early.Header.Get("RateLimit"), `"path-per-ip";r=`, "the limit by address is charged")
 		}
 		cfg.State, cfg.StartsAt, cfg.Version = stockgate.GateOpen, now.Add(-time.Second), 2
-		require.NoError(t, r.gate.Configure(t.Context(), contract.GateRef{ActivityID: activity}, cfg))
+		require.NoError(t, r.gate.Configure(t.Context(), activity, cfg))
 		require.Eventually(t, func() bool { // the cached window is at most 200 ms old
 			return r.call("GET", "/v1/activities/"+activity, "", nil).str("state") == "open"
 		}, 30*time.Second, 100*time.Millisecond)

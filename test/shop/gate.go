@@ -7,12 +7,11 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/stockgate"
 )
 
 // Gate identifies the gate of the sale.
-func (s Sale) Gate() contract.GateRef { return contract.GateRef{ActivityID: s.ActivityID} }
+func (s Sale) Gate() string { return s.ActivityID }
 
 // GateEntries returns the entries of the sale's gate in a Redis, by order_sn.
 func (s Sale) GateEntries(ctx context.Context, t *testing.T, rdb redis.UniversalClient) map[string]stockgate.Entry {

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/stockgate"
 )
 
@@ -539,15 +538,14 @@ func (w *world) checkAccepted(f *findings, activity string, b books) {
 
 func (w *world) checkGate(f *findings, activity string, b books) {
 	ctx := context.Background()
-	ref := contract.GateRef{ActivityID: activity}
-	audit, err := w.gate.Audit(ctx, ref)
+	audit, err := w.gate.Audit(ctx, activity)
 	if err != nil {
 		f.add("", "audit: %v", err)
 		return
 	}
 	if audit.JournalLen != 0 || audit.UnlandedLen != 0 {
 		f.add("", "the gate has %d journal entries and %d unlanded purchases", audit.JournalLen, audit.UnlandedLen)
-		if list, err := w.gate.Unlanded(ctx, ref, time.Time{}, time.Now().Add(time.Hour), 10); err == nil {
+		if list, err := w.gate.Unlanded(ctx, activity, time.Time{}, time.Now().Add(time.Hour), 10); err == nil {
 			for _, e := range list {
 				f.add(e.OrderSN, "order_sn %s did not land", e.OrderSN)
 			}
@@ -579,12 +577,12 @@ func (w *world) checkGate(f *findings, activity string, b books) {
 	}
 	w.mu.Unlock()
 	for user := range users {
-		sns, err := w.gate.Purchases(ctx, ref, user)
+		sns, err := w.gate.Purchases(ctx, activity, user)
 		if err != nil {
 			f.add("", "buyer: %v", err)
 			continue
 		}
-		entries, err := w.gate.Lookup(ctx, ref, sns)
+		entries, err := w.gate.Lookup(ctx, activity, sns)
 		if err != nil {
 			f.add("", "lookup: %v", err)
 			continue

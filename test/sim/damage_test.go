@@ -24,7 +24,7 @@ func (w *world) damage(activity string, r *rand.Rand) {
 }
 
 func (w *world) damageGate(activity string, r *rand.Rand) {
-	prefix := "fs:{" + activity + ":0}:"
+	prefix := "fs:{" + activity + "}:"
 	mini := w.mini.Load()
 	gate, held := prefix+"gate", prefix+"held"
 	var what string

@@ -118,7 +118,7 @@ func (w *world) reuse(row ledgerRow) {
 	w.mu.Unlock()
 	w.betweenCommands(func() {
 		requests := []stockgate.Request{{OrderSN: row.sn(), UserID: "twin", Lines: []contract.Line{{SKUID: a.skus[0], Qty: 1}}}}
-		verdicts, err := w.gate.Reserve(context.Background(), refOf(a.id), requests)
+		verdicts, err := w.gate.Reserve(context.Background(), a.id, requests)
 		if err != nil || verdicts[0].Outcome != stockgate.Accepted {
 			return // sold out, paused or not there
 		}
@@ -127,7 +127,7 @@ func (w *world) reuse(row ledgerRow) {
 		coverage.add(point, happens)
 		w.history.note("forger", "! reserves in activity "+a.id, row.sn())
 		if r := w.replica; r != nil && !r.cut.Load() {
-			_, _ = stockgate.New(r.rdb, stockgate.Options{}).Reserve(context.Background(), refOf(a.id), requests)
+			_, _ = stockgate.New(r.rdb, stockgate.Options{}).Reserve(context.Background(), a.id, requests)
 		}
 	})
 }
@@ -140,7 +140,7 @@ func (w *world) withdraw(a *activity) {
 		return
 	}
 	for i, sku := range a.skus {
-		left, _, err := w.gate.UnitsLeft(context.Background(), refOf(a.id))
+		left, _, err := w.gate.UnitsLeft(context.Background(), a.id)
 		if err != nil || left[sku] < 1 {
 			continue
 		}

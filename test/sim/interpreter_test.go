@@ -58,8 +58,8 @@ func TestScriptsRunAsOnTheEmbeddedRedis(t *testing.T) {
 	})
 	defer rdb.Close()
 	rdb.AddHook(both{t, other})
-	gate, ref, ctx := stockgate.New(rdb,
-		stockgate.Options{Timeout: time.Hour}), contract.GateRef{ActivityID: "1"}, t.Context()
+	gate, activityID, ctx := stockgate.New(rdb,
+		stockgate.Options{Timeout: time.Hour}), "1", t.Context()
 	r := rand.New(rand.NewPCG(1, 2))
 	var build *stockgate.Build
 	for step := range 3000 {
@@ -71,42 +71,42 @@ func TestScriptsRunAsOnTheEmbeddedRedis(t *testing.T) {
 		var err error
 		switch r.IntN(15) {
 		case 0:
-			err = gate.Preload(ctx, ref, stockgate.Snapshot{
+			err = gate.Preload(ctx, activityID, stockgate.Snapshot{
 				Config: stockgate.Config{State: "open", StartsAt: clock.Add(-time.Second), EndsAt: clock.Add(time.Minute), PerUserLimit: 2, Version: 1},
 				Stock:  map[string]int64{"1": 20, "2": 5}, Totals: map[string]int64{"1": 20, "2": 5},
 			})
 		case 1, 2, 3:
-			_, err = gate.Reserve(ctx, ref, []stockgate.Request{{OrderSN: sn, UserID: user, Lines: lines}})
+			_, err = gate.Reserve(ctx, activityID, []stockgate.Request{{OrderSN: sn, UserID: user, Lines: lines}})
 		case 4, 5:
-			err = gate.Settle(ctx, ref, []stockgate.Settlement{{
+			err = gate.Settle(ctx, activityID, []stockgate.Settlement{{
 				OrderSN: sn, UserID: user, Lines: lines, ExpiresAt: clock.Add(time.Second),
 				Step: []stockgate.Step{stockgate.StepLanded, stockgate.StepCreated, stockgate.StepPaid}[r.IntN(3)],
 			}})
 		case 6:
-			err = gate.Release(ctx, ref,
+			err = gate.Release(ctx, activityID,
 				[]stockgate.Ending{{OrderSN: sn, UserID: user, Lines: lines, Reason: "expired"}})
 		case 7:
-			err = gate.Drop(ctx, ref,
+			err = gate.Drop(ctx, activityID,
 				[]stockgate.Ending{{OrderSN: sn, UserID: user, Lines: lines, Reason: "sold_out"}})
 		case 8:
-			err = gate.Adjust(ctx, ref,
+			err = gate.Adjust(ctx, activityID,
 				stockgate.Adjustment{ID: strconv.Itoa(r.IntN(30)), SKUID: lines[0].SKUID, Delta: int64(r.IntN(7)) - 3, Force: r.IntN(2) == 0})
 		case 9:
 			var list []stockgate.JournalEntry
-			if list, _, err = gate.ReadJournal(ctx, ref, "c", 4); err == nil && len(list) > 0 {
-				err = gate.Ack(ctx, ref, []string{list[0].ID})
+			if list, _, err = gate.ReadJournal(ctx, activityID, "c", 4); err == nil && len(list) > 0 {
+				err = gate.Ack(ctx, activityID, []string{list[0].ID})
 			}
 		case 10:
-			_, err = gate.Rejournal(ctx, ref, []string{sn})
+			_, err = gate.Rejournal(ctx, activityID, []string{sn})
 		case 11:
-			_, err = gate.Unlanded(ctx, ref, time.Time{}, clock, 3)
+			_, err = gate.Unlanded(ctx, activityID, time.Time{}, clock, 3)
 		case 12:
-			if _, err = gate.Audit(ctx, ref); err == nil && r.IntN(20) == 0 {
-				err = rdb.Del(ctx, "fs:{1:0}:gate").Err()
+			if _, err = gate.Audit(ctx, activityID); err == nil && r.IntN(20) == 0 {
+				err = rdb.Del(ctx, "fs:{1}:gate").Err()
 			}
 		case 13:
 			if build == nil || r.IntN(8) == 0 {
-				build, err = gate.BeginBuild(ctx, ref)
+				build, err = gate.BeginBuild(ctx, activityID)
 				break
 			}
 			err = build.Put(ctx, []stockgate.Entry{{

@@ -86,7 +86,7 @@ func (w *world) watchAccepted(p *purchase) {
 	if !w.sale.waits {
 		return
 	}
-	held := "fs:{" + refOf(p.activity.id).String() + "}:held"
+	held := "fs:{" + p.activity.id + "}:held"
 	stored := w.mini.Load().HGet(held, p.orderSN)
 	queued := strings.HasPrefix(stored, "q")
 	w.mu.Lock()

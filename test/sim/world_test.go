@@ -462,5 +462,3 @@ func copyFile(from, to string) error {
 	}
 	return os.WriteFile(to, b, 0o600)
 }
-
-func refOf(activity string) contract.GateRef { return contract.GateRef{ActivityID: activity} }

@@ -117,7 +117,7 @@ func oldestEntry(ctx context.Context, redis, activityID string, now time.Time) (
 	if err := conn.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
 		return 0, err
 	}
-	if _, err := fmt.Fprintf(conn, "XRANGE fs:{%s:0}:journal - + COUNT 1\r\n", activityID); err != nil {
+	if _, err := fmt.Fprintf(conn, "XRANGE fs:{%s}:journal - + COUNT 1\r\n", activityID); err != nil {
 		return 0, err
 	}
 	return entryAge(bufio.NewReader(conn), now)

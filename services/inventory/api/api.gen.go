@@ -922,7 +922,7 @@ type Contact struct {
 	Phone string `json:"phone"`
 }
 
-// DeadLetter Example: {"activity_id":"1","dead_letter_id":"1","failed_at":"2026-11-21T10:00:02Z","item":"{\"order_sn\":\"244837465837465837\",\"user_id\":\"42\",\"activity_id\":\"1\",\"bucket\":0,\"lines\":[{\"sku_id\":\"1\",\"qty\":0}]}","merchant_id":"default","occurrences":1,"order_sn":"244837465837465837","state":"open","topic":"seckill-reservations","where":"inventory-reservations","why":"lines[0].qty: must be 1 to 100"}
+// DeadLetter Example: {"activity_id":"1","dead_letter_id":"1","failed_at":"2026-11-21T10:00:02Z","item":"{\"order_sn\":\"244837465837465837\",\"user_id\":\"42\",\"activity_id\":\"1\",\"lines\":[{\"sku_id\":\"1\",\"qty\":0}]}","merchant_id":"default","occurrences":1,"order_sn":"244837465837465837","state":"open","topic":"seckill-reservations","where":"inventory-reservations","why":"lines[0].qty: must be 1 to 100"}
 type DeadLetter struct {
 	ActivityId   *string    `json:"activity_id,omitempty"`
 	DeadLetterId string     `json:"dead_letter_id"`

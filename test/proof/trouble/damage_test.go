@@ -58,7 +58,7 @@ func TestDamagedGate(t *testing.T) {
 	t.Cleanup(r.Client.Close)
 	sale := shop.Open(t, r, shop.Sale{Stock: damageUnits, PayWithinS: int64(damagePayWithin / time.Second)})
 	d := &damaged{
-		t: t, rig: r, sale: sale, rnd: rnd, rdb: r.Redis(t), ref: sale.Gate(), sns: map[string]bool{},
+		t: t, rig: r, sale: sale, rnd: rnd, rdb: r.Redis(t), activityID: sale.Gate(), sns: map[string]bool{},
 	}
 	d.gate = stockgate.New(d.rdb, stockgate.Options{})
 
@@ -123,14 +123,14 @@ func (d *damaged) sellsOut(ctx context.Context, left, paid int64) {
 
 // damaged is a gate under damage.
 type damaged struct {
-	t    *testing.T
-	rig  *rig.Rig
-	sale shop.Sale
-	rnd  *rand.Rand
-	rdb  *redis.Client
-	gate *stockgate.Gate
-	ref  contract.GateRef
-	sns  map[string]bool // entries that were damaged
+	t          *testing.T
+	rig        *rig.Rig
+	sale       shop.Sale
+	rnd        *rand.Rand
+	rdb        *redis.Client
+	gate       *stockgate.Gate
+	activityID string
+	sns        map[string]bool // entries that were damaged
 }
 
 // damage is one way to damage a gate, and the kind of repair that must follow.
@@ -140,7 +140,7 @@ type damage struct {
 	kinds []string // one of them must follow; none if the gate recovers without the reconciler
 }
 
-func (d *damaged) key(name string) string { return "fs:{" + d.sale.ActivityID + ":0}:" + name }
+func (d *damaged) key(name string) string { return "fs:{" + d.sale.ActivityID + "}:" + name }
 
 func (d *damaged) all() []damage {
 	add := func(field string, n int64) func(context.Context) string {
@@ -182,7 +182,7 @@ func (d *damaged) all() []damage {
 func (d *damaged) remove(ctx context.Context, n int, buyers bool) string {
 	states := map[string]int{}
 	for len(states) == 0 {
-		entries, _, err := d.gate.Entries(ctx, d.ref, 0, 1000)
+		entries, _, err := d.gate.Entries(ctx, d.activityID, 0, 1000)
 		require.NoError(d.t, err)
 		d.rnd.Shuffle(len(entries), func(i, j int) { entries[i], entries[j] = entries[j], entries[i] })
 		for _, e := range entries {
@@ -260,7 +260,7 @@ func (d *damaged) whole() {
 	defer cancel()
 	entries := map[string]stockgate.StoredEntry{}
 	for cursor := uint64(0); ; {
-		page, _, next, err := d.gate.Survey(ctx, d.ref, cursor, 500)
+		page, _, next, err := d.gate.Survey(ctx, d.activityID, cursor, 500)
 		require.NoError(d.t, err)
 		for _, e := range page {
 			require.False(d.t, e.Broken || e.IndexMismatch, "%+v", e)
@@ -271,7 +271,7 @@ func (d *damaged) whole() {
 		}
 	}
 	for cursor := uint64(0); ; {
-		users, next, err := d.gate.MismatchedBuyers(ctx, d.ref, cursor, 500)
+		users, next, err := d.gate.MismatchedBuyers(ctx, d.activityID, cursor, 500)
 		require.NoError(d.t, err)
 		require.Empty(d.t, users)
 		if cursor = next; cursor == 0 {
@@ -285,7 +285,7 @@ func (d *damaged) whole() {
 			want.Left--
 		}
 	}
-	audit, err := d.gate.Audit(ctx, d.ref)
+	audit, err := d.gate.Audit(ctx, d.activityID)
 	require.NoError(d.t, err)
 	require.Equal(d.t, map[string]stockgate.Counts{d.sale.SKUID: want}, audit.SKUs)
 	require.Zero(d.t, audit.Held)

@@ -71,7 +71,7 @@ func TestWaitingRoom(t *testing.T) {
 	join(early, count)
 
 	// Kill what moves the counter while it moves, and sample it.
-	room := "fs:{" + id + ":0}:room"
+	room := "fs:{" + id + "}:room"
 	admitted := func() int64 {
 		n, _ := redis.Client().HGet(ctx, room, "admitted").Int64()
 		return n

@@ -98,7 +98,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "the gate does not get what was sold without it", file: coreDir + "mode.go",
-		old:    "if err := c.svc.Gates.resync(ctx, refOf(a.ID), since); err != nil {\n\t\treturn err\n\t}\n\treturn c",
+		old:    "if err := c.svc.Gates.resync(ctx, a.ID, since); err != nil {\n\t\treturn err\n\t}\n\treturn c",
 		now:    "_ = since\n\treturn c",
 		hidden: "the controller syncs a new master, and the reconciler the rest",
 		test:   unit{"services/inventory", "TestTheGateGetsWhatWasSoldWithoutIt"},
@@ -213,7 +213,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "an undone adjustment stays", file: coreDir + "gatesync.go",
-		old: "return g.gate.UndoAdjust(ctx, ref, a)", now: "return nil",
+		old: "return g.gate.UndoAdjust(ctx, activityID, a)", now: "return nil",
 		hidden: "the reconciler corrects the counters",
 		test:   unit{"services/inventory", "^TestKilledWhileAdjusting$/^refused_by_the_database$"},
 	},
@@ -351,7 +351,7 @@ var mutants = []mutant{
 	// A 202 that waits for a replica.
 	{
 		name: "a 202 does not wait for the replica", file: gateDir + "reserve.go",
-		old: "return verdicts, g.confirmVerdicts(ctx, ref, requests, verdicts, confirmed)",
+		old: "return verdicts, g.confirmVerdicts(ctx, activityID, requests, verdicts, confirmed)",
 		now: "_ = confirmed\n\treturn verdicts, nil",
 	},
 	{
@@ -416,7 +416,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "ended purchases get no row", file: coreDir + "importends.go",
-		old: "written, err := m.endAgain(ctx, ref, ended)", now: "written, err := int64(0), error(nil)",
+		old: "written, err := m.endAgain(ctx, activityID, ended)", now: "written, err := int64(0), error(nil)",
 		hidden: "few messages are delivered again after the restore",
 		test:   unit{"services/inventory", "^TestALostPurchaseThatHadEndedStaysEnded$"},
 	},

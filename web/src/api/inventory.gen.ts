@@ -1618,7 +1618,7 @@ export interface components {
          *       "activity_id": "1",
          *       "merchant_id": "default",
          *       "why": "lines[0].qty: must be 1 to 100",
-         *       "item": "{\"order_sn\":\"244837465837465837\",\"user_id\":\"42\",\"activity_id\":\"1\",\"bucket\":0,\"lines\":[{\"sku_id\":\"1\",\"qty\":0}]}",
+         *       "item": "{\"order_sn\":\"244837465837465837\",\"user_id\":\"42\",\"activity_id\":\"1\",\"lines\":[{\"sku_id\":\"1\",\"qty\":0}]}",
          *       "state": "open",
          *       "occurrences": 1,
          *       "failed_at": "2026-11-21T10:00:02Z"

@@ -63,7 +63,7 @@ type Sample struct {
 
 // Gate is what the board reads in the gate.
 type Gate interface {
-	Audit(ctx context.Context, ref contract.GateRef) (core.GateAudit, error)
+	Audit(ctx context.Context, activityID string) (core.GateAudit, error)
 	// Requests returns the requests since the publication, RequestsSince those of each second since then, oldest first;
 	// seconds without requests are left out.
 	Requests(ctx context.Context, activityID string) (Requests, error)

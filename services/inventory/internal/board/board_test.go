@@ -62,7 +62,7 @@ func (s *sale) ReservationCounts(context.Context, core.Scope, string) (core.Rese
 	return core.ReservationCounts{Reserved: 2, Sold: 1}, nil
 }
 
-func (s *sale) Audit(context.Context, contract.GateRef) (core.GateAudit, error) {
+func (s *sale) Audit(context.Context, string) (core.GateAudit, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.audits = append(s.audits, time.Now())

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"flashsale.internal/pkg/contract"
 	"flashsale.internal/services/inventory/internal/core"
 )
 
@@ -164,7 +163,7 @@ func (w *watch) take(ctx context.Context) (*Sample, error) {
 	if err != nil {
 		return nil, err
 	}
-	audit, err := b.Gate.Audit(ctx, contract.GateRef{ActivityID: w.activityID})
+	audit, err := b.Gate.Audit(ctx, w.activityID)
 	present := err == nil
 	if err != nil && !gateAbsent(err, before, b.Now()) && !before.WithoutGate(err) {
 		return nil, err

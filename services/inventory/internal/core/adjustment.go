@@ -104,7 +104,7 @@ func (s *Service) AdjustStock(ctx context.Context, by Caller, r AdjustmentReques
 // import it fails with ErrImporting: the units may belong to orders that the import brings back. If an epoch is drawn
 // afterwards, DecideAdjustment fails, and the import drops what the gate has given up. A withdrawal that the gate has
 // undone was refused by the database, which has lost that decision in a restore: it is refused again.
-func (s *Service) refusedByGate(ctx context.Context, ref contract.GateRef, a Adjustment) (bool, error) {
+func (s *Service) refusedByGate(ctx context.Context, activityID string, a Adjustment) (bool, error) {
 	importing, err := s.importing(ctx, a.ActivityID)
 	if err != nil {
 		return false, err
@@ -112,7 +112,7 @@ func (s *Service) refusedByGate(ctx context.Context, ref contract.GateRef, a Adj
 	if importing {
 		return false, ErrImporting
 	}
-	err = s.Gates.fillIfAbsent(ctx, ref, func() error { return s.gate.Adjust(ctx, ref, a, false) })
+	err = s.Gates.fillIfAbsent(ctx, activityID, func() error { return s.gate.Adjust(ctx, activityID, a, false) })
 	if errors.Is(err, ErrGateInsufficient) || errors.Is(err, ErrGateDecided) {
 		return true, nil
 	}
@@ -123,12 +123,11 @@ func (s *Service) refusedByGate(ctx context.Context, ref contract.GateRef, a Adj
 // while an import of its activity is not complete. An addition may go on: the units that it adds belong to no order, and
 // RenewEpoch reads the additions under the locks under which they are decided.
 func (s *Service) ResumeAdjustment(ctx context.Context, a Adjustment) (*Adjustment, error) {
-	ref := contract.GateRef{ActivityID: a.ActivityID}
 	if a.Decision == "" {
 		refuse := false
 		if a.Delta < 0 {
 			var err error
-			if refuse, err = s.refusedByGate(ctx, ref, a); err != nil {
+			if refuse, err = s.refusedByGate(ctx, a.ActivityID, a); err != nil {
 				return nil, err
 			}
 		}
@@ -142,7 +141,7 @@ func (s *Service) ResumeAdjustment(ctx context.Context, a Adjustment) (*Adjustme
 		}
 		a = *decided
 	}
-	if err := s.Gates.fillIfAbsent(ctx, ref, func() error { return s.Gates.SendAdjustment(ctx, ref, a) }); err != nil {
+	if err := s.Gates.fillIfAbsent(ctx, a.ActivityID, func() error { return s.Gates.SendAdjustment(ctx, a.ActivityID, a) }); err != nil {
 		return nil, err
 	}
 	now, err := s.store.Now(ctx)

@@ -156,7 +156,7 @@ func (s *Service) rejectReservation(ctx context.Context, d *DeadLetter) error {
 		}
 		var known bool
 		if row, known = rows[it.OrderSN]; known {
-			mine = row.same(it.UserID, it.ActivityID, it.Bucket, it.Lines)
+			mine = row.same(it.UserID, it.ActivityID, it.Lines)
 			return nil
 		}
 		mine = true
@@ -165,7 +165,7 @@ func (s *Service) rejectReservation(ctx context.Context, d *DeadLetter) error {
 			return err
 		}
 		row = Reservation{
-			OrderSN: it.OrderSN, ActivityID: it.ActivityID, UserID: it.UserID, Bucket: it.Bucket, Lines: it.Lines,
+			OrderSN: it.OrderSN, ActivityID: it.ActivityID, UserID: it.UserID, Lines: it.Lines,
 			State: StateRejected, Reason: ReasonSystem,
 			ReservedAt: sanitizeTime(it.ReservedAt, now), LandedAt: now, ChangedAt: now, Traceparent: d.Traceparent,
 		}
@@ -193,14 +193,13 @@ func (s *Service) rejectReservation(ctx context.Context, d *DeadLetter) error {
 // order_sn. row gets it, as with every later settle: the units of this purchase are released, and the gate has no entry
 // of it any more.
 func (s *Service) endConflicting(ctx context.Context, row Reservation, it contract.Reservation, at time.Time) error {
-	if row.ActivityID == it.ActivityID && row.Bucket == it.Bucket {
+	if row.ActivityID == it.ActivityID {
 		return s.Gates.Sync(ctx, []Reservation{row})
 	}
 	if it.Validate() != nil {
 		return nil // completeFromGate found no entry: it holds no units
 	}
-	ref := contract.GateRef{ActivityID: it.ActivityID, Bucket: it.Bucket}
-	e, err := s.gate.Lookup(ctx, ref, it.OrderSN)
+	e, err := s.gate.Lookup(ctx, it.ActivityID, it.OrderSN)
 	if err != nil && !errors.Is(err, ErrNoGate) {
 		return err
 	}
@@ -208,7 +207,7 @@ func (s *Service) endConflicting(ctx context.Context, row Reservation, it contra
 		return nil
 	}
 	return s.Gates.Sync(ctx, []Reservation{{
-		OrderSN: it.OrderSN, ActivityID: it.ActivityID, UserID: it.UserID, Bucket: it.Bucket, Lines: it.Lines,
+		OrderSN: it.OrderSN, ActivityID: it.ActivityID, UserID: it.UserID, Lines: it.Lines,
 		State: StateRejected, Reason: ReasonSystem, ReservedAt: at,
 	}})
 }
@@ -219,9 +218,9 @@ func (s *Service) completeFromGate(ctx context.Context, it *contract.Reservation
 		return nil
 	}
 	it.UserID, it.Lines = "", nil
-	e, err := s.gate.Lookup(ctx, contract.GateRef{ActivityID: it.ActivityID, Bucket: it.Bucket}, it.OrderSN)
+	e, err := s.gate.Lookup(ctx, it.ActivityID, it.OrderSN)
 	if errors.Is(err, ErrNoGate) {
-		due, derr := s.Gates.Due(ctx, contract.GateRef{ActivityID: it.ActivityID, Bucket: it.Bucket})
+		due, derr := s.Gates.Due(ctx, it.ActivityID)
 		if derr != nil || due {
 			return errors.Join(err, derr)
 		}
@@ -259,7 +258,7 @@ func contradicts(d *DeadLetter, row Reservation) bool {
 	if json.Unmarshal(d.Item, &it) != nil || it.Validate() != nil {
 		return false
 	}
-	return !row.same(it.UserID, it.ActivityID, it.Bucket, contract.PlainLines(it.Lines))
+	return !row.same(it.UserID, it.ActivityID, contract.PlainLines(it.Lines))
 }
 
 // tombstone makes the order service never create this order, and makes the ledger follow its response.
@@ -297,7 +296,7 @@ func looseReservation(d *DeadLetter) (contract.Reservation, bool) {
 		}
 		it = contract.Reservation{OrderSN: ids.OrderSN, UserID: ids.UserID, ActivityID: ids.ActivityID}
 	}
-	if !contract.ValidID(it.OrderSN) || !contract.ValidID(it.ActivityID) || it.Bucket < 0 {
+	if !contract.ValidID(it.OrderSN) || !contract.ValidID(it.ActivityID) {
 		return it, false
 	}
 	return it, true

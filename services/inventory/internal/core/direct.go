@@ -106,7 +106,7 @@ func (s *Service) landAccepted(
 	}
 	for n, i := range which {
 		row, has := rows[items[n].OrderSN]
-		if !has || !row.same(items[n].UserID, activityID, 0, items[n].Lines) {
+		if !has || !row.same(items[n].UserID, activityID, items[n].Lines) {
 			results[i] = contract.DirectResult{Outcome: contract.DirectConflict}
 			continue
 		}
@@ -192,7 +192,7 @@ func (s *directSelling) run(tx LedgerTx) error {
 	}
 	for i, p := range s.purchases {
 		if row, is := rows[p.OrderSN]; is {
-			if s.results[i] = known(row); !row.same(p.UserID, s.activityID, 0, p.Lines) {
+			if s.results[i] = known(row); !row.same(p.UserID, s.activityID, p.Lines) {
 				s.results[i] = contract.DirectResult{Outcome: contract.DirectConflict}
 			}
 			continue

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"time"
-
-	"flashsale.internal/pkg/contract"
 )
 
 // Epoch identifies one history of the database. Gates carry it. After a restore of the database its history is another
@@ -154,6 +152,3 @@ func (s *Service) importing(ctx context.Context, activityID string) (bool, error
 	pending, err := s.store.PendingImports(ctx)
 	return pending[activityID] || pending[AllActivities], err
 }
-
-// refOf returns the gate of an activity.
-func refOf(activityID string) contract.GateRef { return contract.GateRef{ActivityID: activityID} }

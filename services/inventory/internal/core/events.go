@@ -172,7 +172,7 @@ func (f *following) decide(tx LedgerTx, steps []step) error {
 		switch {
 		case ok && st.event == nil && row.ActivityID != st.activityID:
 			return errOtherActivity
-		case ok && st.event != nil && !row.same(st.event.UserID, st.event.ActivityID, st.event.Bucket, st.event.Lines):
+		case ok && st.event != nil && !row.same(st.event.UserID, st.event.ActivityID, st.event.Lines):
 			f.addDeadLetter(st, "order_sn is known with another user, activity or lines")
 			continue
 		case !ok && st.kind == contract.OrderPaid:

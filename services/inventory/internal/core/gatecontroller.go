@@ -8,8 +8,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"flashsale.internal/pkg/contract"
 )
 
 // GateController makes the gates in Redis match the activities in the tables. It may run in several processes at once:
@@ -78,15 +76,15 @@ func (c *GateController) EnsureGates(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	refs, ids := make([]contract.GateRef, len(activities)), make([]string, len(activities))
+	activityIDs := make([]string, len(activities))
 	for i, a := range activities {
-		refs[i], ids[i] = contract.GateRef{ActivityID: a.ID}, a.ID
+		activityIDs[i] = a.ID
 	}
-	if err := c.svc.gate.Register(ctx, refs); err != nil {
+	if err := c.svc.gate.Register(ctx, activityIDs); err != nil {
 		return err
 	}
 	r := round{seen: GateConfirmation{Master: id, At: began}, skipped: new(bool)}
-	if r.confirmed, err = c.svc.store.GateConfirmations(ctx, ids); err != nil {
+	if r.confirmed, err = c.svc.store.GateConfirmations(ctx, activityIDs); err != nil {
 		return err
 	}
 	if r.epoch, err = c.svc.store.PresentEpoch(ctx); err != nil {
@@ -152,12 +150,11 @@ func (c *GateController) ensureEach(ctx context.Context, activities []Activity, 
 }
 
 func (c *GateController) ensure(ctx context.Context, a *Activity, r round) error {
-	ref := contract.GateRef{ActivityID: a.ID}
 	if may, err := c.mayReturn(ctx, a); err != nil || !may {
 		*r.skipped = true
 		return err
 	}
-	audit, err := c.svc.gate.Audit(ctx, ref)
+	audit, err := c.svc.gate.Audit(ctx, a.ID)
 	switch {
 	case errors.Is(err, ErrNoGate):
 		if err := c.svc.Gates.Fill(ctx, a.ID); err != nil {
@@ -177,7 +174,7 @@ func (c *GateController) ensure(ctx context.Context, a *Activity, r round) error
 		}
 	}
 	if r.lacks(a.ID) {
-		if err := c.svc.Gates.resync(ctx, ref, r.confirmed[a.ID].since(r.seen.At, c.window)); err != nil {
+		if err := c.svc.Gates.resync(ctx, a.ID, r.confirmed[a.ID].since(r.seen.At, c.window)); err != nil {
 			return err
 		}
 		if err := c.confirm(ctx, a.ID, r, time.Time{}); err != nil {
@@ -239,25 +236,25 @@ func (c *GateController) markReady(ctx context.Context, filling, id string, gate
 
 // TrimGates deletes entries that ended long ago from the gates, and gates that expired from the list.
 func (c *GateController) TrimGates(ctx context.Context) error {
-	refs, err := c.svc.gate.Refs(ctx)
+	activityIDs, err := c.svc.gate.Registered(ctx)
 	if err != nil {
 		return err
 	}
 	var errs []error
-	for _, ref := range refs {
-		errs = append(errs, c.trim(ctx, ref))
+	for _, activityID := range activityIDs {
+		errs = append(errs, c.trim(ctx, activityID))
 	}
 	return errors.Join(append(errs, c.svc.Gates.forgetOld(ctx))...)
 }
 
-func (c *GateController) trim(ctx context.Context, ref contract.GateRef) error {
-	err := c.svc.gate.Trim(ctx, ref)
+func (c *GateController) trim(ctx context.Context, activityID string) error {
+	err := c.svc.gate.Trim(ctx, activityID)
 	if !errors.Is(err, ErrNoGate) {
 		return err
 	}
-	due, err := c.svc.Gates.Due(ctx, ref)
+	due, err := c.svc.Gates.Due(ctx, activityID)
 	if err != nil || due {
 		return err
 	}
-	return c.svc.gate.Unregister(ctx, ref)
+	return c.svc.gate.Unregister(ctx, activityID)
 }

@@ -12,26 +12,22 @@ func (c *GateController) markForImports(ctx context.Context, r round) error {
 	if len(r.pending) == 0 {
 		return nil
 	}
-	refs, err := c.svc.gate.Refs(ctx)
+	activityIDs, err := c.svc.gate.Registered(ctx)
 	if err != nil {
 		return err
 	}
-	ids := make([]string, len(refs))
-	for n, ref := range refs {
-		ids[n] = ref.ActivityID
-	}
-	drafts, err := c.svc.store.ActivityDrafts(ctx, ids)
+	drafts, err := c.svc.store.ActivityDrafts(ctx, activityIDs)
 	if err != nil {
 		return err
 	}
 	var errs []error
-	for _, ref := range refs {
-		if _, known := drafts[ref.ActivityID]; known && !r.pending[ref.ActivityID] && !r.pending[AllActivities] {
+	for _, activityID := range activityIDs {
+		if _, known := drafts[activityID]; known && !r.pending[activityID] && !r.pending[AllActivities] {
 			continue
 		}
-		err := c.svc.gate.MarkForImport(ctx, ref, r.epoch.Value)
+		err := c.svc.gate.MarkForImport(ctx, activityID, r.epoch.Value)
 		if err != nil && !errors.Is(err, ErrNoGate) {
-			errs = append(errs, fmt.Errorf("gate of activity %s: %w", ref.ActivityID, err))
+			errs = append(errs, fmt.Errorf("gate of activity %s: %w", activityID, err))
 		}
 	}
 	return errors.Join(errs...)
@@ -43,7 +39,6 @@ func (c *GateController) markForImports(ctx context.Context, r round) error {
 // A gate gets an epoch only after the database has it, and the gate was read first. So an epoch that the database does
 // not have was lost with it. One that it has had before comes from an earlier state of Redis.
 func (c *GateController) ensureEpoch(ctx context.Context, a *Activity, audit GateAudit, r round) (ready bool, err error) {
-	ref := refOf(a.ID)
 	if audit.Epoch == r.epoch.Value && !audit.Importing {
 		c.forgetUnknown(a.ID)
 		return true, nil
@@ -63,7 +58,7 @@ func (c *GateController) ensureEpoch(ctx context.Context, a *Activity, audit Gat
 		if err := c.plan(ctx, a, present); err != nil {
 			return false, err
 		}
-		return false, c.svc.gate.MarkForImport(ctx, ref, present.Value)
+		return false, c.svc.gate.MarkForImport(ctx, a.ID, present.Value)
 	}
 	known := audit.Epoch == "" || audit.Epoch == present.Value
 	if !known {
@@ -79,9 +74,9 @@ func (c *GateController) ensureEpoch(ctx context.Context, a *Activity, audit Gat
 		if err := c.svc.store.RestartImport(ctx, again); err != nil {
 			return false, err
 		}
-		return false, c.svc.gate.MarkForImport(ctx, ref, present.Value)
+		return false, c.svc.gate.MarkForImport(ctx, a.ID, present.Value)
 	}
-	if err := c.svc.gate.MarkForImport(ctx, ref, present.Value); err != nil {
+	if err := c.svc.gate.MarkForImport(ctx, a.ID, present.Value); err != nil {
 		return false, err
 	}
 	if !c.confirmUnknown(a.ID, audit.Epoch) {

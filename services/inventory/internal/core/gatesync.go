@@ -7,8 +7,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"flashsale.internal/pkg/contract"
 )
 
 // GateSync writes the ledger's state into the gates: the effects of reservations and adjustments, and whole gates
@@ -27,14 +25,14 @@ type GateSync struct {
 	builds   *builds
 
 	mu        sync.Mutex
-	resettled map[contract.GateRef]time.Time // when SettleBeforeReturning last began to settle a gate, by Redis's clock
+	resettled map[string]time.Time // when SettleBeforeReturning last began to settle a gate, by Redis's clock
 }
 
 func newGateSync(d Deps, alarms *Alarms, watch *GateWatch) *GateSync {
 	return &GateSync{
 		store: d.Store, gate: d.Gate, recorder: d.Recorder, alarms: alarms, clocks: d.CheckClocks,
 		window: d.Timing.ResettleWindow, pause: d.Timing.Pause, locks: d.Locks, limits: d.Build, watch: watch,
-		builds: newBuilds(), resettled: map[contract.GateRef]time.Time{},
+		builds: newBuilds(), resettled: map[string]time.Time{},
 	}
 }
 
@@ -59,19 +57,18 @@ func (g *GateSync) Sync(ctx context.Context, rows []Reservation) error {
 	if err := g.noteLate(ctx, rows); err != nil {
 		return err
 	}
-	byGate := map[contract.GateRef]*effects{}
+	byGate := map[string]*effects{}
 	for _, r := range rows {
-		ref := contract.GateRef{ActivityID: r.ActivityID, Bucket: r.Bucket}
-		if byGate[ref] == nil {
-			byGate[ref] = &effects{}
+		if byGate[r.ActivityID] == nil {
+			byGate[r.ActivityID] = &effects{}
 		}
-		byGate[ref].add(r)
+		byGate[r.ActivityID].add(r)
 	}
 	return inSpan(ctx, g.recorder, "gate settle", false, func(ctx context.Context) error {
 		var errs []error
-		for ref, e := range byGate {
+		for activityID, e := range byGate {
 			errs = append(errs, retry(ctx, g.pause, func() error {
-				return g.fillIfAbsent(ctx, ref, func() error { return g.apply(ctx, ref, e) })
+				return g.fillIfAbsent(ctx, activityID, func() error { return g.apply(ctx, activityID, e) })
 			}))
 		}
 		return errors.Join(errs...)
@@ -121,44 +118,41 @@ func (g *GateSync) noteLate(ctx context.Context, rows []Reservation) error {
 }
 
 // apply writes effects into one gate. The gate gets units back only after it has all reservations that hold some.
-func (g *GateSync) apply(ctx context.Context, ref contract.GateRef, e *effects) error {
-	err := chunks(e.settle, gateChunk, func(c []Settlement) error { return g.gate.Settle(ctx, ref, c) })
+func (g *GateSync) apply(ctx context.Context, activityID string, e *effects) error {
+	err := chunks(e.settle, gateChunk, func(c []Settlement) error { return g.gate.Settle(ctx, activityID, c) })
 	if err == nil {
-		err = chunks(e.release, gateChunk, func(c []Ending) error { return g.gate.Release(ctx, ref, c) })
+		err = chunks(e.release, gateChunk, func(c []Ending) error { return g.gate.Release(ctx, activityID, c) })
 	}
 	if err == nil && len(e.refused) > 0 {
-		err = g.SettleBeforeReturning(ctx, ref, e.refused)
+		err = g.SettleBeforeReturning(ctx, activityID, e.refused)
 	}
 	if err == nil {
-		err = chunks(e.drop, gateChunk, func(c []Ending) error { return g.gate.Drop(ctx, ref, c) })
+		err = chunks(e.drop, gateChunk, func(c []Ending) error { return g.gate.Drop(ctx, activityID, c) })
 	}
 	return err
 }
 
 // fillIfAbsent runs work that needs the gate. If the gate is absent although it is due, Redis lost it: fillIfAbsent
 // builds it from the tables and runs the work again. If it is not due, nothing has to be done: an activity that ended
-// more than a day ago and holds nothing has no gate any more, nor has a bucket for which no gate was ever made.
-func (g *GateSync) fillIfAbsent(ctx context.Context, ref contract.GateRef, work func() error) error {
+// more than a day ago and holds nothing has no gate any more.
+func (g *GateSync) fillIfAbsent(ctx context.Context, activityID string, work func() error) error {
 	cause := work()
 	if !errors.Is(cause, ErrNoGate) {
 		return cause
 	}
-	due, err := g.Due(ctx, ref)
+	due, err := g.Due(ctx, activityID)
 	if err != nil || !due {
 		return err
 	}
-	if err := g.Fill(ctx, ref.ActivityID); err != nil {
+	if err := g.Fill(ctx, activityID); err != nil {
 		return fmt.Errorf("%w; filling it: %w", cause, err)
 	}
 	return work()
 }
 
 // Due reports whether the gate has to exist now.
-func (g *GateSync) Due(ctx context.Context, ref contract.GateRef) (bool, error) {
-	if ref.Bucket != 0 {
-		return false, nil
-	}
-	a, err := g.store.AnyActivity(ctx, ref.ActivityID)
+func (g *GateSync) Due(ctx context.Context, activityID string) (bool, error) {
+	a, err := g.store.AnyActivity(ctx, activityID)
 	if err != nil || a == nil {
 		return false, err
 	}
@@ -188,9 +182,9 @@ const clockSkew = 2 * time.Second
 //
 // Redis stamps reservations, so their times are compared with Redis's clock. The times of changes and confirmations are
 // the database's. While this process must not decide by time, all rows are settled: that needs no clock.
-func (g *GateSync) SettleBeforeReturning(ctx context.Context, ref contract.GateRef, refused []Reservation) error {
+func (g *GateSync) SettleBeforeReturning(ctx context.Context, activityID string, refused []Reservation) error {
 	if g.clocks(ctx) != nil {
-		return g.resettle(ctx, ref, time.Time{})
+		return g.resettle(ctx, activityID, time.Time{})
 	}
 	latest := refused[0].ReservedAt
 	for _, r := range refused {
@@ -199,7 +193,7 @@ func (g *GateSync) SettleBeforeReturning(ctx context.Context, ref contract.GateR
 		}
 	}
 	g.mu.Lock()
-	last, before := g.resettled[ref]
+	last, before := g.resettled[activityID]
 	g.mu.Unlock()
 	began, err := g.gate.Now(ctx)
 	if err != nil {
@@ -212,7 +206,7 @@ func (g *GateSync) SettleBeforeReturning(ctx context.Context, ref contract.GateR
 	}
 	var since time.Time
 	if !before || !last.After(began.Add(-g.window)) {
-		confirmed, err := g.store.GateConfirmations(ctx, []string{ref.ActivityID})
+		confirmed, err := g.store.GateConfirmations(ctx, []string{activityID})
 		if err != nil {
 			return err
 		}
@@ -220,14 +214,14 @@ func (g *GateSync) SettleBeforeReturning(ctx context.Context, ref contract.GateR
 		if err != nil {
 			return err
 		}
-		since = confirmed[ref.ActivityID].since(now, g.window)
+		since = confirmed[activityID].since(now, g.window)
 	}
-	if err := g.resettle(ctx, ref, since); err != nil {
+	if err := g.resettle(ctx, activityID, since); err != nil {
 		return err
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.resettled[ref] = began
+	g.resettled[activityID] = began
 	return nil
 }
 
@@ -239,9 +233,9 @@ func (g *GateSync) forgetOld(ctx context.Context) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for ref, began := range g.resettled {
+	for activityID, began := range g.resettled {
 		if began.Add(GateKept).Before(now) {
-			delete(g.resettled, ref)
+			delete(g.resettled, activityID)
 		}
 	}
 	return nil
@@ -250,16 +244,16 @@ func (g *GateSync) forgetOld(ctx context.Context) error {
 // resync repeats the effect of every row that changed since then, whatever its state, for a gate that may have lost
 // it. Rows that ended more than GateKept ago only end entries that the gate has: it keeps no others so long, and those
 // of a large activity would fill Redis.
-func (g *GateSync) resync(ctx context.Context, ref contract.GateRef, since time.Time) error {
-	if err := g.resettle(ctx, ref, since); err != nil {
+func (g *GateSync) resync(ctx context.Context, activityID string, since time.Time) error {
+	if err := g.resettle(ctx, activityID, since); err != nil {
 		return err
 	}
 	now, err := g.store.Now(ctx)
 	if err != nil {
 		return err
 	}
-	return g.eachPage(ctx, ref, []ReservationState{StateReleased, StateRejected}, since, func(rows []Reservation) error {
-		rows, err := g.withoutForgotten(ctx, ref, rows, now.Add(-GateKept))
+	return g.eachPage(ctx, activityID, []ReservationState{StateReleased, StateRejected}, since, func(rows []Reservation) error {
+		rows, err := g.withoutForgotten(ctx, activityID, rows, now.Add(-GateKept))
 		if err != nil {
 			return err
 		}
@@ -268,13 +262,13 @@ func (g *GateSync) resync(ctx context.Context, ref contract.GateRef, since time.
 			e.add(r)
 		}
 		e.refused = nil // the rows that had taken their units have just been settled
-		return g.apply(ctx, ref, &e)
+		return g.apply(ctx, activityID, &e)
 	})
 }
 
 // withoutForgotten returns the rows that ended since then or have an entry in the gate.
 func (g *GateSync) withoutForgotten(
-	ctx context.Context, ref contract.GateRef, rows []Reservation, since time.Time,
+	ctx context.Context, activityID string, rows []Reservation, since time.Time,
 ) ([]Reservation, error) {
 	var old []string
 	for _, r := range rows {
@@ -285,7 +279,7 @@ func (g *GateSync) withoutForgotten(
 	if len(old) == 0 {
 		return rows, nil
 	}
-	known, err := g.gate.Known(ctx, ref, old)
+	known, err := g.gate.Known(ctx, activityID, old)
 	if err != nil {
 		return nil, err
 	}
@@ -297,33 +291,33 @@ func (g *GateSync) withoutForgotten(
 // resettle settles every reserved or sold row that changed since then, and sends the adjustments again. It reads the
 // rows page by page without locks. A row that is released meanwhile is terminal in the gate, and settling changes
 // nothing there.
-func (g *GateSync) resettle(ctx context.Context, ref contract.GateRef, since time.Time) error {
-	n, err := g.settleSince(ctx, ref, since)
+func (g *GateSync) resettle(ctx context.Context, activityID string, since time.Time) error {
+	n, err := g.settleSince(ctx, activityID, since)
 	if err != nil {
 		return err
 	}
-	decided, err := g.store.DecidedAdjustments(ctx, ref.ActivityID)
+	decided, err := g.store.DecidedAdjustments(ctx, activityID)
 	if err != nil {
 		return err
 	}
 	for _, a := range decided {
-		if err := g.SendAdjustment(ctx, ref, a); err != nil && !errors.Is(err, ErrGateBroken) {
+		if err := g.SendAdjustment(ctx, activityID, a); err != nil && !errors.Is(err, ErrGateBroken) {
 			return err
 		}
 	}
-	g.recorder.Resettled(ctx, ref.ActivityID, n)
+	g.recorder.Resettled(ctx, activityID, n)
 	return nil
 }
 
 // settleSince settles every reserved or sold row that changed since then (zero: all), and returns their number.
-func (g *GateSync) settleSince(ctx context.Context, ref contract.GateRef, since time.Time) (n int, err error) {
-	err = g.eachPage(ctx, ref, []ReservationState{StateReserved, StateSold}, since, func(rows []Reservation) error {
+func (g *GateSync) settleSince(ctx context.Context, activityID string, since time.Time) (n int, err error) {
+	err = g.eachPage(ctx, activityID, []ReservationState{StateReserved, StateSold}, since, func(rows []Reservation) error {
 		st := make([]Settlement, len(rows))
 		for i, r := range rows {
 			st[i] = settlement(r)
 		}
 		n += len(st)
-		return chunks(st, gateChunk, func(c []Settlement) error { return g.gate.Settle(ctx, ref, c) })
+		return chunks(st, gateChunk, func(c []Settlement) error { return g.gate.Settle(ctx, activityID, c) })
 	})
 	return n, err
 }
@@ -331,15 +325,14 @@ func (g *GateSync) settleSince(ctx context.Context, ref contract.GateRef, since 
 // eachPage calls fn with the gate's rows in these states that changed since then (zero: all), page by page. Rows that
 // cannot be read raise an alarm and do not hold up the others.
 func (g *GateSync) eachPage(
-	ctx context.Context, ref contract.GateRef, states []ReservationState, since time.Time, fn func([]Reservation) error,
+	ctx context.Context, activityID string, states []ReservationState, since time.Time, fn func([]Reservation) error,
 ) error {
 	for after := ""; ; {
-		rows, broken, next, err := g.store.ChangedReservations(ctx, ref.ActivityID, states, since, after, 512)
+		rows, broken, next, err := g.store.ChangedReservations(ctx, activityID, states, since, after, 512)
 		if err != nil {
 			return err
 		}
 		g.alarms.RaiseUnreadable(ctx, broken)
-		rows = slices.DeleteFunc(rows, func(r Reservation) bool { return r.Bucket != ref.Bucket })
 		rows = g.readable(ctx, rows)
 		if err := fn(rows); err != nil || next == "" {
 			return err
@@ -352,8 +345,8 @@ func (g *GateSync) eachPage(
 // gate: a taken adjustment is applied without a condition, a refused one is undone.
 //
 // One that the gate cannot take raises an alarm. Callers that send many continue with the others after ErrGateBroken.
-func (g *GateSync) SendAdjustment(ctx context.Context, ref contract.GateRef, a Adjustment) error {
-	err := g.sendAdjustment(ctx, ref, a)
+func (g *GateSync) SendAdjustment(ctx context.Context, activityID string, a Adjustment) error {
+	err := g.sendAdjustment(ctx, activityID, a)
 	if errors.Is(err, ErrGateBroken) {
 		g.alarms.Raise(ctx, "adjustment "+a.ID, "a gate does not take an adjustment", "activity_id", a.ActivityID,
 			"adjustment_id", a.ID, "error", err)
@@ -361,17 +354,17 @@ func (g *GateSync) SendAdjustment(ctx context.Context, ref contract.GateRef, a A
 	return err
 }
 
-func (g *GateSync) sendAdjustment(ctx context.Context, ref contract.GateRef, a Adjustment) error {
+func (g *GateSync) sendAdjustment(ctx context.Context, activityID string, a Adjustment) error {
 	if a.Decision == DecisionTaken {
-		return g.gate.Adjust(ctx, ref, a, true)
+		return g.gate.Adjust(ctx, activityID, a, true)
 	}
-	return g.gate.UndoAdjust(ctx, ref, a)
+	return g.gate.UndoAdjust(ctx, activityID, a)
 }
 
 // configure writes the activity's state, window and limit into its gate. A gate with a newer version has a later
 // decision already and stays as it is.
 func (g *GateSync) configure(ctx context.Context, a *Activity) error {
-	err := g.gate.Configure(ctx, contract.GateRef{ActivityID: a.ID}, a.GateConfig())
+	err := g.gate.Configure(ctx, a.ID, a.GateConfig())
 	if errors.Is(err, ErrGateVersion) {
 		return nil
 	}

@@ -104,7 +104,7 @@ func (w *GateWatch) read(ctx context.Context, a Activity, now time.Time) error {
 	figuresAt, err := w.gate.Now(call) // before the audit
 	var audit GateAudit
 	if err == nil {
-		audit, err = w.gate.Audit(call, refOf(a.ID))
+		audit, err = w.gate.Audit(call, a.ID)
 	}
 	w.note(a.ID, !errors.Is(err, ErrGateUnavailable))
 	if err != nil {

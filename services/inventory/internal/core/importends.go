@@ -16,48 +16,48 @@ import (
 // row is written again, so that its message, if delivered once more, does not land as a new purchase. endsOfGates precedes
 // the orders that may have these units. Position: activity and cursor of its gate.
 func (m *Importer) endsOfGates(ctx context.Context, e Epoch, i Import) (Import, error) {
-	refs, err := m.svc.gate.Refs(ctx)
+	activityIDs, err := m.svc.gate.Registered(ctx)
 	if err != nil {
 		return i, err
 	}
-	slices.SortFunc(refs, func(a, b contract.GateRef) int { return CompareIDs(a.ActivityID, b.ActivityID) })
+	slices.SortFunc(activityIDs, CompareIDs)
 	activity, position, _ := strings.Cut(i.Position, "|")
-	for _, ref := range refs {
-		if ref.Bucket != 0 || CompareIDs(ref.ActivityID, activity) < 0 {
+	for _, activityID := range activityIDs {
+		if CompareIDs(activityID, activity) < 0 {
 			continue
 		}
 		cursor := uint64(0)
-		if ref.ActivityID == activity {
+		if activityID == activity {
 			if position == "end" {
 				continue
 			}
 			cursor, _ = strconv.ParseUint(position, 10, 64)
 		}
-		ended, next, err := m.endsOfGate(ctx, e, ref, cursor)
+		ended, next, err := m.endsOfGate(ctx, e, activityID, cursor)
 		if err != nil {
-			return i, fmt.Errorf("gate of activity %s: %w", ref.ActivityID, err)
+			return i, fmt.Errorf("gate of activity %s: %w", activityID, err)
 		}
 		i.Counts.Ended += ended
-		i.Position = ref.ActivityID + "|" + strconv.FormatUint(next, 10)
+		i.Position = activityID + "|" + strconv.FormatUint(next, 10)
 		if next == 0 {
-			i.Position = ref.ActivityID + "|end"
+			i.Position = activityID + "|end"
 		}
 		return i, nil
 	}
-	return i.to(ImportPaid), m.addForeign(ctx, e, refs)
+	return i.to(ImportPaid), m.addForeign(ctx, e, activityIDs)
 }
 
 func (m *Importer) endsOfGate(
-	ctx context.Context, e Epoch, ref contract.GateRef, cursor uint64,
+	ctx context.Context, e Epoch, activityID string, cursor uint64,
 ) (n int64, next uint64, err error) {
-	audit, err := m.svc.gate.Audit(ctx, ref)
+	audit, err := m.svc.gate.Audit(ctx, activityID)
 	if errors.Is(err, ErrNoGate) || errors.Is(err, ErrGateBroken) || err == nil && audit.Epoch == e.Value {
 		return 0, 0, nil
 	}
 	if err != nil {
 		return 0, 0, err
 	}
-	page, _, next, err := m.svc.gate.StoredEntries(ctx, ref, cursor)
+	page, _, next, err := m.svc.gate.StoredEntries(ctx, activityID, cursor)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -71,7 +71,7 @@ func (m *Importer) endsOfGate(
 	if len(ended) == 0 {
 		return 0, next, nil
 	}
-	written, err := m.endAgain(ctx, ref, ended)
+	written, err := m.endAgain(ctx, activityID, ended)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -81,20 +81,20 @@ func (m *Importer) endsOfGate(
 	}
 	held := sns[:0]
 	for _, sn := range sns {
-		if r, ok := rows[sn]; ok && r.Holds() && r.ActivityID == ref.ActivityID {
+		if r, ok := rows[sn]; ok && r.Holds() && r.ActivityID == activityID {
 			held = append(held, sn)
 		}
 	}
 	if len(held) == 0 {
 		return written, next, nil
 	}
-	_, err = m.svc.closeOrders(ctx, contract.OrderClose{OrderSNs: held, ActivityID: ref.ActivityID}, ReasonRejected, ReasonSystem)
+	_, err = m.svc.closeOrders(ctx, contract.OrderClose{OrderSNs: held, ActivityID: activityID}, ReasonRejected, ReasonSystem)
 	return written + int64(len(held)), next, err
 }
 
 // endAgain writes the rows of ended purchases that the ledger does not have, and returns their number. The order service
 // closes their orders before, or makes sure that it never creates them. An order that it cannot close is imported later.
-func (m *Importer) endAgain(ctx context.Context, ref contract.GateRef, ended []StoredEntry) (int64, error) {
+func (m *Importer) endAgain(ctx context.Context, activityID string, ended []StoredEntry) (int64, error) {
 	missing := map[string]StoredEntry{}
 	var sns []string
 	for _, it := range ended {
@@ -130,10 +130,10 @@ func (m *Importer) endAgain(ctx context.Context, ref contract.GateRef, ended []S
 		}
 	}
 	var written int64
-	err = m.svc.store.Ledger(ctx, []string{ref.ActivityID}, func(tx LedgerTx) error {
+	err = m.svc.store.Ledger(ctx, []string{activityID}, func(tx LedgerTx) error {
 		written = 0
 		now, err := tx.Now()
-		if err != nil || tx.Activity(ref.ActivityID) == nil { // its purchases end in the step foreign
+		if err != nil || tx.Activity(activityID) == nil { // its purchases end in the step foreign
 			return err
 		}
 		rows, err := tx.Reservations(sns)
@@ -147,7 +147,7 @@ func (m *Importer) endAgain(ctx context.Context, ref contract.GateRef, ended []S
 			}
 			it := missing[sn]
 			row := Reservation{
-				OrderSN: sn, ActivityID: ref.ActivityID, UserID: it.UserID, Bucket: ref.Bucket, Lines: it.Lines,
+				OrderSN: sn, ActivityID: activityID, UserID: it.UserID, Lines: it.Lines,
 				State: StateRejected, Reason: sanitizeReason(it.Reason),
 				ReservedAt: now, LandedAt: now, ChangedAt: now,
 			}

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"flashsale.internal/pkg/contract"
 )
 
 // Importer runs the imports that follow a new epoch of the database: it brings back into the ledger what the order
@@ -206,16 +204,12 @@ func (m *Importer) rowsOf(ctx context.Context, sns []string) (rows map[string]Re
 }
 
 // addForeign adds an import for each gate whose activity the database does not have.
-func (m *Importer) addForeign(ctx context.Context, e Epoch, refs []contract.GateRef) error {
-	ids := make([]string, len(refs))
-	for n, ref := range refs {
-		ids[n] = ref.ActivityID
-	}
-	drafts, err := m.svc.store.ActivityDrafts(ctx, ids)
+func (m *Importer) addForeign(ctx context.Context, e Epoch, activityIDs []string) error {
+	drafts, err := m.svc.store.ActivityDrafts(ctx, activityIDs)
 	if err != nil {
 		return err
 	}
-	for _, id := range ids {
+	for _, id := range activityIDs {
 		if _, known := drafts[id]; !known {
 			i := Import{Epoch: e.Number, ActivityID: id, Step: ImportForeign, UpdatedAt: m.svc.clock()}
 			if err := m.svc.store.AddImport(ctx, i); err != nil {

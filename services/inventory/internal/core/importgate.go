@@ -110,7 +110,7 @@ func (m *Importer) republishUnknown(ctx context.Context, a *Activity, rows []Res
 // Position: the cursor of the gate.
 func (m *Importer) entriesOfGate(ctx context.Context, _ Epoch, i Import) (Import, error) {
 	cursor, _ := strconv.ParseUint(i.Position, 10, 64)
-	page, build, next, err := m.svc.gate.StoredEntries(ctx, refOf(i.ActivityID), cursor)
+	page, build, next, err := m.svc.gate.StoredEntries(ctx, i.ActivityID, cursor)
 	if errors.Is(err, ErrNoGate) {
 		return m.withoutGate(ctx, i)
 	}
@@ -122,7 +122,7 @@ func (m *Importer) entriesOfGate(ctx context.Context, _ Epoch, i Import) (Import
 		return i, err
 	}
 	if len(lost) > 0 {
-		n, err := m.svc.gate.RejournalHolding(ctx, refOf(i.ActivityID), lost)
+		n, err := m.svc.gate.RejournalHolding(ctx, i.ActivityID, lost)
 		if err != nil {
 			return i, err
 		}
@@ -141,7 +141,7 @@ func (m *Importer) entriesOfGate(ctx context.Context, _ Epoch, i Import) (Import
 
 // withoutGate builds the gate if it has to exist, as one that sells nothing yet. Else the import is complete.
 func (m *Importer) withoutGate(ctx context.Context, i Import) (Import, error) {
-	due, err := m.svc.Gates.Due(ctx, refOf(i.ActivityID))
+	due, err := m.svc.Gates.Due(ctx, i.ActivityID)
 	if err != nil {
 		return i, err
 	}
@@ -229,7 +229,7 @@ func (m *Importer) endUnreadable(ctx context.Context, i Import, build string, li
 				OrderSN: it.OrderSN, Read: it.Stored, UserID: it.UserID, Lines: it.Lines, Stage: EntryFailed, Reason: ReasonSystem,
 			}
 		}
-		if err := m.svc.gate.Rewrite(ctx, refOf(i.ActivityID), build, []EntryRewrite{to}); err != nil {
+		if err := m.svc.gate.Rewrite(ctx, i.ActivityID, build, []EntryRewrite{to}); err != nil {
 			return err
 		}
 		m.svc.recorder.Incident(ctx, "entry of the gate cannot be read, and its purchase ends", "order_sn", it.OrderSN,
@@ -251,7 +251,7 @@ func (m *Importer) waitForLanding(ctx context.Context, _ Epoch, i Import) (Impor
 	}
 	var lost []string
 	for cursor := uint64(0); ; {
-		page, _, next, err := m.svc.gate.StoredEntries(ctx, refOf(i.ActivityID), cursor)
+		page, _, next, err := m.svc.gate.StoredEntries(ctx, i.ActivityID, cursor)
 		if errors.Is(err, ErrNoGate) {
 			return i.to(ImportEntries), nil
 		}
@@ -282,7 +282,7 @@ func (m *Importer) waitForLanding(ctx context.Context, _ Epoch, i Import) (Impor
 		return i, errImportWaits
 	}
 	for c := range slices.Chunk(lost, gateChunk) {
-		n, err := m.svc.gate.RejournalHolding(ctx, refOf(i.ActivityID), c)
+		n, err := m.svc.gate.RejournalHolding(ctx, i.ActivityID, c)
 		if err != nil {
 			return i, err
 		}
@@ -297,9 +297,8 @@ func (m *Importer) waitForLanding(ctx context.Context, _ Epoch, i Import) (Impor
 // followLedger makes each entry of the gate follow its row, page by page, and then settles every row that holds units.
 // The status that a buyer reads does not fall: an entry that is ahead of its row stays. Position: the cursor of the gate.
 func (m *Importer) followLedger(ctx context.Context, _ Epoch, i Import) (Import, error) {
-	ref := refOf(i.ActivityID)
 	cursor, _ := strconv.ParseUint(i.Position, 10, 64)
-	page, build, next, err := m.svc.gate.StoredEntries(ctx, ref, cursor)
+	page, build, next, err := m.svc.gate.StoredEntries(ctx, i.ActivityID, cursor)
 	if errors.Is(err, ErrNoGate) {
 		return i.to(ImportEntries), nil
 	}
@@ -318,14 +317,14 @@ func (m *Importer) followLedger(ctx context.Context, _ Epoch, i Import) (Import,
 	}
 	f := gateFollow{epoch: i.Epoch}
 	for _, it := range page {
-		if r, ok := rows[it.OrderSN]; ok && r.ActivityID == i.ActivityID && r.Bucket == 0 {
+		if r, ok := rows[it.OrderSN]; ok && r.ActivityID == i.ActivityID {
 			f.add(it, r)
 		}
 	}
 	if err := errors.Join(
-		chunks(f.rewrite, gateChunk, func(c []EntryRewrite) error { return m.svc.gate.Rewrite(ctx, ref, build, c) }),
-		chunks(f.release, gateChunk, func(c []Ending) error { return m.svc.gate.Release(ctx, ref, c) }),
-		chunks(f.drop, gateChunk, func(c []Ending) error { return m.svc.gate.Drop(ctx, ref, c) }),
+		chunks(f.rewrite, gateChunk, func(c []EntryRewrite) error { return m.svc.gate.Rewrite(ctx, i.ActivityID, build, c) }),
+		chunks(f.release, gateChunk, func(c []Ending) error { return m.svc.gate.Release(ctx, i.ActivityID, c) }),
+		chunks(f.drop, gateChunk, func(c []Ending) error { return m.svc.gate.Drop(ctx, i.ActivityID, c) }),
 		m.find(ctx, f.findings),
 	); err != nil {
 		return i, err
@@ -336,7 +335,7 @@ func (m *Importer) followLedger(ctx context.Context, _ Epoch, i Import) (Import,
 		i.Position = strconv.FormatUint(next, 10)
 		return i, nil
 	}
-	if _, err := m.svc.Gates.settleSince(ctx, ref, time.Time{}); err != nil {
+	if _, err := m.svc.Gates.settleSince(ctx, i.ActivityID, time.Time{}); err != nil {
 		return i, err
 	}
 	return i.to(ImportRenew), nil
@@ -406,8 +405,7 @@ func (f *gateFollow) add(e StoredEntry, r Reservation) {
 // renew gives the gate the figures of the database and the epoch. It holds the locks of the stock, so that no decision
 // about an adjustment is made meanwhile.
 func (m *Importer) renew(ctx context.Context, e Epoch, i Import) (Import, error) {
-	ref := refOf(i.ActivityID)
-	lost, err := m.lostAdjustments(ctx, ref)
+	lost, err := m.lostAdjustments(ctx, i.ActivityID)
 	if errors.Is(err, ErrNoGate) {
 		return i.to(ImportEntries), nil
 	}
@@ -432,7 +430,7 @@ func (m *Importer) renew(ctx context.Context, e Epoch, i Import) (Import, error)
 		if err != nil {
 			return err
 		}
-		return m.svc.gate.RenewEpoch(ctx, ref, e.Value, *activity, decided)
+		return m.svc.gate.RenewEpoch(ctx, i.ActivityID, e.Value, *activity, decided)
 	})
 	switch {
 	case errors.Is(err, ErrNoGate):
@@ -459,9 +457,9 @@ func (a KnownAdjustment) detail() string {
 }
 
 // lostAdjustments returns the adjustments that the gate has and the database does not have.
-func (m *Importer) lostAdjustments(ctx context.Context, ref contract.GateRef) (lost []KnownAdjustment, err error) {
+func (m *Importer) lostAdjustments(ctx context.Context, activityID string) (lost []KnownAdjustment, err error) {
 	for cursor := uint64(0); ; {
-		page, next, err := m.svc.gate.AdjustmentsOfGate(ctx, ref, cursor)
+		page, next, err := m.svc.gate.AdjustmentsOfGate(ctx, activityID, cursor)
 		if err != nil {
 			return nil, err
 		}
@@ -487,9 +485,8 @@ func (m *Importer) lostAdjustments(ctx context.Context, ref contract.GateRef) (l
 // endForeign ends every purchase in a gate whose activity the database does not have, or has as a draft, and closes or
 // refunds its order. Position: the cursor of the gate.
 func (m *Importer) endForeign(ctx context.Context, e Epoch, i Import) (Import, error) {
-	ref := refOf(i.ActivityID)
 	if i.Position == "" {
-		err := m.svc.gate.EndSale(ctx, ref)
+		err := m.svc.gate.EndSale(ctx, i.ActivityID)
 		if errors.Is(err, ErrNoGate) {
 			return i.to(ImportDone), nil
 		}
@@ -498,14 +495,14 @@ func (m *Importer) endForeign(ctx context.Context, e Epoch, i Import) (Import, e
 		}
 	}
 	cursor, _ := strconv.ParseUint(i.Position, 10, 64)
-	page, _, next, err := m.svc.gate.StoredEntries(ctx, ref, cursor)
+	page, _, next, err := m.svc.gate.StoredEntries(ctx, i.ActivityID, cursor)
 	if errors.Is(err, ErrNoGate) {
 		return i.to(ImportDone), nil
 	}
 	if err != nil {
 		return i, err
 	}
-	n, err := m.endForeignEntries(ctx, e, ref, page)
+	n, err := m.endForeignEntries(ctx, e, i.ActivityID, page)
 	if err != nil {
 		return i, err
 	}
@@ -518,7 +515,7 @@ func (m *Importer) endForeign(ctx context.Context, e Epoch, i Import) (Import, e
 }
 
 func (m *Importer) endForeignEntries(
-	ctx context.Context, e Epoch, ref contract.GateRef, page []StoredEntry,
+	ctx context.Context, e Epoch, activityID string, page []StoredEntry,
 ) (int, error) {
 	entries := map[string]StoredEntry{}
 	var sns []string
@@ -556,7 +553,7 @@ func (m *Importer) endForeignEntries(
 			release = append(release, end)
 		}
 		findings = append(findings, Finding{
-			Epoch: e.Number, ActivityID: ref.ActivityID, Kind: FindingForeign, Subject: o.OrderSN,
+			Epoch: e.Number, ActivityID: activityID, Kind: FindingForeign, Subject: o.OrderSN,
 			Detail: "the database does not have the activity of this purchase: its order was " + o.Outcome,
 		})
 	}
@@ -567,6 +564,6 @@ func (m *Importer) endForeignEntries(
 		return 0, err
 	}
 	return len(sns), errors.Join(
-		chunks(release, gateChunk, func(c []Ending) error { return m.svc.gate.Release(ctx, ref, c) }),
-		chunks(drop, gateChunk, func(c []Ending) error { return m.svc.gate.Drop(ctx, ref, c) }))
+		chunks(release, gateChunk, func(c []Ending) error { return m.svc.gate.Release(ctx, activityID, c) }),
+		chunks(drop, gateChunk, func(c []Ending) error { return m.svc.gate.Drop(ctx, activityID, c) }))
 }

@@ -163,7 +163,7 @@ func (x *orderImport) decide(tx LedgerTx, list []ChangedOrder) error {
 		seen[o.OrderSN] = true
 		row, known := rows[o.OrderSN]
 		switch {
-		case known && !row.same(o.UserID, o.ActivityID, o.Bucket, o.Lines):
+		case known && !row.same(o.UserID, o.ActivityID, o.Lines):
 			x.conflicts = append(x.conflicts, o.OrderSN)
 			x.find(o, FindingConflict, "the ledger has another purchase under this order_sn; the order is "+o.State)
 		case known:
@@ -255,7 +255,7 @@ func (x *orderImport) noUnit(o ChangedOrder) {
 func (x *orderImport) insert(a *Activity, o ChangedOrder, held map[Buyer]int64) {
 	created := sanitizeTime(o.CreatedAt, x.now)
 	row := Reservation{
-		OrderSN: o.OrderSN, ActivityID: o.ActivityID, UserID: o.UserID, Bucket: o.Bucket, Lines: o.Lines,
+		OrderSN: o.OrderSN, ActivityID: o.ActivityID, UserID: o.UserID, Lines: o.Lines,
 		State: StateReserved, ReservedAt: created, LandedAt: x.now, ChangedAt: x.now, OrderCreatedAt: &created,
 		Traceparent: sanitizeTraceparent(o.Traceparent),
 	}

@@ -204,14 +204,12 @@ func heldBy(tx LedgerTx, users map[string][]string) (map[Buyer]int64, error) {
 // invalid returns why an item becomes a dead letter, "" if it does not. known means that the ledger has its order_sn.
 func (l *landing) invalid(it contract.Reservation, row Reservation, known bool, a *Activity) string {
 	switch {
-	case known && row.same(it.UserID, it.ActivityID, it.Bucket, it.Lines):
+	case known && row.same(it.UserID, it.ActivityID, it.Lines):
 		return ""
 	case known:
 		return "order_sn is known with another user, activity or lines"
 	case a == nil || a.State == ActivityDraft:
 		return "activity is unknown"
-	case it.Bucket != 0:
-		return "bucket is unknown"
 	}
 	if sku := unknownSKU(a, it.Lines); sku != "" {
 		return "SKU " + sku + " is not sold in this activity"
@@ -223,7 +221,7 @@ func (l *landing) invalid(it contract.Reservation, row Reservation, known bool, 
 // and held for the next item.
 func (l *landing) place(a *Activity, it contract.Reservation, held map[Buyer]int64) Reservation {
 	row := Reservation{
-		OrderSN: it.OrderSN, ActivityID: it.ActivityID, UserID: it.UserID, Bucket: it.Bucket, Lines: it.Lines,
+		OrderSN: it.OrderSN, ActivityID: it.ActivityID, UserID: it.UserID, Lines: it.Lines,
 		State: StateReserved, ReservedAt: sanitizeTime(it.ReservedAt, l.now), LandedAt: l.now, ChangedAt: l.now,
 		Traceparent: sanitizeTraceparent(it.Traceparent),
 	}
@@ -351,7 +349,7 @@ func (a *Activity) info(asOf time.Time) contract.ActivityInfo {
 // deduction returns the deduction of a reservation, with the prices of its activity.
 func deduction(a *Activity, r Reservation) contract.Deduction {
 	d := contract.Deduction{
-		OrderSN: r.OrderSN, UserID: r.UserID, ActivityID: r.ActivityID, Bucket: r.Bucket,
+		OrderSN: r.OrderSN, UserID: r.UserID, ActivityID: r.ActivityID,
 		Currency: a.Currency, PayWithinS: a.PayWithinS, Traceparent: r.Traceparent,
 	}
 	for _, l := range r.Lines {

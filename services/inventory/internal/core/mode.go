@@ -196,7 +196,7 @@ func (c *GateController) returnToGate(ctx context.Context, a *Activity) error {
 	if a.GateLacksSince != nil {
 		since = a.GateLacksSince.Add(-lackOverlap)
 	}
-	if err := c.svc.Gates.resync(ctx, refOf(a.ID), since); err != nil {
+	if err := c.svc.Gates.resync(ctx, a.ID, since); err != nil {
 		return err
 	}
 	return c.svc.finishReturn(ctx, a.ID, a.ModeEpoch)

@@ -372,48 +372,48 @@ type KnownAdjustment struct {
 // Gate builds gates and writes the ledger's state into them. Every call may be repeated.
 type Gate interface {
 	// BeginBuild begins to build an absent gate. It fails with ErrGateLive if there is one.
-	BeginBuild(ctx context.Context, ref contract.GateRef) (GateBuild, error)
-	Configure(ctx context.Context, ref contract.GateRef, c GateConfig) error
-	Settle(ctx context.Context, ref contract.GateRef, s []Settlement) error
-	Release(ctx context.Context, ref contract.GateRef, e []Ending) error // of purchases that had an order
-	Drop(ctx context.Context, ref contract.GateRef, e []Ending) error    // of purchases that never had one
+	BeginBuild(ctx context.Context, activityID string) (GateBuild, error)
+	Configure(ctx context.Context, activityID string, c GateConfig) error
+	Settle(ctx context.Context, activityID string, s []Settlement) error
+	Release(ctx context.Context, activityID string, e []Ending) error // of purchases that had an order
+	Drop(ctx context.Context, activityID string, e []Ending) error    // of purchases that never had one
 	// Adjust adds to the units left. Unless forced it fails with ErrGateInsufficient if too few are left, and with
 	// ErrGateDecided if it removes units and is decided in the gate, because it was undone there or is in its build.
-	Adjust(ctx context.Context, ref contract.GateRef, a Adjustment, force bool) error
-	UndoAdjust(ctx context.Context, ref contract.GateRef, a Adjustment) error
-	Audit(ctx context.Context, ref contract.GateRef) (GateAudit, error)
-	Lookup(ctx context.Context, ref contract.GateRef, orderSN string) (*GateEntry, error) // nil: the gate has none
+	Adjust(ctx context.Context, activityID string, a Adjustment, force bool) error
+	UndoAdjust(ctx context.Context, activityID string, a Adjustment) error
+	Audit(ctx context.Context, activityID string) (GateAudit, error)
+	Lookup(ctx context.Context, activityID, orderSN string) (*GateEntry, error) // nil: the gate has none
 	// Known returns which of these order_sns have an entry.
-	Known(ctx context.Context, ref contract.GateRef, orderSNs []string) (map[string]bool, error)
+	Known(ctx context.Context, activityID string, orderSNs []string) (map[string]bool, error)
 	// Deletes some of the entries that ended long ago.
-	Trim(ctx context.Context, ref contract.GateRef) error
+	Trim(ctx context.Context, activityID string) error
 	Now(ctx context.Context) (time.Time, error) // Redis's clock, which stamps reservations
 	RefusedRequests(ctx context.Context, activityID string) (RefusedRequests, error)
-	Refs(ctx context.Context) ([]contract.GateRef, error)
-	Register(ctx context.Context, refs []contract.GateRef) error // adds them to Refs
-	Unregister(ctx context.Context, ref contract.GateRef) error
+	Registered(ctx context.Context) ([]string, error)
+	Register(ctx context.Context, activityIDs []string) error // adds them to Registered
+	Unregister(ctx context.Context, activityID string) error
 	ShowSale(ctx context.Context, a Activity) error // writes the sale document, if it differs
 	// ReplaceSale is ShowSale that also replaces a document of a later version.
 	ReplaceSale(ctx context.Context, a Activity) error
 	// EndSale ends the sale of a gate whose activity the tables do not have, in the gate and in the document.
-	EndSale(ctx context.Context, ref contract.GateRef) error
+	EndSale(ctx context.Context, activityID string) error
 
 	// MarkForImport makes a gate of another epoch, or without one, sell nothing until RenewEpoch.
-	MarkForImport(ctx context.Context, ref contract.GateRef, epoch string) error
+	MarkForImport(ctx context.Context, activityID, epoch string) error
 	// RenewEpoch sets configuration, totals and adjustments to those of the tables, the units left to what follows from
 	// them, and the epoch. The caller holds the locks of the activity's stock.
-	RenewEpoch(ctx context.Context, ref contract.GateRef, epoch string, a Activity, adjusted []string) error
+	RenewEpoch(ctx context.Context, activityID, epoch string, a Activity, adjusted []string) error
 	// StoredEntries pages through all entries; next is 0 after the last page. build identifies the build of the gate.
 	StoredEntries(
-		ctx context.Context, ref contract.GateRef, cursor uint64,
+		ctx context.Context, activityID string, cursor uint64,
 	) (page []StoredEntry, build string, next uint64, err error)
 	// Rewrite replaces entries that still are as they were read.
-	Rewrite(ctx context.Context, ref contract.GateRef, build string, list []EntryRewrite) error
+	Rewrite(ctx context.Context, activityID, build string, list []EntryRewrite) error
 	// RejournalHolding journals entries again that hold units, whatever their stage, unless they still are journaled. The
 	// status that buyers read does not change.
-	RejournalHolding(ctx context.Context, ref contract.GateRef, orderSNs []string) (int, error)
+	RejournalHolding(ctx context.Context, activityID string, orderSNs []string) (int, error)
 	// AdjustmentsOfGate pages through the adjustments that the gate has; next is 0 after the last page.
-	AdjustmentsOfGate(ctx context.Context, ref contract.GateRef, cursor uint64) (page []KnownAdjustment, next uint64, err error)
+	AdjustmentsOfGate(ctx context.Context, activityID string, cursor uint64) (page []KnownAdjustment, next uint64, err error)
 
 	Ready(ctx context.Context) (bool, error)
 	// BeginFilling returns a value that Redis keeps until it loses its data.
@@ -477,7 +477,6 @@ const (
 // ChangedOrder is an order as the order service lists it for an import.
 type ChangedOrder struct {
 	OrderSN, UserID, ActivityID string
-	Bucket                      int
 	Lines                       []contract.Line
 	State                       string // OrderPending, OrderPaid, OrderClosed or OrderRefunded
 	Reason                      string // of a closed one

@@ -100,7 +100,7 @@ func (r *rebuild) run(ctx context.Context) (*Activity, error) {
 		return nil, err
 	}
 	err = r.step(ctx, func(ctx context.Context) (err error) {
-		r.build, err = r.gate.BeginBuild(ctx, contract.GateRef{ActivityID: r.activityID})
+		r.build, err = r.gate.BeginBuild(ctx, r.activityID)
 		return err
 	})
 	if err != nil {

@@ -34,7 +34,6 @@ type Reservation struct {
 	OrderSN          string
 	ActivityID       string
 	UserID           string
-	Bucket           int
 	Lines            []contract.Line
 	State            ReservationState
 	Reason           string
@@ -98,8 +97,8 @@ func (r Reservation) invalid() bool {
 }
 
 // same reports whether a message describes the purchase of this row.
-func (r Reservation) same(userID, activityID string, bucket int, lines []contract.Line) bool {
-	return r.UserID == userID && r.ActivityID == activityID && r.Bucket == bucket && contract.SameLines(r.Lines, lines)
+func (r Reservation) same(userID, activityID string, lines []contract.Line) bool {
+	return r.UserID == userID && r.ActivityID == activityID && contract.SameLines(r.Lines, lines)
 }
 
 // Buyer is a user within an activity, the key of an allowance.

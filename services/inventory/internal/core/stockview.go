@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"time"
-
-	"flashsale.internal/pkg/contract"
 )
 
 // SKUView holds the stock of one SKU in the database and in the gate. Gate is nil if the activity has no gate: it is
@@ -37,7 +35,7 @@ func (s *Service) StockView(ctx context.Context, in Scope, activityID string) (*
 		return nil, err
 	}
 	for attempt := 1; ; attempt++ {
-		audit, err := s.gate.Audit(ctx, contract.GateRef{ActivityID: activityID})
+		audit, err := s.gate.Audit(ctx, activityID)
 		present := err == nil
 		if errors.Is(err, ErrNoGate) {
 			due, dueErr := s.Gates.due(ctx, before)

@@ -12,17 +12,16 @@ import (
 
 // build implements core.GateBuild.
 type build struct {
-	build  *stockgate.Build
-	bucket int
+	build *stockgate.Build
 }
 
 // BeginBuild implements core.Gate.
-func (g *Gate) BeginBuild(ctx context.Context, r contract.GateRef) (core.GateBuild, error) {
-	b, err := g.gate.BeginBuild(ctx, r)
+func (g *Gate) BeginBuild(ctx context.Context, activityID string) (core.GateBuild, error) {
+	b, err := g.gate.BeginBuild(ctx, activityID)
 	if err != nil {
 		return nil, translateBuild(err)
 	}
-	return &build{b, r.Bucket}, nil
+	return &build{b}, nil
 }
 
 func translateBuild(err error) error {
@@ -32,11 +31,11 @@ func translateBuild(err error) error {
 	return translate(err)
 }
 
-// Put implements core.GateBuild. It leaves out rows of other buckets, and rejected rows that no gate can have.
+// Put implements core.GateBuild. It leaves out rejected rows that no gate can have.
 func (b *build) Put(ctx context.Context, rows []core.Reservation) error {
 	entries := make([]stockgate.Entry, 0, len(rows))
 	for _, row := range rows {
-		if row.Bucket == b.bucket && contract.ValidUserID(row.UserID) && contract.ValidateLines(row.Lines) == nil {
+		if contract.ValidUserID(row.UserID) && contract.ValidateLines(row.Lines) == nil {
 			entries = append(entries, entry(row))
 		}
 	}

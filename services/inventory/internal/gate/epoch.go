@@ -4,33 +4,32 @@ import (
 	"context"
 	"errors"
 
-	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/inventory/internal/core"
 )
 
 // MarkForImport implements core.Gate.
-func (g *Gate) MarkForImport(ctx context.Context, r contract.GateRef, epoch string) error {
-	_, err := g.gate.MarkForImport(ctx, r, epoch)
+func (g *Gate) MarkForImport(ctx context.Context, activityID, epoch string) error {
+	_, err := g.gate.MarkForImport(ctx, activityID, epoch)
 	return translate(err)
 }
 
 // RenewEpoch implements core.Gate.
 func (g *Gate) RenewEpoch(
-	ctx context.Context, r contract.GateRef, epoch string, a core.Activity, adjusted []string,
+	ctx context.Context, activityID, epoch string, a core.Activity, adjusted []string,
 ) error {
 	f := stockgate.Renewal{Config: config(a.GateConfig()), Totals: make(map[string]int64, len(a.Items)), Adjusted: adjusted}
 	for _, it := range a.Items {
 		f.Totals[it.SKUID] = it.Total
 	}
-	return translate(g.gate.RenewEpoch(ctx, r, epoch, f))
+	return translate(g.gate.RenewEpoch(ctx, activityID, epoch, f))
 }
 
 // StoredEntries implements core.Gate.
 func (g *Gate) StoredEntries(
-	ctx context.Context, r contract.GateRef, cursor uint64,
+	ctx context.Context, activityID string, cursor uint64,
 ) ([]core.StoredEntry, string, uint64, error) {
-	page, build, next, err := g.gate.Survey(ctx, r, cursor, surveyPage)
+	page, build, next, err := g.gate.Survey(ctx, activityID, cursor, surveyPage)
 	list := make([]core.StoredEntry, len(page))
 	for i, s := range page {
 		e := core.StoredEntry{
@@ -49,7 +48,7 @@ func (g *Gate) StoredEntries(
 }
 
 // Rewrite implements core.Gate.
-func (g *Gate) Rewrite(ctx context.Context, r contract.GateRef, build string, list []core.EntryRewrite) error {
+func (g *Gate) Rewrite(ctx context.Context, activityID, build string, list []core.EntryRewrite) error {
 	items := make([]stockgate.Repair, len(list))
 	for i, it := range list {
 		to := stockgate.Entry{UserID: it.UserID, Lines: it.Lines, Reason: it.Reason, ExpiresAt: it.ExpiresAt}
@@ -58,21 +57,21 @@ func (g *Gate) Rewrite(ctx context.Context, r contract.GateRef, build string, li
 		}
 		items[i] = stockgate.Repair{OrderSN: it.OrderSN, Seen: it.Read, Remove: it.Remove, To: to}
 	}
-	_, err := g.gate.Repair(ctx, r, build, items)
+	_, err := g.gate.Repair(ctx, activityID, build, items)
 	return translate(err)
 }
 
 // RejournalHolding implements core.Gate.
-func (g *Gate) RejournalHolding(ctx context.Context, r contract.GateRef, orderSNs []string) (int, error) {
-	n, err := g.gate.RejournalHolding(ctx, r, orderSNs)
+func (g *Gate) RejournalHolding(ctx context.Context, activityID string, orderSNs []string) (int, error) {
+	n, err := g.gate.RejournalHolding(ctx, activityID, orderSNs)
 	return n, translate(err)
 }
 
 // AdjustmentsOfGate implements core.Gate and reconcile.Gate.
 func (g *Gate) AdjustmentsOfGate(
-	ctx context.Context, r contract.GateRef, cursor uint64,
+	ctx context.Context, activityID string, cursor uint64,
 ) ([]core.KnownAdjustment, uint64, error) {
-	page, next, err := g.gate.KnownAdjustments(ctx, r, cursor, surveyPage)
+	page, next, err := g.gate.KnownAdjustments(ctx, activityID, cursor, surveyPage)
 	list := make([]core.KnownAdjustment, len(page))
 	for i, a := range page {
 		list[i] = core.KnownAdjustment{ID: a.ID, SKUID: a.SKUID, Delta: a.Delta}
@@ -81,19 +80,19 @@ func (g *Gate) AdjustmentsOfGate(
 }
 
 // EndSale implements core.Gate.
-func (g *Gate) EndSale(ctx context.Context, r contract.GateRef) error {
-	a, err := g.gate.Audit(ctx, r)
+func (g *Gate) EndSale(ctx context.Context, activityID string) error {
+	a, err := g.gate.Audit(ctx, activityID)
 	if err != nil {
 		return translate(err)
 	}
 	if a.State != stockgate.GateEnded {
 		c := a.Config
 		c.State = stockgate.GateEnded
-		if err := g.gate.OverrideConfig(ctx, r, a.Version, c); err != nil {
+		if err := g.gate.OverrideConfig(ctx, activityID, a.Version, c); err != nil {
 			return translate(err)
 		}
 	}
-	sale, err := g.gate.Sale(ctx, r.ActivityID)
+	sale, err := g.gate.Sale(ctx, activityID)
 	if errors.Is(err, stockgate.ErrNoSale) || err == nil && sale.State == stockgate.GateEnded {
 		return nil
 	}

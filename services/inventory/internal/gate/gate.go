@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"time"
 
-	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/reconcile"
@@ -74,19 +73,19 @@ func config(c core.GateConfig) stockgate.Config {
 }
 
 // Configure implements core.Gate.
-func (g *Gate) Configure(ctx context.Context, r contract.GateRef, c core.GateConfig) error {
-	return translate(g.gate.Configure(ctx, r, config(c)))
+func (g *Gate) Configure(ctx context.Context, activityID string, c core.GateConfig) error {
+	return translate(g.gate.Configure(ctx, activityID, config(c)))
 }
 
 // Settle implements core.Gate.
-func (g *Gate) Settle(ctx context.Context, r contract.GateRef, list []core.Settlement) error {
+func (g *Gate) Settle(ctx context.Context, activityID string, list []core.Settlement) error {
 	items := make([]stockgate.Settlement, len(list))
 	for i, s := range list {
 		items[i] = stockgate.Settlement{
 			OrderSN: s.OrderSN, UserID: s.UserID, Lines: s.Lines, Step: stockgate.Step(s.Step), ExpiresAt: s.ExpiresAt,
 		}
 	}
-	return translate(g.gate.Settle(ctx, r, items))
+	return translate(g.gate.Settle(ctx, activityID, items))
 }
 
 func endings(list []core.Ending) []stockgate.Ending {
@@ -98,29 +97,29 @@ func endings(list []core.Ending) []stockgate.Ending {
 }
 
 // Release implements core.Gate.
-func (g *Gate) Release(ctx context.Context, r contract.GateRef, list []core.Ending) error {
-	return translate(g.gate.Release(ctx, r, endings(list)))
+func (g *Gate) Release(ctx context.Context, activityID string, list []core.Ending) error {
+	return translate(g.gate.Release(ctx, activityID, endings(list)))
 }
 
 // Drop implements core.Gate.
-func (g *Gate) Drop(ctx context.Context, r contract.GateRef, list []core.Ending) error {
-	return translate(g.gate.Drop(ctx, r, endings(list)))
+func (g *Gate) Drop(ctx context.Context, activityID string, list []core.Ending) error {
+	return translate(g.gate.Drop(ctx, activityID, endings(list)))
 }
 
 // Adjust implements core.Gate.
-func (g *Gate) Adjust(ctx context.Context, r contract.GateRef, a core.Adjustment, force bool) error {
-	return translate(g.gate.Adjust(ctx, r,
+func (g *Gate) Adjust(ctx context.Context, activityID string, a core.Adjustment, force bool) error {
+	return translate(g.gate.Adjust(ctx, activityID,
 		stockgate.Adjustment{ID: a.ID, SKUID: a.SKUID, Delta: a.Delta, Force: force}))
 }
 
 // UndoAdjust implements core.Gate.
-func (g *Gate) UndoAdjust(ctx context.Context, r contract.GateRef, a core.Adjustment) error {
-	return translate(g.gate.UndoAdjust(ctx, r, a.ID))
+func (g *Gate) UndoAdjust(ctx context.Context, activityID string, a core.Adjustment) error {
+	return translate(g.gate.UndoAdjust(ctx, activityID, a.ID))
 }
 
 // Audit implements core.Gate.
-func (g *Gate) Audit(ctx context.Context, r contract.GateRef) (core.GateAudit, error) {
-	a, err := g.gate.Audit(ctx, r)
+func (g *Gate) Audit(ctx context.Context, activityID string) (core.GateAudit, error) {
+	a, err := g.gate.Audit(ctx, activityID)
 	if err != nil {
 		return core.GateAudit{}, translate(err)
 	}
@@ -147,9 +146,9 @@ func audit(a stockgate.Audit) core.GateAudit {
 
 // Unlanded implements sweep.Gate.
 func (g *Gate) Unlanded(
-	ctx context.Context, r contract.GateRef, from, before time.Time, limit int,
+	ctx context.Context, activityID string, from, before time.Time, limit int,
 ) ([]core.GateEntry, error) {
-	list, err := g.gate.Unlanded(ctx, r, from, before, limit)
+	list, err := g.gate.Unlanded(ctx, activityID, from, before, limit)
 	if err != nil {
 		return nil, translate(err)
 	}
@@ -161,14 +160,14 @@ func (g *Gate) Unlanded(
 }
 
 // Rejournal implements sweep.Gate.
-func (g *Gate) Rejournal(ctx context.Context, r contract.GateRef, orderSNs []string) (int, error) {
-	n, err := g.gate.Rejournal(ctx, r, orderSNs)
+func (g *Gate) Rejournal(ctx context.Context, activityID string, orderSNs []string) (int, error) {
+	n, err := g.gate.Rejournal(ctx, activityID, orderSNs)
 	return n, translate(err)
 }
 
 // Lookup implements core.Gate.
-func (g *Gate) Lookup(ctx context.Context, r contract.GateRef, orderSN string) (*core.GateEntry, error) {
-	found, err := g.gate.Lookup(ctx, r, []string{orderSN})
+func (g *Gate) Lookup(ctx context.Context, activityID, orderSN string) (*core.GateEntry, error) {
+	found, err := g.gate.Lookup(ctx, activityID, []string{orderSN})
 	if err != nil {
 		return nil, translate(err)
 	}
@@ -183,8 +182,8 @@ func (g *Gate) Lookup(ctx context.Context, r contract.GateRef, orderSN string) (
 }
 
 // Known implements core.Gate.
-func (g *Gate) Known(ctx context.Context, r contract.GateRef, orderSNs []string) (map[string]bool, error) {
-	found, err := g.gate.Lookup(ctx, r, orderSNs)
+func (g *Gate) Known(ctx context.Context, activityID string, orderSNs []string) (map[string]bool, error) {
+	found, err := g.gate.Lookup(ctx, activityID, orderSNs)
 	if err != nil {
 		return nil, translate(err)
 	}
@@ -199,25 +198,25 @@ func (g *Gate) Known(ctx context.Context, r contract.GateRef, orderSNs []string)
 const trimBatch = 500
 
 // Trim implements core.Gate.
-func (g *Gate) Trim(ctx context.Context, r contract.GateRef) error {
-	_, err := g.gate.Trim(ctx, r, trimBatch)
+func (g *Gate) Trim(ctx context.Context, activityID string) error {
+	_, err := g.gate.Trim(ctx, activityID, trimBatch)
 	return translate(err)
 }
 
-// Refs implements core.Gate.
-func (g *Gate) Refs(ctx context.Context) ([]contract.GateRef, error) {
-	refs, err := g.gate.Refs(ctx)
-	return refs, translate(err)
+// Registered implements core.Gate.
+func (g *Gate) Registered(ctx context.Context) ([]string, error) {
+	activityIDs, err := g.gate.Registered(ctx)
+	return activityIDs, translate(err)
 }
 
 // Register implements core.Gate.
-func (g *Gate) Register(ctx context.Context, refs []contract.GateRef) error {
-	return translate(g.gate.Register(ctx, refs...))
+func (g *Gate) Register(ctx context.Context, activityIDs []string) error {
+	return translate(g.gate.Register(ctx, activityIDs...))
 }
 
 // Unregister implements core.Gate.
-func (g *Gate) Unregister(ctx context.Context, r contract.GateRef) error {
-	return translate(g.gate.Unregister(ctx, r))
+func (g *Gate) Unregister(ctx context.Context, activityID string) error {
+	return translate(g.gate.Unregister(ctx, activityID))
 }
 
 // ShowSale implements core.Gate.

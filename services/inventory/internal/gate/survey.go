@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/reconcile"
@@ -35,9 +34,9 @@ func entryOf(s stockgate.StoredEntry) reconcile.Entry {
 
 // Survey implements reconcile.Gate.
 func (g *Gate) Survey(
-	ctx context.Context, r contract.GateRef, cursor uint64,
+	ctx context.Context, activityID string, cursor uint64,
 ) ([]reconcile.Entry, string, uint64, error) {
-	page, build, next, err := g.gate.Survey(ctx, r, cursor, surveyPage)
+	page, build, next, err := g.gate.Survey(ctx, activityID, cursor, surveyPage)
 	list := make([]reconcile.Entry, len(page))
 	for i, s := range page {
 		list[i] = entryOf(s)
@@ -46,16 +45,16 @@ func (g *Gate) Survey(
 }
 
 // TrackChanges implements reconcile.Gate.
-func (g *Gate) TrackChanges(ctx context.Context, r contract.GateRef) (string, error) {
-	token, err := g.gate.TrackChanges(ctx, r)
+func (g *Gate) TrackChanges(ctx context.Context, activityID string) (string, error) {
+	token, err := g.gate.TrackChanges(ctx, activityID)
 	return token, translate(err)
 }
 
 // CollectChanges implements reconcile.Gate.
 func (g *Gate) CollectChanges(
-	ctx context.Context, r contract.GateRef, token string,
+	ctx context.Context, activityID, token string,
 ) (core.GateAudit, []reconcile.Entry, bool, error) {
-	a, changed, err := g.gate.CollectChanges(ctx, r, token)
+	a, changed, err := g.gate.CollectChanges(ctx, activityID, token)
 	if err != nil {
 		if errors.Is(err, stockgate.ErrSuperseded) {
 			err = nil
@@ -72,8 +71,8 @@ func (g *Gate) CollectChanges(
 }
 
 // Inspect implements reconcile.Gate.
-func (g *Gate) Inspect(ctx context.Context, r contract.GateRef, orderSNs []string) (map[string]reconcile.Entry, error) {
-	found, err := g.gate.Inspect(ctx, r, orderSNs)
+func (g *Gate) Inspect(ctx context.Context, activityID string, orderSNs []string) (map[string]reconcile.Entry, error) {
+	found, err := g.gate.Inspect(ctx, activityID, orderSNs)
 	out := make(map[string]reconcile.Entry, len(found))
 	for sn, s := range found {
 		out[sn] = entryOf(s)
@@ -82,14 +81,14 @@ func (g *Gate) Inspect(ctx context.Context, r contract.GateRef, orderSNs []strin
 }
 
 // MismatchedBuyers implements reconcile.Gate.
-func (g *Gate) MismatchedBuyers(ctx context.Context, r contract.GateRef, cursor uint64) ([]string, uint64, error) {
-	users, next, err := g.gate.MismatchedBuyers(ctx, r, cursor, surveyPage)
+func (g *Gate) MismatchedBuyers(ctx context.Context, activityID string, cursor uint64) ([]string, uint64, error) {
+	users, next, err := g.gate.MismatchedBuyers(ctx, activityID, cursor, surveyPage)
 	return users, next, translate(err)
 }
 
 // Repair implements reconcile.Gate.
 func (g *Gate) Repair(
-	ctx context.Context, r contract.GateRef, build string, list []reconcile.EntryRepair,
+	ctx context.Context, activityID, build string, list []reconcile.EntryRepair,
 ) (map[string]bool, error) {
 	items := make([]stockgate.Repair, len(list))
 	for i, it := range list {
@@ -102,19 +101,19 @@ func (g *Gate) Repair(
 		}
 		items[i] = stockgate.Repair{OrderSN: it.OrderSN, Seen: it.Read, Remove: it.Remove, To: to}
 	}
-	done, err := g.gate.Repair(ctx, r, build, items)
+	done, err := g.gate.Repair(ctx, activityID, build, items)
 	return done, translate(err)
 }
 
 // RebuildBuyer implements reconcile.Gate.
-func (g *Gate) RebuildBuyer(ctx context.Context, r contract.GateRef, userID string, orderSNs []string) (bool, error) {
-	changed, err := g.gate.RebuildBuyer(ctx, r, userID, orderSNs)
+func (g *Gate) RebuildBuyer(ctx context.Context, activityID, userID string, orderSNs []string) (bool, error) {
+	changed, err := g.gate.RebuildBuyer(ctx, activityID, userID, orderSNs)
 	return changed, translate(err)
 }
 
 // Correct implements reconcile.Gate.
 func (g *Gate) Correct(
-	ctx context.Context, r contract.GateRef, read core.GateRevision, held int64, list []reconcile.Correction,
+	ctx context.Context, activityID string, read core.GateRevision, held int64, list []reconcile.Correction,
 ) error {
 	items := make([]stockgate.Correction, len(list))
 	for i, c := range list {
@@ -122,11 +121,11 @@ func (g *Gate) Correct(
 			SKUID: c.SKUID, Left: c.Left, Held: c.Held, Sold: c.Sold, Total: c.Total, Unlanded: c.Unlanded,
 		}
 	}
-	return translate(g.gate.Correct(ctx, r, stockgate.Revision{Build: read.Build, Corrections: read.Corrections}, held,
+	return translate(g.gate.Correct(ctx, activityID, stockgate.Revision{Build: read.Build, Corrections: read.Corrections}, held,
 		items))
 }
 
 // OverrideConfig implements reconcile.Gate.
-func (g *Gate) OverrideConfig(ctx context.Context, r contract.GateRef, readVersion int64, c core.GateConfig) error {
-	return translate(g.gate.OverrideConfig(ctx, r, readVersion, config(c)))
+func (g *Gate) OverrideConfig(ctx context.Context, activityID string, readVersion int64, c core.GateConfig) error {
+	return translate(g.gate.OverrideConfig(ctx, activityID, readVersion, config(c)))
 }

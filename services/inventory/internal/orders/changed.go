@@ -37,7 +37,6 @@ type changedOrder struct {
 	OrderSN     string                `json:"order_sn"`
 	UserID      string                `json:"user_id"`
 	ActivityID  string                `json:"activity_id"`
-	Bucket      int                   `json:"bucket"`
 	State       string                `json:"state"`
 	Reason      string                `json:"reason"`
 	Lines       []contract.PricedLine `json:"lines"`
@@ -76,7 +75,7 @@ func (c *Client) Changed(
 	page = make([]core.ChangedOrder, len(doc.Items))
 	for i, o := range doc.Items {
 		page[i] = core.ChangedOrder{
-			OrderSN: o.OrderSN, UserID: o.UserID, ActivityID: o.ActivityID, Bucket: o.Bucket,
+			OrderSN: o.OrderSN, UserID: o.UserID, ActivityID: o.ActivityID,
 			Lines: contract.PlainLines(o.Lines), State: o.State, Reason: o.Reason, CreatedAt: o.CreatedAt.UTC(),
 			ExpiresAt: o.ExpiresAt.UTC(), Traceparent: o.Traceparent,
 		}

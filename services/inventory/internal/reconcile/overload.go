@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"flashsale.internal/pkg/contract"
 	"flashsale.internal/services/inventory/internal/core"
 )
 
@@ -28,7 +27,7 @@ func overloaded(audit core.GateAudit) bool {
 // anyOverloaded reports whether the gate of one of these activities is overloaded. A gate that cannot be read is not.
 func (r *Reconciler) anyOverloaded(ctx context.Context, activities []core.Activity) bool {
 	for _, a := range activities {
-		if audit, err := r.Gate.Audit(ctx, contract.GateRef{ActivityID: a.ID}); err == nil && overloaded(audit) {
+		if audit, err := r.Gate.Audit(ctx, a.ID); err == nil && overloaded(audit) {
 			return true
 		}
 	}

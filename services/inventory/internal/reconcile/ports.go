@@ -75,46 +75,46 @@ type Totals struct {
 
 // Gate is what the reconciler reads and repairs in a gate.
 type Gate interface {
-	Audit(ctx context.Context, ref contract.GateRef) (core.GateAudit, error)
+	Audit(ctx context.Context, activityID string) (core.GateAudit, error)
 	ReplicationID(ctx context.Context) (string, error) // of the Redis master, as in core.Gate
 	// TrackChanges makes the gate note which entries change from now on. A Survey of all entries follows, and then
 	// CollectChanges.
-	TrackChanges(ctx context.Context, ref contract.GateRef) (token string, err error)
+	TrackChanges(ctx context.Context, activityID string) (token string, err error)
 	// Survey pages through all entries. An entry that exists throughout comes at least once. build identifies the
 	// build of the gate; next is 0 after the last page.
 	Survey(
-		ctx context.Context, ref contract.GateRef, cursor uint64,
+		ctx context.Context, activityID string, cursor uint64,
 	) (page []Entry, build string, next uint64, err error)
 	// CollectChanges ends the tracking: it returns the counters and the entries that changed since, all as of one
 	// moment. A deleted entry has nothing Stored. ok is false if too much changed: then nothing is returned.
 	CollectChanges(
-		ctx context.Context, ref contract.GateRef, token string,
+		ctx context.Context, activityID, token string,
 	) (audit core.GateAudit, changed []Entry, ok bool, err error)
 	// AdjustmentsOfGate pages through the adjustments that the gate has; next is 0 after the last page.
 	AdjustmentsOfGate(
-		ctx context.Context, ref contract.GateRef, cursor uint64,
+		ctx context.Context, activityID string, cursor uint64,
 	) (page []core.KnownAdjustment, next uint64, err error)
-	Inspect(ctx context.Context, ref contract.GateRef, orderSNs []string) (map[string]Entry, error)
+	Inspect(ctx context.Context, activityID string, orderSNs []string) (map[string]Entry, error)
 	// MismatchedBuyers pages through the buyers whose record does not match their entries.
-	MismatchedBuyers(ctx context.Context, ref contract.GateRef, cursor uint64) (users []string, next uint64, err error)
+	MismatchedBuyers(ctx context.Context, activityID string, cursor uint64) (users []string, next uint64, err error)
 
 	// Repair rewrites entries that still are as they were read. It returns which of them it changed.
-	Repair(ctx context.Context, ref contract.GateRef, build string, list []EntryRepair) (map[string]bool, error)
+	Repair(ctx context.Context, activityID, build string, list []EntryRepair) (map[string]bool, error)
 	// RebuildBuyer rebuilds a buyer's record and the indexes of these entries.
-	RebuildBuyer(ctx context.Context, ref contract.GateRef, userID string, orderSNs []string) (changed bool, err error)
+	RebuildBuyer(ctx context.Context, activityID, userID string, orderSNs []string) (changed bool, err error)
 	// Correct adds to counters what they lack, once, unless the gate was built again or corrected since it was read.
-	Correct(ctx context.Context, ref contract.GateRef, read core.GateRevision, held int64, list []Correction) error
-	Configure(ctx context.Context, ref contract.GateRef, c core.GateConfig) error
+	Correct(ctx context.Context, activityID string, read core.GateRevision, held int64, list []Correction) error
+	Configure(ctx context.Context, activityID string, c core.GateConfig) error
 	// OverrideConfig is Configure of a gate that claims a later version than the activity has.
-	OverrideConfig(ctx context.Context, ref contract.GateRef, readVersion int64, c core.GateConfig) error
+	OverrideConfig(ctx context.Context, activityID string, readVersion int64, c core.GateConfig) error
 }
 
 // Gates is the part of core.GateSync that the reconciler needs.
 type Gates interface {
-	Due(ctx context.Context, ref contract.GateRef) (bool, error)
+	Due(ctx context.Context, activityID string) (bool, error)
 	Fill(ctx context.Context, activityID string) error
-	SettleBeforeReturning(ctx context.Context, ref contract.GateRef, refused []core.Reservation) error
-	SendAdjustment(ctx context.Context, ref contract.GateRef, a core.Adjustment) error
+	SettleBeforeReturning(ctx context.Context, activityID string, refused []core.Reservation) error
+	SendAdjustment(ctx context.Context, activityID string, a core.Adjustment) error
 }
 
 // Epochs draws an epoch if the present one is still instead. The imports that follow are those of core.Importer.

@@ -19,7 +19,6 @@ type reservationRow struct {
 	OrderSN          int64 `gorm:"column:order_sn;primaryKey;autoIncrement:false"`
 	ActivityID       int64
 	UserID           string
-	Bucket           int
 	LineItems        string
 	State            string
 	Reason           string
@@ -42,14 +41,14 @@ var (
 )
 
 var reservationColumns = []string{
-	"order_sn", "activity_id", "user_id", "bucket", "line_items", "state", "reason", "reserved_at", "landed_at",
+	"order_sn", "activity_id", "user_id", "line_items", "state", "reason", "reserved_at", "landed_at",
 	"order_created_at", "expires_at", "changed_at", "republish_at", "republish_attempt", "traceparent",
 }
 
 // values returns the values of the row's columns.
 func (r *reservationRow) values() []any {
 	return []any{
-		r.OrderSN, r.ActivityID, r.UserID, r.Bucket, r.LineItems, r.State, r.Reason, r.ReservedAt, r.LandedAt,
+		r.OrderSN, r.ActivityID, r.UserID, r.LineItems, r.State, r.Reason, r.ReservedAt, r.LandedAt,
 		r.OrderCreatedAt, r.ExpiresAt, r.ChangedAt, r.RepublishAt, r.RepublishAttempt, r.Traceparent,
 	}
 }
@@ -57,14 +56,14 @@ func (r *reservationRow) values() []any {
 // scan reads the columns of a row.
 func (r *reservationRow) scan(rows *sql.Rows) error {
 	return rows.Scan(
-		&r.OrderSN, &r.ActivityID, &r.UserID, &r.Bucket, &r.LineItems, &r.State, &r.Reason, &r.ReservedAt, &r.LandedAt,
+		&r.OrderSN, &r.ActivityID, &r.UserID, &r.LineItems, &r.State, &r.Reason, &r.ReservedAt, &r.LandedAt,
 		&r.OrderCreatedAt, &r.ExpiresAt, &r.ChangedAt, &r.RepublishAt, &r.RepublishAttempt, &r.Traceparent,
 	)
 }
 
 func toRow(r reservationRow) (core.Reservation, error) {
 	row := core.Reservation{
-		OrderSN: text(r.OrderSN), ActivityID: text(r.ActivityID), UserID: r.UserID, Bucket: r.Bucket,
+		OrderSN: text(r.OrderSN), ActivityID: text(r.ActivityID), UserID: r.UserID,
 		State: core.ReservationState(r.State), Reason: r.Reason, ReservedAt: r.ReservedAt.UTC(),
 		LandedAt: r.LandedAt.UTC(), OrderCreatedAt: utc(r.OrderCreatedAt), ExpiresAt: utc(r.ExpiresAt),
 		ChangedAt: r.ChangedAt.UTC(), RepublishAt: utc(r.RepublishAt), RepublishAttempt: r.RepublishAttempt,
@@ -83,7 +82,7 @@ func fromRow(r core.Reservation) (reservationRow, error) {
 	}
 	b, err := json.Marshal(lines)
 	return reservationRow{
-		OrderSN: number(r.OrderSN), ActivityID: number(r.ActivityID), UserID: r.UserID, Bucket: r.Bucket,
+		OrderSN: number(r.OrderSN), ActivityID: number(r.ActivityID), UserID: r.UserID,
 		LineItems: string(b), State: string(r.State), Reason: r.Reason, ReservedAt: r.ReservedAt, LandedAt: r.LandedAt,
 		OrderCreatedAt: r.OrderCreatedAt, ExpiresAt: r.ExpiresAt, ChangedAt: r.ChangedAt, RepublishAt: r.RepublishAt,
 		RepublishAttempt: r.RepublishAttempt, Traceparent: r.Traceparent,

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"flashsale.internal/pkg/contract"
 	"flashsale.internal/services/inventory/internal/core"
 )
 
@@ -25,20 +24,20 @@ const rejournalBatch = 128
 type Journal struct {
 	Deps
 	journaled *backoffs
-	cursors   map[contract.GateRef]time.Time // where the next page of a gate begins; absent: with the oldest
+	cursors   map[string]time.Time // where the next page of a gate begins; absent: with the oldest
 }
 
 // NewJournal makes the sweep.
 func NewJournal(d Deps) *Journal {
 	return &Journal{
 		Deps: d, journaled: newBackoffs(d.Config.RejournalAfter, d.Config.RejournalCap),
-		cursors: map[contract.GateRef]time.Time{},
+		cursors: map[string]time.Time{},
 	}
 }
 
 // Run processes one page of each gate. Ages are measured by Redis's clock, which stamped the entries.
 func (w *Journal) Run(ctx context.Context) error {
-	refs, err := w.Gate.Refs(ctx)
+	activityIDs, err := w.Gate.Registered(ctx)
 	if err != nil {
 		return err
 	}
@@ -47,15 +46,15 @@ func (w *Journal) Run(ctx context.Context) error {
 		return err
 	}
 	var errs []error
-	for _, ref := range refs {
-		errs = append(errs, w.sweepGate(ctx, ref, redisNow))
+	for _, activityID := range activityIDs {
+		errs = append(errs, w.sweepGate(ctx, activityID, redisNow))
 	}
 	w.journaled.forgetOld(redisNow)
 	return errors.Join(errs...)
 }
 
-func (w *Journal) sweepGate(ctx context.Context, ref contract.GateRef, redisNow time.Time) error {
-	entries, err := w.page(ctx, ref, redisNow)
+func (w *Journal) sweepGate(ctx context.Context, activityID string, redisNow time.Time) error {
+	entries, err := w.page(ctx, activityID, redisNow)
 	if err != nil || len(entries) == 0 {
 		return err
 	}
@@ -76,16 +75,16 @@ func (w *Journal) sweepGate(ctx context.Context, ref contract.GateRef, redisNow 
 	if err != nil {
 		return err
 	}
-	landed, lost := w.split(ref, entries, rows, open, redisNow)
+	landed, lost := w.split(activityID, entries, rows, open, redisNow)
 	// A gate that cannot be synced gets the lost ones again all the same.
-	return errors.Join(w.Gates.Sync(ctx, landed), w.rejournal(ctx, ref, lost, redisNow))
+	return errors.Join(w.Gates.Sync(ctx, landed), w.rejournal(ctx, activityID, lost, redisNow))
 }
 
 // page reads one page of unlanded entries and moves the cursor behind it. The next page follows in the next round, so
 // that entries that wait for their pause or for an operator do not block the ones behind them.
-func (w *Journal) page(ctx context.Context, ref contract.GateRef, redisNow time.Time) ([]core.GateEntry, error) {
-	from := w.cursors[ref]
-	entries, err := w.Gate.Unlanded(ctx, ref, from, redisNow.Add(-w.Config.RejournalAfter), unlandedPage)
+func (w *Journal) page(ctx context.Context, activityID string, redisNow time.Time) ([]core.GateEntry, error) {
+	from := w.cursors[activityID]
+	entries, err := w.Gate.Unlanded(ctx, activityID, from, redisNow.Add(-w.Config.RejournalAfter), unlandedPage)
 	if errors.Is(err, core.ErrNoGate) {
 		return nil, nil // the gate controller builds it
 	}
@@ -93,11 +92,11 @@ func (w *Journal) page(ctx context.Context, ref contract.GateRef, redisNow time.
 		return nil, err
 	}
 	if len(entries) < unlandedPage {
-		delete(w.cursors, ref)
+		delete(w.cursors, activityID)
 	} else if next := entries[len(entries)-1].JournaledAt; next.After(from) {
-		w.cursors[ref] = next
+		w.cursors[activityID] = next
 	} else {
-		w.cursors[ref] = from.Add(time.Millisecond)
+		w.cursors[activityID] = from.Add(time.Millisecond)
 	}
 	return entries, nil
 }
@@ -106,11 +105,11 @@ func (w *Journal) page(ctx context.Context, ref contract.GateRef, redisNow time.
 // entry without a row is not journaled again while it has an open dead letter. An entry whose row is another purchase
 // has none either: its message becomes a dead letter, which an operator rejects.
 func (w *Journal) split(
-	ref contract.GateRef, entries []core.GateEntry, rows map[string]core.Reservation, open map[string]bool,
+	activityID string, entries []core.GateEntry, rows map[string]core.Reservation, open map[string]bool,
 	redisNow time.Time,
 ) (landed []core.Reservation, lost []string) {
 	for _, e := range entries {
-		if r, ok := rows[e.OrderSN]; ok && r.UserID == e.UserID && r.ActivityID == ref.ActivityID {
+		if r, ok := rows[e.OrderSN]; ok && r.UserID == e.UserID && r.ActivityID == activityID {
 			landed = append(landed, r)
 			continue
 		}
@@ -121,14 +120,14 @@ func (w *Journal) split(
 	return landed, lost
 }
 
-func (w *Journal) rejournal(ctx context.Context, ref contract.GateRef, lost []string, redisNow time.Time) error {
+func (w *Journal) rejournal(ctx context.Context, activityID string, lost []string, redisNow time.Time) error {
 	for c := range slices.Chunk(lost, rejournalBatch) {
-		n, err := w.Gate.Rejournal(ctx, ref, c)
+		n, err := w.Gate.Rejournal(ctx, activityID, c)
 		if err != nil {
 			return err
 		}
 		if n > 0 {
-			w.Recorder.Info(ctx, "queued reservations were journaled again", "activity_id", ref.ActivityID, "entries",
+			w.Recorder.Info(ctx, "queued reservations were journaled again", "activity_id", activityID, "entries",
 				n)
 		}
 		w.journaled.attempted(c, redisNow)

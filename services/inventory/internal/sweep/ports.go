@@ -49,11 +49,11 @@ type Store interface {
 
 // Gate is what the sweeps read and write in the gates.
 type Gate interface {
-	Refs(ctx context.Context) ([]contract.GateRef, error)
+	Registered(ctx context.Context) ([]string, error)
 	Now(ctx context.Context) (time.Time, error) // Redis's clock
 	// Unlanded lists queued entries that were last journaled within these times, the oldest first.
-	Unlanded(ctx context.Context, ref contract.GateRef, from, before time.Time, limit int) ([]core.GateEntry, error)
-	Rejournal(ctx context.Context, ref contract.GateRef, orderSNs []string) (int, error)
+	Unlanded(ctx context.Context, activityID string, from, before time.Time, limit int) ([]core.GateEntry, error)
+	Rejournal(ctx context.Context, activityID string, orderSNs []string) (int, error)
 }
 
 // Inventory is the part of core.Service that the sweeps need.

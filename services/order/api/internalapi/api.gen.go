@@ -166,7 +166,6 @@ type ChangedOrder struct {
 
 	// Amount Minor units
 	Amount int64 `json:"amount"`
-	Bucket int   `json:"bucket"`
 
 	// ChangedAt The latest of the four
 	ChangedAt time.Time    `json:"changed_at"`

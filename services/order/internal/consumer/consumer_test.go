@@ -48,8 +48,8 @@ func (l *lander) Land(_ context.Context, items []contract.Deduction, bad []contr
 func delivery(t *testing.T) bus.Delivery {
 	t.Helper()
 	body := `{"v":1,"items":[
-		{"order_sn":"1","user_id":"u","activity_id":"1","bucket":0,"lines":[{"sku_id":"1","qty":1,"price":5}],"currency":"EUR","pay_within_s":5,"traceparent":"nonsense"},
-		{"order_sn":"2","user_id":"u","activity_id":"1","bucket":0,"lines":[{"sku_id":"1","qty":1,"price":1000000000000}],"currency":"EUR","pay_within_s":5}],
+		{"order_sn":"1","user_id":"u","activity_id":"1","lines":[{"sku_id":"1","qty":1,"price":5}],"currency":"EUR","pay_within_s":5,"traceparent":"nonsense"},
+		{"order_sn":"2","user_id":"u","activity_id":"1","lines":[{"sku_id":"1","qty":1,"price":1000000000000}],"currency":"EUR","pay_within_s":5}],
 		"activities":[{"activity_id":"1","title":"Kettles","ends_at":"2026-11-22T10:00:00Z","skus":[{"sku_id":"1","name":"Red"}],"as_of":"2026-11-21T10:00:00Z"}]}`
 	return bus.Delivery{Message: bus.Message{Topic: contract.TopicDeductions, Body: []byte(body)}, Attempt: 1}
 }

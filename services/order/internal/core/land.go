@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"flashsale.internal/pkg/contract"
@@ -184,9 +183,6 @@ func (s *Service) publishClosings(ctx context.Context, pending []Order) error {
 
 // checkDeduction returns an error for a well-formed deduction that can never become an order.
 func (s *Service) checkDeduction(d contract.Deduction) error {
-	if d.Bucket > math.MaxInt32 {
-		return fmt.Errorf("bucket: out of range")
-	}
 	if !s.genes.Belongs(d.OrderSN, d.UserID) {
 		return fmt.Errorf("order_sn: does not carry the gene of this user")
 	}
@@ -200,7 +196,7 @@ func newOrder(d contract.Deduction, now time.Time) (Order, error) {
 		return Order{}, err
 	}
 	return Order{
-		OrderSN: d.OrderSN, UserID: d.UserID, ActivityID: d.ActivityID, Bucket: d.Bucket, State: Pending,
+		OrderSN: d.OrderSN, UserID: d.UserID, ActivityID: d.ActivityID, State: Pending,
 		Lines: d.Lines, Amount: amount, Currency: d.Currency, Traceparent: d.Traceparent,
 		CreatedAt: now, ExpiresAt: now.Add(time.Duration(d.PayWithinS) * time.Second),
 	}, nil

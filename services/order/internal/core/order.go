@@ -32,7 +32,6 @@ type Order struct {
 	OrderSN    string
 	UserID     string
 	ActivityID string
-	Bucket     int
 	State      State
 	Tombstone  bool // an order that must never exist: no field but OrderSN has a meaning
 	Lines      []contract.PricedLine
@@ -187,14 +186,14 @@ func AmountOf(lines []contract.PricedLine) (int64, error) {
 // sameOrder reports whether a deduction describes the existing order o. It does not compare the pay window: the
 // deadline was fixed when the order was created.
 func sameOrder(o Order, d contract.Deduction) bool {
-	if o.UserID != d.UserID || o.ActivityID != d.ActivityID || o.Bucket != d.Bucket || o.Currency != d.Currency {
+	if o.UserID != d.UserID || o.ActivityID != d.ActivityID || o.Currency != d.Currency {
 		return false
 	}
 	return sameLines(o.Lines, d.Lines)
 }
 
 func sameDeduction(a, b contract.Deduction) bool {
-	return a.UserID == b.UserID && a.ActivityID == b.ActivityID && a.Bucket == b.Bucket &&
+	return a.UserID == b.UserID && a.ActivityID == b.ActivityID &&
 		a.Currency == b.Currency && sameLines(a.Lines, b.Lines)
 }
 
@@ -217,7 +216,7 @@ func sameLines(a, b []contract.PricedLine) bool {
 // event returns the message that reports a transition of o to inventory.
 func (o Order) event(step contract.OrderEventType, at time.Time) contract.OrderEvent {
 	e := contract.OrderEvent{
-		OrderSN: o.OrderSN, UserID: o.UserID, ActivityID: o.ActivityID, Bucket: o.Bucket,
+		OrderSN: o.OrderSN, UserID: o.UserID, ActivityID: o.ActivityID,
 		Lines: contract.PlainLines(o.Lines), Type: step, At: at, Traceparent: o.Traceparent,
 	}
 	switch step {

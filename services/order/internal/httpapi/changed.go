@@ -77,7 +77,7 @@ func changedQuery(body internalapi.SinceRequest) (core.ChangedQuery, error) {
 
 func changedView(o core.Order) internalapi.ChangedOrder {
 	v := internalapi.ChangedOrder{
-		OrderSn: o.OrderSN, UserId: o.UserID, ActivityId: o.ActivityID, Bucket: o.Bucket,
+		OrderSn: o.OrderSN, UserId: o.UserID, ActivityId: o.ActivityID,
 		State: internalapi.ChangedOrderState(o.State), Lines: make([]internalapi.PricedLine, len(o.Lines)),
 		Amount: o.Amount, Currency: o.Currency, CreatedAt: o.CreatedAt, ExpiresAt: o.ExpiresAt,
 		PaidAt: optionalTime(o.PaidAt), ClosedAt: optionalTime(o.ClosedAt), RefundedAt: optionalTime(o.RefundedAt),

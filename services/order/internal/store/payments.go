@@ -30,12 +30,12 @@ func (t *tx) PaymentWithOrder(paymentID string) (p core.Payment, o core.Order, n
 	)
 	err = sqldb.Query(t.db, "SELECT "+readAt+", p.payment_id, p.order_sn, p.user_id, p.provider, p.state, p.amount, "+
 		"p.currency, p.paid_amount, p.paid_currency, p.created_at, p.finished_at, o.order_sn, o.user_id, o.activity_id, "+
-		"o.bucket, o.state, o.tombstone, o.close_reason, o.traceparent, o.line_items "+
+		"o.state, o.tombstone, o.close_reason, o.traceparent, o.line_items "+
 		"FROM payments p JOIN orders o ON o.order_sn = p.order_sn WHERE p.payment_id = ?", []any{pid},
 		func(rows *sql.Rows) error {
 			return rows.Scan(&at, &payment.PaymentID, &payment.OrderSN, &payment.UserID, &payment.Provider, &payment.State,
 				&payment.Amount, &payment.Currency, &payment.PaidAmount, &payment.PaidCurrency, &payment.CreatedAt,
-				&payment.FinishedAt, &order.OrderSN, &order.UserID, &order.ActivityID, &order.Bucket, &order.State,
+				&payment.FinishedAt, &order.OrderSN, &order.UserID, &order.ActivityID, &order.State,
 				&order.Tombstone, &order.CloseReason, &order.Traceparent, &order.LineItems)
 		})
 	if err != nil {

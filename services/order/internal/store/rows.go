@@ -13,7 +13,6 @@ type orderRow struct {
 	OrderSN      int64 `gorm:"column:order_sn;primaryKey;autoIncrement:false"`
 	UserID       string
 	ActivityID   int64
-	Bucket       int
 	State        string
 	Tombstone    bool
 	Amount       int64
@@ -98,7 +97,7 @@ func nullableTime(t time.Time) *time.Time {
 
 func (r orderRow) order() (core.Order, error) {
 	o := core.Order{
-		OrderSN: text(r.OrderSN), UserID: r.UserID, ActivityID: text(r.ActivityID), Bucket: r.Bucket,
+		OrderSN: text(r.OrderSN), UserID: r.UserID, ActivityID: text(r.ActivityID),
 		State: core.State(r.State), Tombstone: r.Tombstone, Amount: r.Amount, Currency: r.Currency,
 		CreatedAt: r.CreatedAt.UTC(), ExpiresAt: r.ExpiresAt.UTC(), PaidAt: timeOrZero(r.PaidAt),
 		ClosedAt: timeOrZero(r.ClosedAt), RefundedAt: timeOrZero(r.RefundedAt), CloseReason: r.CloseReason,

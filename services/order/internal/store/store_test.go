@@ -36,7 +36,7 @@ func each(t *testing.T, fn func(t *testing.T, s *store.Store, db *gorm.DB)) {
 func newOrder(user string, n int) core.Order {
 	sn := ordersn.SN{Time: start.Add(time.Duration(n) * time.Millisecond), Gene: ordersn.Gene(user)}
 	return core.Order{
-		OrderSN: sn.String(), UserID: user, ActivityID: "7", Bucket: 1, State: core.Pending, Amount: 500, Currency: "EUR",
+		OrderSN: sn.String(), UserID: user, ActivityID: "7", State: core.Pending, Amount: 500, Currency: "EUR",
 		Lines:     []contract.PricedLine{{SKUID: "9", Qty: 1, Price: 200}, {SKUID: "3", Qty: 3, Price: 100}},
 		CreatedAt: start.Add(time.Duration(n) * time.Millisecond), ExpiresAt: start.Add(time.Minute), Traceparent: "00-a-b-01",
 	}

@@ -51,7 +51,7 @@ func (t *tx) InsertOrders(orders []core.Order) error {
 			return err
 		}
 		rows[i] = orderRow{
-			OrderSN: sn, UserID: o.UserID, ActivityID: activity, Bucket: o.Bucket, State: string(o.State),
+			OrderSN: sn, UserID: o.UserID, ActivityID: activity, State: string(o.State),
 			Amount: o.Amount, Currency: o.Currency, CreatedAt: o.CreatedAt, ExpiresAt: o.ExpiresAt,
 			CloseCheckAt: o.ExpiresAt, Traceparent: o.Traceparent, LineItems: formatLines(o.Lines),
 		}

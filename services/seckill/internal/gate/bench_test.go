@@ -14,7 +14,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/pkg/telemetry"
 )
@@ -43,9 +42,9 @@ func BenchmarkReserve(b *testing.B) {
 func benchmarkReserve(b *testing.B, rdb redis.UniversalClient, callers int, thinks time.Duration) {
 	ctx := context.Background()
 	gates := stockgate.New(rdb, stockgate.Options{JournalMax: 1 << 40})
-	ref := contract.GateRef{ActivityID: strconv.FormatInt(time.Now().UnixNano(), 10)}
+	activityID := strconv.FormatInt(time.Now().UnixNano(), 10)
 	now := time.Now()
-	require.NoError(b, gates.Preload(ctx, ref, stockgate.Snapshot{
+	require.NoError(b, gates.Preload(ctx, activityID, stockgate.Snapshot{
 		Config: stockgate.Config{
 			State: stockgate.GateOpen, StartsAt: now.Add(-time.Hour), EndsAt: now.Add(time.Hour), PerUserLimit: 1, Version: 1,
 		},
@@ -69,7 +68,7 @@ func benchmarkReserve(b *testing.B, rdb redis.UniversalClient, callers int, thin
 					return
 				}
 				began := time.Now()
-				if _, err := g.Reserve(ctx, ref.ActivityID, purchase(int(n))); err != nil {
+				if _, err := g.Reserve(ctx, activityID, purchase(int(n))); err != nil {
 					b.Error(err)
 					return
 				}
@@ -92,10 +91,10 @@ type countedRedis struct {
 }
 
 func (r *countedRedis) Reserve(
-	ctx context.Context, ref contract.GateRef, requests []stockgate.Request,
+	ctx context.Context, activityID string, requests []stockgate.Request,
 ) ([]stockgate.Verdict, error) {
 	r.calls.Add(1)
-	return r.Gate.Reserve(ctx, ref, requests)
+	return r.Gate.Reserve(ctx, activityID, requests)
 }
 
 var cpuField = regexp.MustCompile(`used_cpu_(?:sys|user):([0-9.]+)`)

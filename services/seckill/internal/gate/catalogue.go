@@ -22,11 +22,11 @@ var _ core.Catalogue = Catalogue{}
 func (c Catalogue) Sale(ctx context.Context, activityID string) (core.Sale, error) {
 	s, err := c.Redis.Sale(ctx, activityID)
 	if errors.Is(err, stockgate.ErrNoSale) {
-		refs, listing := c.Redis.Refs(ctx)
+		activityIDs, listing := c.Redis.Registered(ctx)
 		switch {
 		case listing != nil:
 			err = listing
-		case slices.Contains(refs, refOf(activityID)):
+		case slices.Contains(activityIDs, activityID):
 			err = stockgate.ErrNoGate
 		}
 	}
@@ -51,11 +51,7 @@ func (c Catalogue) Sales(ctx context.Context) ([]core.Sale, error) {
 
 // GateStates implements core.Catalogue.
 func (c Catalogue) GateStates(ctx context.Context, activityIDs []string) (map[string]core.GateState, error) {
-	refs := make([]contract.GateRef, len(activityIDs))
-	for i, id := range activityIDs {
-		refs[i] = refOf(id)
-	}
-	levels, err := c.Redis.StockLevels(ctx, refs...)
+	levels, err := c.Redis.StockLevels(ctx, activityIDs...)
 	if err != nil {
 		return nil, mapError(err)
 	}
@@ -77,7 +73,7 @@ func (c Catalogue) GateStates(ctx context.Context, activityIDs []string) (map[st
 
 // Backlog returns the number of purchases in the journal of a gate, and the age of the oldest one.
 func (c Catalogue) Backlog(ctx context.Context, activityID string) (purchases int64, oldest time.Duration, err error) {
-	b, err := c.Redis.Backlog(ctx, refOf(activityID))
+	b, err := c.Redis.Backlog(ctx, activityID)
 	return b.JournalLen, b.OldestAge, mapError(err)
 }
 
@@ -87,7 +83,7 @@ func (c Catalogue) Rooms(ctx context.Context, now time.Time) ([]string, error) {
 	var ids []string
 	for _, l := range levels {
 		if l.RoomRate > 0 {
-			ids = append(ids, l.Ref.ActivityID)
+			ids = append(ids, l.ActivityID)
 		}
 	}
 	return ids, err
@@ -103,11 +99,11 @@ func (c Catalogue) Slides(ctx context.Context, now time.Time) (bool, error) {
 
 // notEnded returns the readable gates of the activities that have not ended at that time.
 func (c Catalogue) notEnded(ctx context.Context, now time.Time) ([]stockgate.StockLevel, error) {
-	refs, err := c.Redis.Refs(ctx)
+	activityIDs, err := c.Redis.Registered(ctx)
 	if err != nil {
 		return nil, mapError(err)
 	}
-	levels, err := c.Redis.StockLevels(ctx, refs...)
+	levels, err := c.Redis.StockLevels(ctx, activityIDs...)
 	if err != nil {
 		return nil, mapError(err)
 	}

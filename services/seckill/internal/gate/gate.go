@@ -13,7 +13,6 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
-	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/seckill/internal/core"
@@ -31,12 +30,12 @@ const (
 
 // Redis holds the methods of *stockgate.Gate that a Gate uses.
 type Redis interface {
-	Reserve(ctx context.Context, ref contract.GateRef, requests []stockgate.Request) ([]stockgate.Verdict, error)
-	Lookup(ctx context.Context, ref contract.GateRef, orderSNs []string) (map[string]stockgate.Entry, error)
-	Allowances(ctx context.Context, ref contract.GateRef, userIDs []string) ([]stockgate.Allowance, error)
-	Purchases(ctx context.Context, ref contract.GateRef, userID string) ([]string, error)
+	Reserve(ctx context.Context, activityID string, requests []stockgate.Request) ([]stockgate.Verdict, error)
+	Lookup(ctx context.Context, activityID string, orderSNs []string) (map[string]stockgate.Entry, error)
+	Allowances(ctx context.Context, activityID string, userIDs []string) ([]stockgate.Allowance, error)
+	Purchases(ctx context.Context, activityID, userID string) ([]string, error)
 	WaitsForReplicas() bool
-	Confirm(ctx context.Context, ref contract.GateRef, orderSNs []string) (map[string]stockgate.Entry, error)
+	Confirm(ctx context.Context, activityID string, orderSNs []string) (map[string]stockgate.Entry, error)
 }
 
 // Options are the options of a Gate.
@@ -47,7 +46,7 @@ type Options struct {
 	CallerWait time.Duration
 	Queue      int // callers waiting for one gate
 	// Accepted, if set, is called with the number of purchases that a call has journaled. It must not block.
-	Accepted func(ref contract.GateRef, n int)
+	Accepted func(activityID string, n int)
 	// Keeps, if set, reports whether Kept is called with the purchases of the activity that a call has journaled. Both
 	// must not block.
 	Keeps func(activityID string) bool
@@ -64,7 +63,7 @@ type Options struct {
 type Gate struct {
 	redis       Redis
 	tel         *telemetry.Telemetry
-	accepted    func(ref contract.GateRef, n int)
+	accepted    func(activityID string, n int)
 	waited      func(n int, mean time.Duration)
 	keeps       func(activityID string) bool
 	kept        func(activityID string, list []core.Acceptance)
@@ -108,7 +107,7 @@ func New(redis Redis, tel *telemetry.Telemetry, o Options) (*Gate, error) {
 		wait: wait, unconfirmed: unconfirmed,
 	}
 	if g.accepted == nil {
-		g.accepted = func(contract.GateRef, int) {}
+		g.accepted = func(string, int) {}
 	}
 	if g.waited == nil {
 		g.waited = func(int, time.Duration) {}
@@ -143,8 +142,6 @@ func (g *Gate) Close(ctx context.Context) {
 	g.lookups.close(ctx)
 	g.allowances.close(ctx)
 }
-
-func refOf(activityID string) contract.GateRef { return contract.GateRef{ActivityID: activityID} }
 
 // Reserve implements core.Gate. Its span covers the wait for the group and is the parent of the journal entry.
 func (g *Gate) Reserve(ctx context.Context, activityID string, p core.Purchase) (_ core.Verdict, err error) {
@@ -181,7 +178,7 @@ func (g *Gate) reserveGroup(
 	ctx, batch := g.tel.StartBatch(ctx, "redis reserve", trace.SpanKindClient, parents, dbSystem)
 	defer func() { batch.End(err) }()
 	g.size.Record(ctx, int64(len(requests)))
-	verdicts, err = g.redis.Reserve(ctx, refOf(activityID), requests)
+	verdicts, err = g.redis.Reserve(ctx, activityID, requests)
 	n, unconfirmed := 0, 0
 	for _, v := range verdicts {
 		if v.Outcome == stockgate.Accepted || v.Outcome == stockgate.Unconfirmed { // both may be journaled
@@ -196,7 +193,7 @@ func (g *Gate) reserveGroup(
 	}
 	if n > 0 {
 		g.keep(activityID, requests, verdicts)
-		g.accepted(refOf(activityID), n)
+		g.accepted(activityID, n)
 	}
 	return verdicts, err
 }
@@ -243,7 +240,7 @@ func unreadable(orderSN string) error {
 }
 
 func (g *Gate) lookupGroup(ctx context.Context, activityID string, orderSNs []string) ([]found, error) {
-	entries, err := g.redis.Lookup(ctx, refOf(activityID), orderSNs)
+	entries, err := g.redis.Lookup(ctx, activityID, orderSNs)
 	if err != nil {
 		return nil, err
 	}
@@ -258,7 +255,7 @@ func (g *Gate) lookupGroup(ctx context.Context, activityID string, orderSNs []st
 func (g *Gate) LookupAll(
 	ctx context.Context, activityID string, orderSNs []string,
 ) (map[string]core.Reservation, error) {
-	entries, err := g.redis.Lookup(ctx, refOf(activityID), orderSNs)
+	entries, err := g.redis.Lookup(ctx, activityID, orderSNs)
 	if err != nil {
 		return nil, mapError(err)
 	}
@@ -280,12 +277,12 @@ func (g *Gate) Allowance(_ context.Context, activityID, userID string) (core.All
 func (g *Gate) allowanceGroup(
 	ctx context.Context, activityID string, userIDs []string,
 ) ([]stockgate.Allowance, error) {
-	return g.redis.Allowances(ctx, refOf(activityID), userIDs)
+	return g.redis.Allowances(ctx, activityID, userIDs)
 }
 
 // Purchases implements core.Gate.
 func (g *Gate) Purchases(ctx context.Context, activityID, userID string) ([]string, error) {
-	sns, err := g.redis.Purchases(ctx, refOf(activityID), userID)
+	sns, err := g.redis.Purchases(ctx, activityID, userID)
 	return sns, mapError(err)
 }
 
@@ -294,7 +291,7 @@ func (g *Gate) Confirm(ctx context.Context, r core.Reservation) (core.Reservatio
 	if !g.redis.WaitsForReplicas() {
 		return r, true, nil
 	}
-	entries, err := g.redis.Confirm(ctx, refOf(r.ActivityID), []string{r.OrderSN})
+	entries, err := g.redis.Confirm(ctx, r.ActivityID, []string{r.OrderSN})
 	e, ok := entries[r.OrderSN]
 	if errors.Is(err, stockgate.ErrUnconfirmed) || err == nil && !ok {
 		g.unconfirmed.Add(ctx, 1)

@@ -43,7 +43,7 @@ const damaged = "100000"
 // unconfirmed is the order_sn of a purchase that no replica has.
 const unconfirmed = "100002"
 
-func (s *slow) Reserve(ctx context.Context, ref contract.GateRef, requests []stockgate.Request) ([]stockgate.Verdict, error) {
+func (s *slow) Reserve(ctx context.Context, activityID string, requests []stockgate.Request) ([]stockgate.Verdict, error) {
 	s.maxInFlight.Store(max(s.maxInFlight.Load(), s.inFlight.Add(1)))
 	defer s.inFlight.Add(-1)
 	s.mu.Lock()
@@ -81,7 +81,7 @@ func (s *slow) Reserve(ctx context.Context, ref contract.GateRef, requests []sto
 	return verdicts, nil
 }
 
-func (s *slow) Lookup(_ context.Context, _ contract.GateRef, sns []string) (map[string]stockgate.Entry, error) {
+func (s *slow) Lookup(_ context.Context, _ string, sns []string) (map[string]stockgate.Entry, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
@@ -99,7 +99,7 @@ func (s *slow) Lookup(_ context.Context, _ contract.GateRef, sns []string) (map[
 }
 
 func (s *slow) Allowances(
-	_ context.Context, _ contract.GateRef, userIDs []string,
+	_ context.Context, _ string, userIDs []string,
 ) ([]stockgate.Allowance, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,14 +110,14 @@ func (s *slow) Allowances(
 	return all, s.err
 }
 
-func (s *slow) Purchases(context.Context, contract.GateRef, string) ([]string, error) {
+func (s *slow) Purchases(context.Context, string, string) ([]string, error) {
 	return []string{"1"}, s.err
 }
 
 func (s *slow) WaitsForReplicas() bool { return s.confirmed != nil }
 
 func (s *slow) Confirm(
-	_ context.Context, _ contract.GateRef, sns []string,
+	_ context.Context, _ string, sns []string,
 ) (map[string]stockgate.Entry, error) {
 	found := map[string]stockgate.Entry{}
 	for _, sn := range sns {
@@ -154,9 +154,9 @@ func purchase(n int) core.Purchase {
 
 func TestCallersShareCallsAndEachGetsItsVerdict(t *testing.T) {
 	r := &slow{hold: make(chan struct{})}
-	woken := make(chan contract.GateRef, 1000)
+	woken := make(chan string, 1000)
 	var journaled atomic.Int64
-	g := newGate(t, r, Options{Accepted: func(ref contract.GateRef, n int) { woken <- ref; journaled.Add(int64(n)) }})
+	g := newGate(t, r, Options{Accepted: func(activityID string, n int) { woken <- activityID; journaled.Add(int64(n)) }})
 	const callers = 1000
 	var wg sync.WaitGroup
 	var waiting atomic.Int32
@@ -184,7 +184,7 @@ func TestCallersShareCallsAndEachGetsItsVerdict(t *testing.T) {
 	wg.Wait()
 	require.LessOrEqual(t, r.calls(), 1+(callers+stockgate.MaxGroup-1)/stockgate.MaxGroup+1)
 	require.Equal(t, int32(1), r.maxInFlight.Load(), "one call of a gate at a time")
-	require.Equal(t, contract.GateRef{ActivityID: "7"}, <-woken)
+	require.Equal(t, "7", <-woken)
 	require.LessOrEqual(t, len(woken), r.calls())
 	require.Equal(t, int64(callers/2), journaled.Load())
 	for _, group := range r.groups {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/draw"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/seckill/internal/core"
@@ -14,11 +13,11 @@ import (
 
 // RoomRedis holds the methods of *stockgate.Gate that Rooms uses.
 type RoomRedis interface {
-	JoinRoom(ctx context.Context, ref contract.GateRef, key string, joins []stockgate.RoomJoin) ([]stockgate.RoomTicket, error)
-	Room(ctx context.Context, ref contract.GateRef, known stockgate.Room) (stockgate.Room, error)
-	StoreDraw(ctx context.Context, ref contract.GateRef, root, beacon, seed string, early int64) (stockgate.Room, error)
-	Admit(ctx context.Context, ref contract.GateRef, fence, from, to int64) (stockgate.Room, error)
-	Commitments(ctx context.Context, ref contract.GateRef, n int64) ([][stockgate.CommitmentBytes]byte, error)
+	JoinRoom(ctx context.Context, activityID, key string, joins []stockgate.RoomJoin) ([]stockgate.RoomTicket, error)
+	Room(ctx context.Context, activityID string, known stockgate.Room) (stockgate.Room, error)
+	StoreDraw(ctx context.Context, activityID, root, beacon, seed string, early int64) (stockgate.Room, error)
+	Admit(ctx context.Context, activityID string, fence, from, to int64) (stockgate.Room, error)
+	Commitments(ctx context.Context, activityID string, n int64) ([][stockgate.CommitmentBytes]byte, error)
 }
 
 // Rooms implements core.RoomGate. It joins many callers with one script call.
@@ -55,7 +54,7 @@ func (r *Rooms) joinGroup(ctx context.Context, activityID string, joins []core.J
 			UserID: j.UserID, Nonce: hex.EncodeToString(j.Nonce[:]), Commitment: j.Commitment, Replace: j.Replace,
 		}
 	}
-	tickets, err := r.redis.JoinRoom(ctx, refOf(activityID), joins[0].Key.String(), requests)
+	tickets, err := r.redis.JoinRoom(ctx, activityID, joins[0].Key.String(), requests)
 	if err != nil {
 		return nil, err
 	}
@@ -82,12 +81,12 @@ func (r *Rooms) Room(ctx context.Context, activityID string, known core.Room) (c
 	if known.Seed != nil {
 		before.Seed, before.Beacon = known.Seed.String(), hex.EncodeToString(known.Beacon)
 	}
-	return toRoom(r.redis.Room(ctx, refOf(activityID), before))
+	return toRoom(r.redis.Room(ctx, activityID, before))
 }
 
 // Commitments implements core.RoomGate.
 func (r *Rooms) Commitments(ctx context.Context, activityID string, n int64) ([]draw.Hash, error) {
-	raw, err := r.redis.Commitments(ctx, refOf(activityID), n)
+	raw, err := r.redis.Commitments(ctx, activityID, n)
 	if err != nil {
 		return nil, mapRoomError(err)
 	}
@@ -106,12 +105,12 @@ func (r *Rooms) StoreDraw(
 	if seed != nil {
 		text = seed.String()
 	}
-	return toRoom(r.redis.StoreDraw(ctx, refOf(activityID), root.String(), hex.EncodeToString(beacon), text, early))
+	return toRoom(r.redis.StoreDraw(ctx, activityID, root.String(), hex.EncodeToString(beacon), text, early))
 }
 
 // Admit implements core.RoomGate.
 func (r *Rooms) Admit(ctx context.Context, activityID string, fence, from, to int64) (core.Room, error) {
-	return toRoom(r.redis.Admit(ctx, refOf(activityID), fence, from, to))
+	return toRoom(r.redis.Admit(ctx, activityID, fence, from, to))
 }
 
 // toRoom converts the state of a room.

@@ -18,7 +18,6 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
-	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/telemetry"
 )
 
@@ -57,7 +56,7 @@ type Backlog struct {
 
 // Gates reads the backlog of a gate, in O(1).
 type Gates interface {
-	Backlog(ctx context.Context, ref contract.GateRef) (Backlog, error)
+	Backlog(ctx context.Context, activityID string) (Backlog, error)
 }
 
 // Controller applies the decisions to all gates of this process. Its methods may be called concurrently and do not
@@ -88,7 +87,7 @@ type Controller struct {
 	yielded     bool
 	inFlight    int64 // at that measurement: published and not landed
 	decision    decision
-	watched     map[contract.GateRef]*watched
+	watched     map[string]*watched
 	wake        chan struct{} // signals the first watched gate
 }
 
@@ -103,7 +102,7 @@ type watched struct {
 func New(gates Gates, tel *telemetry.Telemetry, room int64) (*Controller, error) {
 	c := &Controller{
 		gates: gates, room: room, log: tel.Log, queue: newRunQueue(), observedAt: time.Now(),
-		watched: map[contract.GateRef]*watched{}, wake: make(chan struct{}, 1),
+		watched: map[string]*watched{}, wake: make(chan struct{}, 1),
 	}
 	var errs [3]error
 	c.rate, errs[0] = tel.Reading("flashsale.seckill.landing.rate", metric.WithUnit("{purchase}"),
@@ -165,11 +164,11 @@ func (c *Controller) AcceptDelay() time.Duration {
 
 // YieldToBuyers returns the pause of the relay after a full message of n purchases that took that long, while the
 // journal of the gate holds more. It is 0 unless buyers wait and go first, or more is published than lands in a second.
-func (c *Controller) YieldToBuyers(ref contract.GateRef, n int, took time.Duration) time.Duration {
+func (c *Controller) YieldToBuyers(activityID string, n int, took time.Duration) time.Duration {
 	now := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.watch(ref)
+	c.watch(activityID)
 	c.observeBuyers(now)
 	c.published += int64(n)
 	if c.decision.landingFirst {
@@ -187,11 +186,11 @@ func (c *Controller) YieldToBuyers(ref contract.GateRef, n int, took time.Durati
 }
 
 // watch starts to measure the backlog of a gate.
-func (c *Controller) watch(ref contract.GateRef) {
-	if c.watched[ref] != nil {
+func (c *Controller) watch(activityID string) {
+	if c.watched[activityID] != nil {
 		return
 	}
-	c.watched[ref] = &watched{}
+	c.watched[activityID] = &watched{}
 	select {
 	case c.wake <- struct{}{}:
 	default:
@@ -242,18 +241,18 @@ func (c *Controller) Run(ctx context.Context) error {
 // Run calls it.
 func (c *Controller) measure(ctx context.Context) bool {
 	c.mu.Lock()
-	refs := make([]contract.GateRef, 0, len(c.watched))
-	for ref := range c.watched {
-		refs = append(refs, ref)
+	activityIDs := make([]string, 0, len(c.watched))
+	for activityID := range c.watched {
+		activityIDs = append(activityIDs, activityID)
 	}
 	c.mu.Unlock()
-	read := make(map[contract.GateRef]Backlog, len(refs))
-	for _, ref := range refs {
+	read := make(map[string]Backlog, len(activityIDs))
+	for _, activityID := range activityIDs {
 		call, cancel := context.WithTimeout(ctx, measureTimeout)
-		b, err := c.gates.Backlog(call, ref)
+		b, err := c.gates.Backlog(call, activityID)
 		cancel()
 		if err == nil {
-			read[ref] = b
+			read[activityID] = b
 		}
 	}
 	now := time.Now()
@@ -265,10 +264,10 @@ func (c *Controller) measure(ctx context.Context) bool {
 		took: now.Sub(c.measuredAt), own: c.ownAccepted, yielded: c.yielded || c.buyers.wait && !before,
 	}
 	c.measuredAt, c.ownAccepted, c.published, c.yielded = now, 0, 0, false
-	for _, ref := range refs {
-		b, ok := read[ref]
-		if w := c.watched[ref]; !w.add(&m, b, ok, c.room) {
-			delete(c.watched, ref)
+	for _, activityID := range activityIDs {
+		b, ok := read[activityID]
+		if w := c.watched[activityID]; !w.add(&m, b, ok, c.room) {
+			delete(c.watched, activityID)
 		}
 	}
 	c.inFlight = max(m.unlanded-m.journaled, 0)

@@ -11,36 +11,35 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/telemetry"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var seven = contract.GateRef{ActivityID: "7"}
+var seven = "7"
 
 // backlogs is a fake of the gates.
 type backlogs struct {
 	mu    sync.Mutex
-	of    map[contract.GateRef]Backlog
+	of    map[string]Backlog
 	err   error
 	calls int
 }
 
-func (b *backlogs) Backlog(_ context.Context, ref contract.GateRef) (Backlog, error) {
+func (b *backlogs) Backlog(_ context.Context, activityID string) (Backlog, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.calls++
-	return b.of[ref], b.err
+	return b.of[activityID], b.err
 }
 
 // set changes the backlog of a gate.
-func (b *backlogs) set(ref contract.GateRef, change func(*Backlog)) {
+func (b *backlogs) set(activityID string, change func(*Backlog)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	v := b.of[ref]
+	v := b.of[activityID]
 	change(&v)
-	b.of[ref] = v
+	b.of[activityID] = v
 }
 
 // count returns the number of calls so far.
@@ -53,7 +52,7 @@ func (b *backlogs) count() int {
 // run runs a test with a controller in simulated time.
 func run(t *testing.T, test func(t *testing.T, c *Controller, b *backlogs)) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &backlogs{of: map[contract.GateRef]Backlog{}}
+		b := &backlogs{of: map[string]Backlog{}}
 		c, err := New(b, telemetry.Discard(t), 500_000)
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())

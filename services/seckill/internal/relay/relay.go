@@ -40,7 +40,7 @@ const (
 
 // YieldToBuyers returns the pause after a full message of n reservations that took that long, while the journal of the
 // gate holds more. The pause keeps landing from taking what waiting buyers need.
-type YieldToBuyers func(ref contract.GateRef, n int, took time.Duration) time.Duration
+type YieldToBuyers func(activityID string, n int, took time.Duration) time.Duration
 
 // Relay publishes the journals of all gates.
 type Relay struct {
@@ -59,14 +59,14 @@ type Relay struct {
 	unreadable metric.Int64Counter
 
 	mu      sync.Mutex
-	loops   map[contract.GateRef]*loop
+	loops   map[string]*loop
 	newGate chan struct{} // signals a purchase at a gate that has no loop yet
 }
 
 // loop is the state of the loop that publishes one journal.
 type loop struct {
-	ref  contract.GateRef
-	wake chan struct{}
+	activityID string
+	wake       chan struct{}
 }
 
 // New returns a relay; Run starts it. consumer names this process among the relays of the installation.
@@ -76,7 +76,7 @@ func New(
 	r := &Relay{
 		journal: journal, bus: publisher, tel: tel, consumer: consumer, yield: yield,
 		slots: make(chan struct{}, maxConcurrent),
-		loops: map[contract.GateRef]*loop{}, newGate: make(chan struct{}, 1),
+		loops: map[string]*loop{}, newGate: make(chan struct{}, 1),
 	}
 	var err, e error
 	r.lag, e = tel.Meter.Float64Histogram("flashsale.seckill.relay.lag", metric.WithUnit("s"),
@@ -100,9 +100,9 @@ func New(
 }
 
 // Accepted reports that this process accepted purchases of a gate. It wakes the loop of that journal and does not block.
-func (r *Relay) Accepted(ref contract.GateRef) {
+func (r *Relay) Accepted(activityID string) {
 	r.mu.Lock()
-	l := r.loops[ref]
+	l := r.loops[activityID]
 	r.mu.Unlock()
 	wake := r.newGate
 	if l != nil {
@@ -117,7 +117,7 @@ func (r *Relay) Accepted(ref contract.GateRef) {
 // Run publishes until ctx ends. Then each loop publishes what is left in its journal, as far as its time and the broker
 // allow (drain).
 func (r *Relay) Run(ctx context.Context) error {
-	stops := map[contract.GateRef]context.CancelFunc{}
+	stops := map[string]context.CancelFunc{}
 	var running sync.WaitGroup
 	defer running.Wait()
 	list := time.NewTicker(listInterval)
@@ -140,34 +140,34 @@ func (r *Relay) Run(ctx context.Context) error {
 // updateLoops starts a loop for each new gate and stops those of deleted gates. It fails when the gates cannot be
 // listed; the loops report Redis failures themselves, and the next round lists again.
 func (r *Relay) updateLoops(
-	ctx context.Context, running *sync.WaitGroup, stops map[contract.GateRef]context.CancelFunc,
+	ctx context.Context, running *sync.WaitGroup, stops map[string]context.CancelFunc,
 ) error {
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	refs, err := r.journal.Refs(call)
+	activityIDs, err := r.journal.Registered(call)
 	if err != nil {
 		return err
 	}
-	listed := make(map[contract.GateRef]bool, len(refs))
-	for _, ref := range refs {
-		listed[ref] = true
-		if stops[ref] != nil || ctx.Err() != nil {
+	listed := make(map[string]bool, len(activityIDs))
+	for _, activityID := range activityIDs {
+		listed[activityID] = true
+		if stops[activityID] != nil || ctx.Err() != nil {
 			continue
 		}
-		l := &loop{ref: ref, wake: make(chan struct{}, 1)}
+		l := &loop{activityID: activityID, wake: make(chan struct{}, 1)}
 		r.mu.Lock()
-		r.loops[ref] = l
+		r.loops[activityID] = l
 		r.mu.Unlock()
 		own, stop := context.WithCancel(ctx)
-		stops[ref] = stop
+		stops[activityID] = stop
 		running.Go(func() { r.run(own, l) })
 	}
-	for ref, stop := range stops {
-		if !listed[ref] {
+	for activityID, stop := range stops {
+		if !listed[activityID] {
 			stop()
-			delete(stops, ref)
+			delete(stops, activityID)
 			r.mu.Lock()
-			delete(r.loops, ref)
+			delete(r.loops, activityID)
 			r.mu.Unlock()
 		}
 	}
@@ -176,15 +176,15 @@ func (r *Relay) updateLoops(
 
 // measure records the sum of the lengths of all journals. If one of them cannot be read, or the gates could not be
 // listed, the sum is unknown.
-func (r *Relay) measure(ctx context.Context, stops map[contract.GateRef]context.CancelFunc, listErr error) {
+func (r *Relay) measure(ctx context.Context, stops map[string]context.CancelFunc, listErr error) {
 	sum, err := int64(0), listErr
-	for ref := range stops {
+	for activityID := range stops {
 		if err != nil {
 			break
 		}
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		var n int64
-		n, err = r.journal.Len(call, ref)
+		n, err = r.journal.Len(call, activityID)
 		cancel()
 		sum += n
 	}
@@ -200,13 +200,13 @@ type batch struct {
 
 // run publishes one journal until ctx ends.
 func (r *Relay) run(ctx context.Context, l *loop) {
-	log := r.tel.Log.With("activity_id", l.ref.ActivityID)
+	log := r.tel.Log.With("activity_id", l.activityID)
 	retry := backoff.NewExponentialBackOff()
 	retry.InitialInterval, retry.MaxInterval = minRetry, maxRetry
 	var pending batch
 	poll, batchPause, failed := minPoll, minBatchPause, 0
 	for ctx.Err() == nil {
-		done, took, err := r.step(ctx, l.ref, &pending)
+		done, took, err := r.step(ctx, l.activityID, &pending)
 		if err != nil {
 			if ctx.Err() != nil {
 				break
@@ -226,7 +226,7 @@ func (r *Relay) run(ctx context.Context, l *loop) {
 		switch {
 		case done.more:
 			poll = minPoll
-			wait(ctx, r.yield(l.ref, len(done.entries), took), nil)
+			wait(ctx, r.yield(l.activityID, len(done.entries), took), nil)
 		case len(done.entries) > 0:
 			poll = minPoll
 			wait(ctx, batchPause, nil)
@@ -237,19 +237,19 @@ func (r *Relay) run(ctx context.Context, l *loop) {
 			poll = min(2*poll, maxPoll)
 		}
 	}
-	r.drain(ctx, l.ref, pending)
+	r.drain(ctx, l.activityID, pending)
 }
 
 // drain publishes what the journal holds now and no other relay has read, also the purchases that other processes
 // accepted. It ends when a batch is not full, after an error or after drainTimeout. Other relays publish what remains.
-func (r *Relay) drain(ctx context.Context, ref contract.GateRef, pending batch) {
+func (r *Relay) drain(ctx context.Context, activityID string, pending batch) {
 	hard, cancel := lifecycle.DrainContext(ctx)
 	defer cancel()
 	hard, stop := context.WithTimeout(hard, drainTimeout)
 	defer stop()
 	for hard.Err() == nil {
 		read := len(pending.entries) == 0 // in this step; only then a batch that is not full means an empty journal
-		done, _, err := r.step(hard, ref, &pending)
+		done, _, err := r.step(hard, activityID, &pending)
 		if err != nil || read && !done.more {
 			return
 		}
@@ -260,7 +260,7 @@ func (r *Relay) drain(ctx context.Context, ref contract.GateRef, pending batch) 
 // batch and the time since it got the slot. After an error the batch stays pending for the next step. Its calls have
 // time-outs of their own, so that the end of the process does not cancel one halfway.
 func (r *Relay) step(
-	ctx context.Context, ref contract.GateRef, pending *batch,
+	ctx context.Context, activityID string, pending *batch,
 ) (done batch, took time.Duration, err error) {
 	select {
 	case r.slots <- struct{}{}:
@@ -269,14 +269,14 @@ func (r *Relay) step(
 		return batch{}, 0, ctx.Err()
 	}
 	began := time.Now()
-	done, err = r.publishBatch(ctx, ref, pending)
+	done, err = r.publishBatch(ctx, activityID, pending)
 	return done, time.Since(began), err
 }
 
-func (r *Relay) publishBatch(ctx context.Context, ref contract.GateRef, pending *batch) (done batch, err error) {
+func (r *Relay) publishBatch(ctx context.Context, activityID string, pending *batch) (done batch, err error) {
 	if len(pending.entries) == 0 {
 		call, cancel := detached(ctx, callTimeout)
-		entries, more, err := r.journal.Read(call, ref, r.consumer, contract.MaxItems)
+		entries, more, err := r.journal.Read(call, activityID, r.consumer, contract.MaxItems)
 		cancel()
 		if err != nil {
 			return batch{}, fmt.Errorf("read journal: %w", err)
@@ -299,7 +299,7 @@ func (r *Relay) publishBatch(ctx context.Context, ref contract.GateRef, pending 
 	}
 	call, cancel := detached(ctx, callTimeout)
 	defer cancel()
-	if err := r.journal.Ack(call, ref, ids); err != nil {
+	if err := r.journal.Ack(call, activityID, ids); err != nil {
 		return batch{}, fmt.Errorf("acknowledge journal: %w", err)
 	}
 	done, *pending = *pending, batch{}

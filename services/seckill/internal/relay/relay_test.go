@@ -27,61 +27,61 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // journal is a fake of the journals of all gates. It records the events of each entry in their order.
 type journal struct {
-	mu      sync.Mutex
-	refs    []contract.GateRef
-	entries map[contract.GateRef][]Entry
-	pending map[string]Entry
-	events  map[string][]string // entry id -> read, published, acked
-	readErr error
-	lenErr  map[contract.GateRef]error
-	ackErrs int // number of acknowledgements that fail
-	next    int
+	mu          sync.Mutex
+	activityIDs []string
+	entries     map[string][]Entry
+	pending     map[string]Entry
+	events      map[string][]string // entry id -> read, published, acked
+	readErr     error
+	lenErr      map[string]error
+	ackErrs     int // number of acknowledgements that fail
+	next        int
 }
 
-func newJournal(refs ...contract.GateRef) *journal {
-	return &journal{refs: refs, entries: map[contract.GateRef][]Entry{}, pending: map[string]Entry{}, events: map[string][]string{}}
+func newJournal(activityIDs ...string) *journal {
+	return &journal{activityIDs: activityIDs, entries: map[string][]Entry{}, pending: map[string]Entry{}, events: map[string][]string{}}
 }
 
 // add appends n reservations to a journal.
-func (j *journal) add(ref contract.GateRef, n int, traceparent string) {
+func (j *journal) add(activityID string, n int, traceparent string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for range n {
 		j.next++
 		id := strconv.Itoa(j.next)
-		j.entries[ref] = append(j.entries[ref], Entry{ID: id, Reservation: contract.Reservation{
-			OrderSN: id, UserID: "u" + id, ActivityID: ref.ActivityID, Lines: []contract.Line{{SKUID: "1", Qty: 1}},
+		j.entries[activityID] = append(j.entries[activityID], Entry{ID: id, Reservation: contract.Reservation{
+			OrderSN: id, UserID: "u" + id, ActivityID: activityID, Lines: []contract.Line{{SKUID: "1", Qty: 1}},
 			ReservedAt: time.Now(), Traceparent: traceparent,
 		}})
 	}
 }
 
-func (j *journal) Refs(context.Context) ([]contract.GateRef, error) {
+func (j *journal) Registered(context.Context) ([]string, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return slices.Clone(j.refs), j.readErr
+	return slices.Clone(j.activityIDs), j.readErr
 }
 
-func (j *journal) Read(_ context.Context, ref contract.GateRef, _ string, limit int) ([]Entry, bool, error) {
+func (j *journal) Read(_ context.Context, activityID, _ string, limit int) ([]Entry, bool, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.readErr != nil {
 		return nil, false, j.readErr
 	}
-	n := min(limit, len(j.entries[ref]))
-	for n > 0 && n < len(j.entries[ref]) && j.entries[ref][n].ID == j.entries[ref][n-1].ID {
+	n := min(limit, len(j.entries[activityID]))
+	for n > 0 && n < len(j.entries[activityID]) && j.entries[activityID][n].ID == j.entries[activityID][n-1].ID {
 		n--
 	}
-	out := j.entries[ref][:n:n]
-	j.entries[ref] = j.entries[ref][n:]
+	out := j.entries[activityID][:n:n]
+	j.entries[activityID] = j.entries[activityID][n:]
 	for _, e := range out {
 		j.pending[e.ID] = e
 		j.events[e.ID] = append(j.events[e.ID], "read")
 	}
-	return out, len(j.entries[ref]) > 0, nil
+	return out, len(j.entries[activityID]) > 0, nil
 }
 
-func (j *journal) Ack(_ context.Context, _ contract.GateRef, ids []string) error {
+func (j *journal) Ack(_ context.Context, _ string, ids []string) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.ackErrs > 0 {
@@ -95,16 +95,16 @@ func (j *journal) Ack(_ context.Context, _ contract.GateRef, ids []string) error
 	return nil
 }
 
-func (j *journal) Len(_ context.Context, ref contract.GateRef) (int64, error) {
+func (j *journal) Len(_ context.Context, activityID string) (int64, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	n := len(j.entries[ref])
+	n := len(j.entries[activityID])
 	for _, e := range j.pending {
-		if e.Reservation.ActivityID == ref.ActivityID {
+		if e.Reservation.ActivityID == activityID {
 			n++
 		}
 	}
-	return int64(n), j.lenErr[ref]
+	return int64(n), j.lenErr[activityID]
 }
 
 func (j *journal) acked() int {
@@ -163,7 +163,7 @@ func (b *broker) sent() ([]bus.Message, int) {
 // start runs a relay until the test ends or stop is called.
 func start(t *testing.T, j *journal, b *broker, tel *telemetry.Telemetry) (r *Relay, stop func()) {
 	t.Helper()
-	r, err := New(j, b, tel, "me", func(contract.GateRef, int, time.Duration) time.Duration { return 0 })
+	r, err := New(j, b, tel, "me", func(string, int, time.Duration) time.Duration { return 0 })
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	var loop sync.WaitGroup
@@ -176,7 +176,7 @@ func start(t *testing.T, j *journal, b *broker, tel *telemetry.Telemetry) (r *Re
 // A length of 0 means that everything is published. While the length is unknown the metric has no value.
 func TestTheJournalsLengthIsUnknownWhileRedisDoesNotRespond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		one, other := contract.GateRef{ActivityID: "1"}, contract.GateRef{ActivityID: "2"}
+		one, other := "1", "2"
 		j := newJournal(one, other)
 		b := &broker{j: j, down: true}
 		j.add(one, 3, "")
@@ -187,7 +187,7 @@ func TestTheJournalsLengthIsUnknownWhileRedisDoesNotRespond(t *testing.T) {
 			tel.Metrics.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 			return strings.Contains(w.Body.String(), "\nflashsale_seckill_journal_length"+line)
 		}
-		fail := func(list error, length map[contract.GateRef]error) {
+		fail := func(list error, length map[string]error) {
 			j.mu.Lock()
 			defer j.mu.Unlock()
 			j.readErr, j.lenErr = list, length
@@ -198,7 +198,7 @@ func TestTheJournalsLengthIsUnknownWhileRedisDoesNotRespond(t *testing.T) {
 		require.False(t, shows(""), "the gates were never listed")
 		fail(nil, nil)
 		require.True(t, shows(" 3\n"))
-		fail(nil, map[contract.GateRef]error{other: down})
+		fail(nil, map[string]error{other: down})
 		require.False(t, shows(""), "one of two gates is unknown")
 		fail(down, nil)
 		require.False(t, shows(""), "new gates would be missing")
@@ -215,8 +215,8 @@ func TestRelayPausesAfterAFullMessage(t *testing.T) {
 		j := newJournal(seven)
 		j.add(seven, 2*contract.MaxItems+1, "")
 		asked := make(chan int, 10)
-		r, err := New(j, &broker{j: j}, telemetry.Discard(t), "me", func(ref contract.GateRef, n int, _ time.Duration) time.Duration {
-			require.Equal(t, seven, ref)
+		r, err := New(j, &broker{j: j}, telemetry.Discard(t), "me", func(activityID string, n int, _ time.Duration) time.Duration {
+			require.Equal(t, seven, activityID)
 			asked <- n
 			return pause
 		})
@@ -239,8 +239,8 @@ func TestRelayPausesAfterAFullMessage(t *testing.T) {
 }
 
 var (
-	seven = contract.GateRef{ActivityID: "7"}
-	eight = contract.GateRef{ActivityID: "8", Bucket: 1}
+	seven = "7"
+	eight = "8"
 )
 
 func TestPublishesEachEntryOnceAndThenAcknowledgesIt(t *testing.T) {
@@ -349,12 +349,12 @@ func TestLoopsFollowTheListedGates(t *testing.T) {
 	r, _ := start(t, j, b, telemetry.Discard(t))
 	j.add(seven, 1, "")
 	j.mu.Lock()
-	j.refs = []contract.GateRef{seven}
+	j.activityIDs = []string{seven}
 	j.mu.Unlock()
 	r.Accepted(seven) // of a gate that has no loop yet
 	require.Eventually(t, func() bool { return j.acked() == 1 }, 30*time.Second, time.Millisecond)
 	j.mu.Lock()
-	j.refs = nil
+	j.activityIDs = nil
 	j.mu.Unlock()
 	require.Eventually(t, func() bool {
 		r.mu.Lock()

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/draw"
 	"flashsale.internal/pkg/lock"
 	"flashsale.internal/pkg/stockgate"
@@ -24,13 +23,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // world is a gate with a waiting room on miniredis.
 type world struct {
-	t     *testing.T
-	gates *stockgate.Gate
-	rooms *gate.Rooms
-	tel   *telemetry.Telemetry
-	locks *lock.Locker
-	ref   contract.GateRef
-	cfg   stockgate.Config
+	t          *testing.T
+	gates      *stockgate.Gate
+	rooms      *gate.Rooms
+	tel        *telemetry.Telemetry
+	locks      *lock.Locker
+	activityID string
+	cfg        stockgate.Config
 }
 
 func newWorld(t *testing.T, rate int64) *world {
@@ -40,7 +39,7 @@ func newWorld(t *testing.T, rate int64) *world {
 	tel := telemetry.Discard(t)
 	w := &world{
 		t: t, gates: stockgate.New(rdb, stockgate.Options{}), tel: tel, locks: lock.New(rdb, tel.Log),
-		ref: contract.GateRef{ActivityID: "7"},
+		activityID: "7",
 	}
 	w.rooms = gate.NewRooms(w.gates, gate.Options{CallTimeout: 10 * time.Second, CallerWait: 20 * time.Second, Queue: 1000})
 	now := time.Now()
@@ -49,7 +48,7 @@ func newWorld(t *testing.T, rate int64) *world {
 		RoomRate: rate, Version: 1,
 	}
 	stock := map[string]int64{"1": 10}
-	require.NoError(t, w.gates.Preload(t.Context(), w.ref, stockgate.Snapshot{Config: w.cfg, Stock: stock, Totals: stock}))
+	require.NoError(t, w.gates.Preload(t.Context(), w.activityID, stockgate.Snapshot{Config: w.cfg, Stock: stock, Totals: stock}))
 	return w
 }
 
@@ -58,7 +57,7 @@ func (w *world) startsIn(d time.Duration) {
 	w.t.Helper()
 	w.cfg.StartsAt = time.Now().Add(d)
 	w.cfg.Version++
-	require.NoError(w.t, w.gates.Configure(w.t.Context(), w.ref, w.cfg))
+	require.NoError(w.t, w.gates.Configure(w.t.Context(), w.activityID, w.cfg))
 }
 
 // join takes n tickets and returns their commitments.

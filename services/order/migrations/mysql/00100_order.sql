@@ -13,7 +13,6 @@ CREATE TABLE IF NOT EXISTS orders (
   order_sn       BIGINT        NOT NULL,
   user_id        VARCHAR(64)   NOT NULL,
   activity_id    BIGINT        NOT NULL,
-  bucket         INT           NOT NULL,
   state          VARCHAR(16)   NOT NULL,
   tombstone      TINYINT(1)    NOT NULL DEFAULT 0,
   line_items     VARCHAR(1024) NOT NULL DEFAULT '',

@@ -13,7 +13,6 @@ CREATE TABLE orders (
   order_sn INTEGER NOT NULL,
   user_id TEXT NOT NULL,
   activity_id INTEGER NOT NULL,
-  bucket INTEGER NOT NULL,
   state TEXT NOT NULL,
   tombstone BOOLEAN NOT NULL DEFAULT 0,
   line_items TEXT NOT NULL DEFAULT '',
