@@ -7,8 +7,8 @@
 //	 6 bits  sequence within the millisecond
 //	 8 bits  gene: FNV-1a 64 of the buyer's user id, lowest 8 bits
 //
-// The gene puts all orders of a buyer into one shard: shard = gene mod count, for a count that is a power of two up to
-// 256. Neither layout nor gene may ever change: stored orders would no longer be found.
+// The gene ties an order_sn to its buyer: one with another gene was issued to another buyer. Neither the bits nor the
+// gene may ever change: stored order_sns would be refused.
 package ordersn
 
 import (

@@ -86,12 +86,12 @@ func Migrate(ctx context.Context, db *gorm.DB, migrations fs.FS, log *slog.Logge
 
 // refuseOlder returns an error if the database has a migration from before first.
 func refuseOlder(ctx context.Context, db *gorm.DB, first int64) error {
-	if !db.WithContext(ctx).Migrator().HasTable("goose_db_version") {
-		return nil
-	}
 	var version int64 // 0 stands for an empty database
 	err := db.WithContext(ctx).Raw("SELECT COALESCE(MIN(version_id), 0) FROM goose_db_version WHERE version_id > 0").
 		Scan(&version).Error
+	if IsMissingTable(err) {
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("read the version of the database: %w", err)
 	}

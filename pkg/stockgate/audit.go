@@ -274,7 +274,7 @@ func decodeConfig(h map[string]string) (c Config, err error) {
 			return Config{}, fmt.Errorf("stockgate: gate field %s: %w", f.name, err)
 		}
 	}
-	c.ReorderLimit = -1 // equals no limit: a gate that has lost the field is configured again
+	c.ReorderLimit = -1 // a lost field differs from every limit, so the reconciler configures the gate again
 	if reorders, ok := h["reorders"]; ok {
 		if c.ReorderLimit, err = strconv.ParseInt(reorders, 10, 64); err != nil {
 			return Config{}, fmt.Errorf("stockgate: gate field reorders: %w", err)

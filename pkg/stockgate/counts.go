@@ -70,7 +70,8 @@ func (g *Gate) AddCounts(ctx context.Context, activityID, source string, c Reque
 		return nil
 	}
 	args := append(make([]any, 0, 2+len(counters)), source, c.At.Unix())
-	_, err = g.runWith(ctx, scriptAddCounts, append(keysOf(activityID), pointsKey(activityID, c.At)), append(args, counters...)...)
+	keys := append(keysOf(activityID), pointsKey(activityID, c.At))
+	_, err = g.runWith(ctx, scriptAddCounts, keys, append(args, counters...)...)
 	return err
 }
 

@@ -136,7 +136,8 @@ func (g *Gate) rejournal(ctx context.Context, activityID, which string, orderSNs
 	return journaled, nil
 }
 
-// appendJournalEntry appends the reservations of a journal entry, one on each line. One that cannot be decoded gets an Err and does not delay the others.
+// appendJournalEntry appends the reservations of a journal entry, one on each line. One that cannot be decoded gets an
+// Err and does not delay the others.
 func appendJournalEntry(entries []JournalEntry, activityID, id, stored string) []JournalEntry {
 	first := len(entries)
 	units := map[string]int64{}

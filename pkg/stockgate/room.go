@@ -73,7 +73,8 @@ type RoomTicket struct {
 }
 
 func roomKeys(activityID string) []string {
-	return append(keysOf(activityID), keyOf(activityID, "room"), keyOf(activityID, "tickets"), keyOf(activityID, "leaves"), keyOf(activityID, "admissions"))
+	return append(keysOf(activityID), keyOf(activityID, "room"), keyOf(activityID, "tickets"),
+		keyOf(activityID, "leaves"), keyOf(activityID, "admissions"))
 }
 
 // runRoom runs a script of the waiting room.

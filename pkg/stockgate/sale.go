@@ -139,7 +139,8 @@ func (g *Gate) sales(ctx context.Context, activityIDs []string) ([]Sale, error) 
 	return sales, nil
 }
 
-// Registered returns the ids of all activities with a registered gate, ascending; ended ones too. One round trip, O(gates).
+// Registered returns the ids of all activities with a registered gate, ascending; ended ones too. One round trip,
+// O(gates).
 func (g *Gate) Registered(ctx context.Context) ([]string, error) {
 	members, err := call(ctx, g, func(ctx context.Context) ([]string, error) {
 		return g.rdb.SMembers(ctx, keyActivities).Result()
@@ -164,8 +165,8 @@ func (g *Gate) Unregister(ctx context.Context, activityID string) error {
 	return err
 }
 
-// Register adds gates to the registry that Registered reads. On a Cluster the registry is on another node than most gates,
-// so a failover may lose the registration of a gate that still exists. One script call for 256 gates, O(gates).
+// Register adds gates to the registry that Registered reads. On a Cluster the registry is on another node than most
+// gates, so a failover may lose the registration of a gate that still exists. One script call for 256 gates, O(gates).
 func (g *Gate) Register(ctx context.Context, activityIDs ...string) error {
 	members := make([]any, len(activityIDs))
 	for i, activityID := range activityIDs {

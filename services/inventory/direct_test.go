@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sync/errgroup"
 	"gorm.io/gorm"
 
 	"flashsale.internal/pkg/auth"
@@ -318,21 +317,22 @@ func TestWorkerIDsAreLeasedOnce(t *testing.T) {
 	dbtest.Each(t, Migrations, func(t *testing.T, db *gorm.DB) {
 		s := store.New(db)
 		for round := range 2 { // free ids, then those whose leases have ended
-			var got sync.Map
-			var group errgroup.Group
-			for n := range 16 {
-				group.Go(func() error {
-					l, err := s.LeaseWorker(t.Context(), core.DirectWorkers(), contract.WorkerLease{Owner: fmt.Sprint(round, n)})
-					if err == nil && l.Worker < 0 {
-						err = errors.New("no id")
-					}
-					if _, twice := got.LoadOrStore(l.Worker, n); err == nil && twice {
-						err = fmt.Errorf("two processes have the id %d", l.Worker)
-					}
-					return err
+			var processes sync.WaitGroup
+			leases, errs := make([]contract.LeasedWorker, 16), make([]error, 16)
+			for n := range leases {
+				processes.Go(func() {
+					r := contract.WorkerLease{Owner: fmt.Sprint(round, n)}
+					leases[n], errs[n] = s.LeaseWorker(t.Context(), core.DirectWorkers(), r)
 				})
 			}
-			require.NoError(t, group.Wait())
+			processes.Wait()
+			require.NoError(t, errors.Join(errs...))
+			taken := map[int]bool{}
+			for _, l := range leases {
+				require.GreaterOrEqual(t, l.Worker, core.DirectWorkers().First)
+				require.False(t, taken[l.Worker], "two processes have the id %d", l.Worker)
+				taken[l.Worker] = true
+			}
 			require.NoError(t, db.Exec("UPDATE worker_leases SET high_ms = high_ms - 10000").Error)
 		}
 	})

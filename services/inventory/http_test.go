@@ -272,7 +272,6 @@ func TestInvalidRequestsNameTheField(t *testing.T) {
 		{"activities", activity(`{"pay_within_s":86401}`), "pay_within_s"},
 		{"activities", activity(`{"captcha":true}`), "captcha"},
 		{"activities", activity(`{"degraded_sale":true}`), "degraded_sale"},
-		{"activities", activity(`{"buckets":4}`), "buckets"},
 		{"activities", activity(`{"items":[]}`), "items"},
 		{"activities", activity(item("x", `"price":1,"stock":1`)), "items[0].sku_id"},
 		{"activities", activity(item("4242", `"price":1,"stock":1`)), "items[0].sku_id"},

@@ -126,8 +126,7 @@ func (c Config) Check() error {
 	if err := settings.CheckURL("INVENTORY_INTERNAL_URL", c.InventoryURL); err != nil {
 		return err
 	}
-	switch {
-	case c.Consumers < 0 || c.Consumers > 64:
+	if c.Consumers < 0 || c.Consumers > 64 {
 		return settings.Wrong("ORDER_CONSUMERS", "is %d and must be 1 to 64", c.Consumers)
 	}
 	return nil

@@ -1,18 +1,40 @@
 package order_test
 
 import (
+	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"flashsale.internal/pkg/sqldb"
 	"flashsale.internal/pkg/sqldb/dbtest"
 	"flashsale.internal/services/order"
 	"flashsale.internal/services/order/internal/ordertest"
 )
 
 func TestMigrationsCanBeRepeated(t *testing.T) { dbtest.RepeatMigrations(t, order.Migrations) }
+
+func TestSeveralProcessesMigrateAtOnce(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.MariaDBDSN(t)
+	var processes sync.WaitGroup
+	errs := make([]error, 4)
+	for n := range errs {
+		processes.Go(func() {
+			db, err := sqldb.Open(dsn, sqldb.Options{})
+			if err != nil {
+				errs[n] = err
+				return
+			}
+			errs[n] = errors.Join(order.Migrate(t.Context(), db, slog.New(slog.DiscardHandler)), sqldb.Close(db))
+		})
+	}
+	processes.Wait()
+	require.NoError(t, errors.Join(errs...))
+}
 
 // A release that is installed later adds the partitions of the months that have come near.
 func TestPartitionsAreAddedByLaterMigrations(t *testing.T) {

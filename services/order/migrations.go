@@ -17,8 +17,8 @@ import (
 //go:embed migrations/mysql/*.sql migrations/sqlite/*.sql
 var Migrations embed.FS
 
-// Migrate brings the order database up to date: the migrations, and the partitions of the next months. Several processes
-// may call it at once.
+// Migrate brings the order database up to date: the migrations, and the partitions of the next months. Several
+// processes may call it at once.
 func Migrate(ctx context.Context, db *gorm.DB, log *slog.Logger) error {
 	if err := sqldb.Migrate(ctx, db, Migrations, log); err != nil {
 		return err

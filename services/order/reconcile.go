@@ -30,7 +30,8 @@ func ReconcilePayments(
 	}
 	var providers []core.Provider
 	if cfg.Sandbox {
-		providers = append(providers, sandbox.New(sandbox.Config{Now: deps.Now}, store.NewSandboxBook(deps.DB, deps.DatabaseNow)))
+		book := store.NewSandboxBook(deps.DB, deps.DatabaseNow)
+		providers = append(providers, sandbox.New(sandbox.Config{Now: deps.Now}, book))
 	}
 	svc := core.New(store.New(deps.DB, deps.Telemetry, nil, store.WithClock(deps.DatabaseNow)), nil, genes.ByUser{}, rec,
 		providers, nil, core.Options{Now: deps.Now})

@@ -111,7 +111,8 @@ func (s *Buyers) orderBooks(t *testing.T, dsn string, accepted map[string]*bough
 		require.Equal(t, b.paidFor, succeeded[sn], "order %s: the result of the payment call, and the payment row", sn)
 		require.True(t, b.order.State != "paid" || b.paidFor, "order %s is paid and its buyer did not pay", sn)
 	}
-	Query(t, dsn, "SELECT order_sn, COALESCE(paid_by, '') FROM orders WHERE activity_id = ? AND state = 'paid'", func(rows *sql.Rows) {
+	const paid = "SELECT order_sn, COALESCE(paid_by, '') FROM orders WHERE activity_id = ? AND state = 'paid'"
+	Query(t, dsn, paid, func(rows *sql.Rows) {
 		var sn, by string
 		require.NoError(t, rows.Scan(&sn, &by))
 		require.Equal(t, payments[sn], by, "the payment that made order %s paid", sn)

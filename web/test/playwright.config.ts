@@ -10,12 +10,12 @@ const installed = process.env.INSTALLED_URL ? [] : ['installed.spec.ts']
 
 export default defineConfig({
   testDir: 'browser',
-  // The order in which tests begin. Those that measure time are first, when nothing else loads the machine. Those with
-  // real services mostly wait, one for more than a minute: one worker runs them, and they do not end last.
+  // The order in which tests begin. Those that measure time run first and one at a time: nothing else loads the machine
+  // then. Those with real services mostly wait, one for more than a minute: one worker runs them, and they do not end last.
   projects: [
-    {name: 'measuring', testMatch: measuring},
-    {name: 'services', testMatch: services, workers: 1},
-    {name: 'pages', testIgnore: [measuring, ...services, ...installed]},
+    {name: 'measuring', testMatch: measuring, workers: 1},
+    {name: 'services', testMatch: services, workers: 1, dependencies: ['measuring']},
+    {name: 'pages', testIgnore: [measuring, ...services, ...installed], dependencies: ['measuring']},
   ],
   outputDir: 'results',
   snapshotPathTemplate: '{testDir}/../../screenshots/{arg}{ext}',

@@ -1,7 +1,7 @@
--- mark_epoch: compares the epoch of the gate with that of inventory's database.
+-- mark_epoch: makes a gate of another epoch, or without one, refuse new purchases until renew_epoch.
 -- KEYS    as in prelude.lua
 -- ARGV    epoch
--- returns 'no_gate', or 1 if the gate refuses new purchases until renew_epoch, because it has another epoch or none, else 0
+-- returns 'no_gate', or 1 if the gate refuses new purchases, else 0
 -- Everything but reserve works on while the gate refuses purchases. Repairs and corrections that were decided before
 -- fail: the gate gets another build token.
 -- cost    O(1)

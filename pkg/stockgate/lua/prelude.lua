@@ -3,7 +3,8 @@
 local GATE, BUYERS, HELD, JOURNAL, UNLANDED, ENDED, ADJUSTED, SALE, BUILD, TOUCHED, COUNTS, BUILDING, JOURNALED =
   unpack(KEYS)
 --
--- GATE      hash    state, starts, ends, limit, version; reorders = see history(); room = places that the waiting room admits a second, 0 or absent without one;
+-- GATE      hash    state, starts, ends, limit, version; reorders = see history();
+--                   room = places that the waiting room admits a second, 0 or absent without one;
 --                   captcha = kind:difficulty of the challenge, '' or absent without one; life = token of the build
 --                   that made it; held = units held in the whole gate; ttl = 1 while the keys expire; repairs = number
 --                   of corrections of the counters;
@@ -11,7 +12,8 @@ local GATE, BUYERS, HELD, JOURNAL, UNLANDED, ENDED, ADJUSTED, SALE, BUILD, TOUCH
 --                   watch = token|deadline of the change tracking; trimmed = purchases that ended and are no longer in
 --                   HELD; and for each SKU, in units: s: left, h: held,
 --                   p: sold, t: total, u: of held, not known to be in the ledger; x: latest pay deadline known;
---                   epoch = epoch of inventory's database that the gate belongs to; importing = 1 while inventory imports what orders and gate have: see mark_epoch.lua
+--                   epoch = epoch of inventory's database that the gate belongs to; importing = 1 while inventory
+--                   imports what orders and gate have: see mark_epoch.lua
 -- BUYERS    hash    user -> units|order_sns that hold them|recently ended order_sns; comma-separated lists, latest last
 -- HELD      hash    order_sn -> entry, see parse()
 -- JOURNAL   stream  one field r = purchases of one call of reserve.lua, one on a line, each as

@@ -1,8 +1,8 @@
 -- reserve: decides a group of purchases, each by itself and in their order; journals the accepted ones and takes their
 -- units.
 -- KEYS    as in prelude.lua
--- ARGV    number of purchases from which the journal is full; then for each purchase: order_sn, user, lines, trace, ms at
---         which its path was issued or ''
+-- ARGV    number of purchases from which the journal is full; then for each purchase: order_sn, user, lines, trace,
+--         ms at which its path was issued or ''
 -- returns 'no_gate', or for each purchase one string 'outcome;payload':
 --         known;entry  conflict  paused  ended  not_started;starts  limit_reached;order_sns|ms until which the
 --         allowance is over, or ''  path_void: the buyer has reserved since it was issued  unknown_sku

@@ -249,7 +249,7 @@ type Activity struct {
 	// MayReturnUntil present if no unit is left and unpaid ones exist, which may come back until then
 	MayReturnUntil *time.Time `json:"may_return_until,omitempty"`
 
-	// PayWithinS the pay window in seconds; 0 if unknown
+	// PayWithinS the pay window in seconds
 	PayWithinS int64 `json:"pay_within_s"`
 
 	// PerUserLimit units that one buyer may hold

@@ -41,7 +41,7 @@ func TestBacklog(t *testing.T) {
 	require.Len(t, won, purchases)
 	gate := stockgate.New(r.Redis(t), stockgate.Options{})
 	require.NoError(t, shop.Poll(ctx, func() (bool, error) {
-		n, err := gate.JournalLen(ctx, sale.Gate())
+		n, err := gate.JournalLen(ctx, sale.ActivityID)
 		return err == nil && n == 0, err
 	}), "the journal empties into RocketMQ without inventory")
 	t.Logf("%d purchases accepted and handed to RocketMQ in %s without inventory", purchases,

@@ -58,7 +58,7 @@ func TestDamagedGate(t *testing.T) {
 	t.Cleanup(r.Client.Close)
 	sale := shop.Open(t, r, shop.Sale{Stock: damageUnits, PayWithinS: int64(damagePayWithin / time.Second)})
 	d := &damaged{
-		t: t, rig: r, sale: sale, rnd: rnd, rdb: r.Redis(t), activityID: sale.Gate(), sns: map[string]bool{},
+		t: t, rig: r, sale: sale, rnd: rnd, rdb: r.Redis(t), activityID: sale.ActivityID, sns: map[string]bool{},
 	}
 	d.gate = stockgate.New(d.rdb, stockgate.Options{})
 

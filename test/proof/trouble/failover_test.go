@@ -311,7 +311,7 @@ func (f *failover) heals(
 	last := f.killed
 	gate := stockgate.New(master.Client(), stockgate.Options{})
 	require.NoError(t, shop.Poll(ctx, func() (bool, error) {
-		entries, err := gate.Lookup(ctx, f.sale.Gate(), open)
+		entries, err := gate.Lookup(ctx, f.sale.ActivityID, open)
 		if err != nil {
 			return false, err
 		}

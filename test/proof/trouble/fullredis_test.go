@@ -322,7 +322,7 @@ func (f *full) lands(ctx context.Context, t *testing.T) {
 		if inLedger == 0 && rows >= int64(len(f.accepted)) {
 			inLedger = time.Since(f.back)
 		}
-		unlanded, err := gate.Unlanded(ctx, f.sale.Gate(), time.Time{}, time.Now().Add(time.Hour), 1)
+		unlanded, err := gate.Unlanded(ctx, f.sale.ActivityID, time.Time{}, time.Now().Add(time.Hour), 1)
 		if err != nil || len(unlanded) > 0 {
 			return false, errors.Join(err, fmt.Errorf("%d of %d in the ledger, some queued in the gate", rows, len(f.accepted)))
 		}

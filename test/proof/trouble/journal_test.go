@@ -32,7 +32,7 @@ func fullJournal(t *testing.T, s *scene) {
 	defer cancel()
 	s.burst(ctx, t)
 	gate := stockgate.New(s.r.Redis(t), stockgate.Options{})
-	purchases, err := gate.JournalLen(ctx, s.sale.Gate())
+	purchases, err := gate.JournalLen(ctx, s.sale.ActivityID)
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, purchases, int64(sceneBurst), "purchases wait in the journal")
 	tight := s.r.Seckill.Twin(t, "seckill-tight")
@@ -71,7 +71,7 @@ func fullJournal(t *testing.T, s *scene) {
 	var read map[string][]stockgate.JournalEntry
 	require.NoError(t, shop.Poll(ctx, func() (bool, error) {
 		var err error
-		read, err = gate.Unacked(ctx, s.sale.Gate())
+		read, err = gate.Unacked(ctx, s.sale.ActivityID)
 		return len(read) == 2, err
 	}), "both relays hold entries")
 	var held []string
@@ -83,7 +83,7 @@ func fullJournal(t *testing.T, s *scene) {
 			ids[e.ID] = true
 		}
 	}
-	length, err := gate.JournalLen(ctx, s.sale.Gate())
+	length, err := gate.JournalLen(ctx, s.sale.ActivityID)
 	require.NoError(t, err)
 	unread := int(length) - len(held) // an entry of the journal has one purchase at least
 	assert.Less(t, len(ids)+unread, int(purchases), "entries of the journal: the bound counted purchases")

@@ -3,7 +3,6 @@ package trouble
 import (
 	"context"
 	"math/rand/v2"
-	"strings"
 	"testing"
 	"time"
 
@@ -43,7 +42,7 @@ type outageUpgrade struct {
 func beginOutageUpgrade(t *testing.T, offset int) *outageUpgrade {
 	t.Helper()
 	const rate = 20
-	programsBefore, programs := rig.BuildCommit(t, strings.TrimSpace(releaseBefore)), rig.Build(t)
+	programsBefore, programs := buildBefore(t), rig.Build(t)
 	o := &outageUpgrade{dependencies: rig.OwnDependencies(t, offset)}
 	r := rig.New(t, o.dependencies.Option(), rig.Programs(programsBefore), rig.Twice(), rig.Env("PATH_RATE", "100000"))
 	o.dependencies.Do(t, "up")

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -17,11 +18,21 @@ import (
 	"flashsale.internal/test/shop"
 )
 
-// releaseBefore is the commit of the release before this one. Until there is one it is HEAD: a second build of the same
-// services.
+// before is the commit of the release before this one. Until 0.1.0 it is HEAD: a second build of the same services.
 //
 //go:embed before
-var releaseBefore string
+var before string
+
+// buildBefore builds the services of the release before.
+func buildBefore(t *testing.T) string {
+	t.Helper()
+	commit := strings.TrimSpace(before)
+	if commit == "HEAD" {
+		require.NoFileExists(t, filepath.Join(rig.Root(t), "CHANGELOG.md"),
+			"there is a release: test/proof/trouble/before must name its commit")
+	}
+	return rig.BuildCommit(t, commit)
+}
 
 // The sale during the upgrade.
 const (
@@ -45,7 +56,7 @@ const (
 func TestUpgrade(t *testing.T) {
 	seed, rate := number(t, "UPGRADE_SEED", 1), number(t, "UPGRADE_RATE", 40)
 	rnd := rand.New(rand.NewPCG(uint64(seed), 0))
-	programsBefore, programs := rig.BuildCommit(t, strings.TrimSpace(releaseBefore)), rig.Build(t)
+	programsBefore, programs := buildBefore(t), rig.Build(t)
 	r := rig.New(t, rig.Programs(programsBefore), rig.Twice(), rig.Env("PATH_RATE", "100000"),
 		rig.Env("INVENTORY_RECONCILE_EVERY", "1s")) // each mismatch is to be found
 	r.WithoutFsync(t)

@@ -406,7 +406,7 @@ export interface components {
             per_user_limit: number;
             /**
              * Format: int64
-             * @description the pay window in seconds; 0 if unknown
+             * @description the pay window in seconds
              */
             pay_within_s: number;
             /** @description buyers need the pass of a solved challenge for a path */

@@ -169,7 +169,7 @@ function Stock({sale, item}: {sale: Sale; item: SaleItem}) {
 function Deadline({own, sale, now}: {own: Reservation; sale: Sale; now: number}) {
   if (!own.expires_at) return null
   const end = Date.parse(own.expires_at)
-  const whole = (sale.pay_within_s ?? 900) * 1000
+  const whole = sale.pay_within_s * 1000
   return (
     <div class="deadline">
       {own.lines.map((l) => (
@@ -252,6 +252,5 @@ function SeeOrder({model}: {model: SaleModel}) {
 function Notes({sale, view}: {sale: Sale; view: string}) {
   if (view === 'created' || view === 'paid' || view === 'ended') return null
   const s = sale.pay_within_s
-  if (!s) return null
   return <p class="muted small">{s % 60 === 0 ? w('pay_within', {n: s / 60}) : w('pay_within_s', {n: s})}</p>
 }

@@ -4,7 +4,7 @@ import {buy, expect, signIn, status, test} from './shop.ts'
 
 for (const minutes of [-5, 0, 5]) {
   test(`lights at the start with the device's clock ${minutes} min off`, async ({page, shop}) => {
-    const sale = shop.sale('1', {starts: 15, ends: 600})
+    const sale = shop.sale('1', {starts: 8, ends: 600})
     await page.clock.install({time: Date.now() + minutes * 60_000})
     await signIn(page)
     await page.goto('/sales/1')

@@ -104,7 +104,7 @@ func (s *Service) AdjustStock(ctx context.Context, by Caller, r AdjustmentReques
 // import it fails with ErrImporting: the units may belong to orders that the import brings back. If an epoch is drawn
 // afterwards, DecideAdjustment fails, and the import drops what the gate has given up. A withdrawal that the gate has
 // undone was refused by the database, which has lost that decision in a restore: it is refused again.
-func (s *Service) refusedByGate(ctx context.Context, activityID string, a Adjustment) (bool, error) {
+func (s *Service) refusedByGate(ctx context.Context, a Adjustment) (bool, error) {
 	importing, err := s.importing(ctx, a.ActivityID)
 	if err != nil {
 		return false, err
@@ -112,7 +112,7 @@ func (s *Service) refusedByGate(ctx context.Context, activityID string, a Adjust
 	if importing {
 		return false, ErrImporting
 	}
-	err = s.Gates.fillIfAbsent(ctx, activityID, func() error { return s.gate.Adjust(ctx, activityID, a, false) })
+	err = s.Gates.fillIfAbsent(ctx, a.ActivityID, func() error { return s.gate.Adjust(ctx, a.ActivityID, a, false) })
 	if errors.Is(err, ErrGateInsufficient) || errors.Is(err, ErrGateDecided) {
 		return true, nil
 	}
@@ -127,7 +127,7 @@ func (s *Service) ResumeAdjustment(ctx context.Context, a Adjustment) (*Adjustme
 		refuse := false
 		if a.Delta < 0 {
 			var err error
-			if refuse, err = s.refusedByGate(ctx, a.ActivityID, a); err != nil {
+			if refuse, err = s.refusedByGate(ctx, a); err != nil {
 				return nil, err
 			}
 		}
@@ -141,7 +141,8 @@ func (s *Service) ResumeAdjustment(ctx context.Context, a Adjustment) (*Adjustme
 		}
 		a = *decided
 	}
-	if err := s.Gates.fillIfAbsent(ctx, a.ActivityID, func() error { return s.Gates.SendAdjustment(ctx, a.ActivityID, a) }); err != nil {
+	send := func() error { return s.Gates.SendAdjustment(ctx, a) }
+	if err := s.Gates.fillIfAbsent(ctx, a.ActivityID, send); err != nil {
 		return nil, err
 	}
 	now, err := s.store.Now(ctx)

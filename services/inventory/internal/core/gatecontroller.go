@@ -167,8 +167,7 @@ func (c *GateController) ensure(ctx context.Context, a *Activity, r round) error
 	if ready, err := c.ensureEpoch(ctx, a, audit, r); err != nil || !ready {
 		return err
 	}
-	switch {
-	case audit.Config.Version < a.Version:
+	if audit.Config.Version < a.Version {
 		if err := c.svc.Gates.configure(ctx, a); err != nil {
 			return err
 		}

@@ -252,7 +252,8 @@ func (g *GateSync) resync(ctx context.Context, activityID string, since time.Tim
 	if err != nil {
 		return err
 	}
-	return g.eachPage(ctx, activityID, []ReservationState{StateReleased, StateRejected}, since, func(rows []Reservation) error {
+	ended := []ReservationState{StateReleased, StateRejected}
+	return g.eachPage(ctx, activityID, ended, since, func(rows []Reservation) error {
 		rows, err := g.withoutForgotten(ctx, activityID, rows, now.Add(-GateKept))
 		if err != nil {
 			return err
@@ -301,7 +302,7 @@ func (g *GateSync) resettle(ctx context.Context, activityID string, since time.T
 		return err
 	}
 	for _, a := range decided {
-		if err := g.SendAdjustment(ctx, activityID, a); err != nil && !errors.Is(err, ErrGateBroken) {
+		if err := g.SendAdjustment(ctx, a); err != nil && !errors.Is(err, ErrGateBroken) {
 			return err
 		}
 	}
@@ -345,8 +346,8 @@ func (g *GateSync) eachPage(
 // gate: a taken adjustment is applied without a condition, a refused one is undone.
 //
 // One that the gate cannot take raises an alarm. Callers that send many continue with the others after ErrGateBroken.
-func (g *GateSync) SendAdjustment(ctx context.Context, activityID string, a Adjustment) error {
-	err := g.sendAdjustment(ctx, activityID, a)
+func (g *GateSync) SendAdjustment(ctx context.Context, a Adjustment) error {
+	err := g.sendAdjustment(ctx, a)
 	if errors.Is(err, ErrGateBroken) {
 		g.alarms.Raise(ctx, "adjustment "+a.ID, "a gate does not take an adjustment", "activity_id", a.ActivityID,
 			"adjustment_id", a.ID, "error", err)
@@ -354,11 +355,11 @@ func (g *GateSync) SendAdjustment(ctx context.Context, activityID string, a Adju
 	return err
 }
 
-func (g *GateSync) sendAdjustment(ctx context.Context, activityID string, a Adjustment) error {
+func (g *GateSync) sendAdjustment(ctx context.Context, a Adjustment) error {
 	if a.Decision == DecisionTaken {
-		return g.gate.Adjust(ctx, activityID, a, true)
+		return g.gate.Adjust(ctx, a.ActivityID, a, true)
 	}
-	return g.gate.UndoAdjust(ctx, activityID, a)
+	return g.gate.UndoAdjust(ctx, a.ActivityID, a)
 }
 
 // configure writes the activity's state, window and limit into its gate. A gate with a newer version has a later

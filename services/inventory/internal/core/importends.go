@@ -88,7 +88,8 @@ func (m *Importer) endsOfGate(
 	if len(held) == 0 {
 		return written, next, nil
 	}
-	_, err = m.svc.closeOrders(ctx, contract.OrderClose{OrderSNs: held, ActivityID: activityID}, ReasonRejected, ReasonSystem)
+	closing := contract.OrderClose{OrderSNs: held, ActivityID: activityID}
+	_, err = m.svc.closeOrders(ctx, closing, ReasonRejected, ReasonSystem)
 	return written + int64(len(held)), next, err
 }
 

@@ -413,7 +413,9 @@ type Gate interface {
 	// status that buyers read does not change.
 	RejournalHolding(ctx context.Context, activityID string, orderSNs []string) (int, error)
 	// AdjustmentsOfGate pages through the adjustments that the gate has; next is 0 after the last page.
-	AdjustmentsOfGate(ctx context.Context, activityID string, cursor uint64) (page []KnownAdjustment, next uint64, err error)
+	AdjustmentsOfGate(
+		ctx context.Context, activityID string, cursor uint64,
+	) (page []KnownAdjustment, next uint64, err error)
 
 	Ready(ctx context.Context) (bool, error)
 	// BeginFilling returns a value that Redis keeps until it loses its data.

@@ -87,7 +87,7 @@ func (g *Gate) EndSale(ctx context.Context, activityID string) error {
 	}
 	if a.State != stockgate.GateEnded {
 		c := a.Config
-		c.State = stockgate.GateEnded
+		c.State, c.ReorderLimit = stockgate.GateEnded, max(c.ReorderLimit, 0) // -1 if the gate has lost it
 		if err := g.gate.OverrideConfig(ctx, activityID, a.Version, c); err != nil {
 			return translate(err)
 		}

@@ -121,8 +121,8 @@ func (g *Gate) Correct(
 			SKUID: c.SKUID, Left: c.Left, Held: c.Held, Sold: c.Sold, Total: c.Total, Unlanded: c.Unlanded,
 		}
 	}
-	return translate(g.gate.Correct(ctx, activityID, stockgate.Revision{Build: read.Build, Corrections: read.Corrections}, held,
-		items))
+	revision := stockgate.Revision{Build: read.Build, Corrections: read.Corrections}
+	return translate(g.gate.Correct(ctx, activityID, revision, held, items))
 }
 
 // OverrideConfig implements reconcile.Gate.

@@ -69,7 +69,7 @@ func (p *pass) checkAgainst(ctx context.Context, b *baseline) (CheckOutcome, err
 		return "", err
 	}
 	for n := 1; ; n++ {
-		audit, err := p.Gate.Audit(ctx, p.activityID)
+		audit, err := p.Gate.Audit(ctx, p.activity.ID)
 		if err != nil {
 			return "", err
 		}

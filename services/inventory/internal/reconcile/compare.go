@@ -138,7 +138,7 @@ func (p *pass) compare(ctx context.Context) (*comparison, error) {
 	if c.master, err = p.Gate.ReplicationID(ctx); err != nil {
 		return nil, err
 	}
-	if c.first, err = p.Gate.Audit(ctx, p.activityID); err != nil {
+	if c.first, err = p.Gate.Audit(ctx, p.activity.ID); err != nil {
 		return nil, err
 	}
 	// An adjustment that is complete at the end of the comparison may have been half done when the gate was read.
@@ -203,7 +203,7 @@ func (p *pass) readGate(ctx context.Context, c *comparison) ([]entryDigest, erro
 		c.addEntry(d, lines)
 	}
 	for cursor := uint64(0); ; {
-		users, next, err := p.Gate.MismatchedBuyers(ctx, p.activityID, cursor)
+		users, next, err := p.Gate.MismatchedBuyers(ctx, p.activity.ID, cursor)
 		if err != nil {
 			return nil, err
 		}
@@ -220,7 +220,7 @@ func (p *pass) readGate(ctx context.Context, c *comparison) ([]entryDigest, erro
 
 // readEntries reads all entries page by page, and then those that changed meanwhile, together with the counters.
 func (p *pass) readEntries(ctx context.Context, c *comparison) ([]entryDigest, *lineSets, error) {
-	token, err := p.Gate.TrackChanges(ctx, p.activityID)
+	token, err := p.Gate.TrackChanges(ctx, p.activity.ID)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -228,7 +228,7 @@ func (p *pass) readEntries(ctx context.Context, c *comparison) ([]entryDigest, *
 	lines := &lineSets{byText: map[string]int32{}}
 	builds := map[string]bool{}
 	for cursor := uint64(0); ; {
-		page, build, next, err := p.Gate.Survey(ctx, p.activityID, cursor)
+		page, build, next, err := p.Gate.Survey(ctx, p.activity.ID, cursor)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -240,12 +240,12 @@ func (p *pass) readEntries(ctx context.Context, c *comparison) ([]entryDigest, *
 			break
 		}
 	}
-	audit, changed, ok, err := p.Gate.CollectChanges(ctx, p.activityID, token)
+	audit, changed, ok, err := p.Gate.CollectChanges(ctx, p.activity.ID, token)
 	if err != nil {
 		return nil, nil, err
 	}
 	if c.audit, c.exact = audit, ok; !ok {
-		if c.audit, err = p.Gate.Audit(ctx, p.activityID); err != nil {
+		if c.audit, err = p.Gate.Audit(ctx, p.activity.ID); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -318,7 +318,7 @@ func (p *pass) readLedger(ctx context.Context, c *comparison, entries []entryDig
 	c.ledgerRead = now
 	matched := make([]bool, len(entries)) // entries that have a row
 	for after := ""; ; {
-		rows, broken, next, err := p.Store.ChangedReservations(ctx, p.activityID, allStates, time.Time{},
+		rows, broken, next, err := p.Store.ChangedReservations(ctx, p.activity.ID, allStates, time.Time{},
 			after, ledgerPage)
 		if err != nil {
 			return err
@@ -391,9 +391,9 @@ func (p *pass) compareConfig(ctx context.Context, c *comparison) error {
 	var err error
 	switch {
 	case has.Version > want.Version:
-		err = p.Gate.OverrideConfig(ctx, p.activityID, has.Version, want)
+		err = p.Gate.OverrideConfig(ctx, p.activity.ID, has.Version, want)
 	case has.Version == want.Version && !sameConfig(has, want):
-		err = p.Gate.Configure(ctx, p.activityID, want)
+		err = p.Gate.Configure(ctx, p.activity.ID, want)
 	default:
 		return nil
 	}

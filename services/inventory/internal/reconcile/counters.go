@@ -172,7 +172,7 @@ func (p *pass) correct(ctx context.Context, c *comparison, f counterErrors) (don
 func (p *pass) applyCorrections(
 	ctx context.Context, c *comparison, held int64, list []Correction, deltas []SKUDelta,
 ) error {
-	if err := p.Gate.Correct(ctx, p.activityID, c.audit.Revision, held, list); err != nil {
+	if err := p.Gate.Correct(ctx, p.activity.ID, c.audit.Revision, held, list); err != nil {
 		p.warnUnknownOutcome(ctx, err, "counters", "deltas", deltas)
 		return err
 	}
@@ -205,7 +205,7 @@ func (p *pass) resendAdjustments(ctx context.Context, c *comparison, f counterEr
 	if !slices.ContainsFunc(slices.Collect(maps.Values(f.lacks)), func(c Correction) bool { return c.Total != 0 }) {
 		return false, nil
 	}
-	before, err := p.Gate.Audit(ctx, p.activityID)
+	before, err := p.Gate.Audit(ctx, p.activity.ID)
 	if err != nil {
 		return false, err
 	}
@@ -215,11 +215,11 @@ func (p *pass) resendAdjustments(ctx context.Context, c *comparison, f counterEr
 	}
 	for _, a := range decided {
 		// One that the gate does not take raises an alarm, and the others are sent.
-		if err := p.Gates.SendAdjustment(ctx, p.activityID, a); err != nil && !errors.Is(err, core.ErrGateBroken) {
+		if err := p.Gates.SendAdjustment(ctx, a); err != nil && !errors.Is(err, core.ErrGateBroken) {
 			return false, err
 		}
 	}
-	after, err := p.Gate.Audit(ctx, p.activityID)
+	after, err := p.Gate.Audit(ctx, p.activity.ID)
 	if err != nil {
 		return false, err
 	}

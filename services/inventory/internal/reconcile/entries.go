@@ -62,8 +62,7 @@ func stageOf(row core.Reservation) Stage {
 	return StageFailed
 }
 
-// belongsInGate reports whether the gate takes this row: with a buyer and lines. Other rows were rejected
-// without valid content, and no gate has them.
+// belongsInGate reports whether the row has a valid buyer and lines. Other rows were rejected, and no gate has them.
 func belongsInGate(row core.Reservation) bool {
 	return contract.ValidUserID(row.UserID) && contract.ValidateLines(row.Lines) == nil
 }
@@ -268,7 +267,7 @@ func (p *pass) repairMismatches(ctx context.Context, c *comparison, list []misma
 	if len(b.refused) == 0 {
 		return nil
 	}
-	if err := p.Gates.SettleBeforeReturning(ctx, p.activityID, b.refusedRows); err != nil {
+	if err := p.Gates.SettleBeforeReturning(ctx, p.activity.ID, b.refusedRows); err != nil {
 		return err
 	}
 	return p.applyRepairs(ctx, c, b, b.refused)
@@ -282,7 +281,7 @@ func (p *pass) reread(ctx context.Context, list []mismatch) (*batch, error) {
 	}
 	b := &batch{findings: map[string]finding{}}
 	var err error
-	if b.entries, err = p.Gate.Inspect(ctx, p.activityID, sns); err != nil {
+	if b.entries, err = p.Gate.Inspect(ctx, p.activity.ID, sns); err != nil {
 		return nil, err
 	}
 	if b.rows, err = p.Store.Reservations(ctx, sns); err != nil {
@@ -360,7 +359,7 @@ func (p *pass) applyRepairs(ctx context.Context, c *comparison, b *batch, list [
 	if len(list) == 0 {
 		return nil
 	}
-	done, err := p.Gate.Repair(ctx, p.activityID, c.audit.Revision.Build, list)
+	done, err := p.Gate.Repair(ctx, p.activity.ID, c.audit.Revision.Build, list)
 	for _, to := range list {
 		f := b.findings[to.OrderSN]
 		if !done[to.OrderSN] {

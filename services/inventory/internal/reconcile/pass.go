@@ -16,9 +16,8 @@ import (
 // until a comparison finds nothing or no further comparison is made (see conclude).
 type pass struct {
 	*Reconciler
-	activity   *core.Activity
-	activityID string
-	actor      string // who requested it
+	activity *core.Activity
+	actor    string // who requested it
 
 	result    Result
 	left      map[string]bool  // order_sns of result.Differences, so that each is there once
@@ -184,7 +183,7 @@ func (p *pass) maxComparisons() int { return 3*p.Config.Confirmations + 6 }
 
 // buildGate builds the absent gate if it has to exist.
 func (p *pass) buildGate(ctx context.Context) (built bool, err error) {
-	due, err := p.Gates.Due(ctx, p.activityID)
+	due, err := p.Gates.Due(ctx, p.activity.ID)
 	if err != nil || !due {
 		return false, err
 	}
@@ -204,7 +203,7 @@ const rebuiltEntries = 128
 func (p *pass) rebuildBuyers(ctx context.Context, c *comparison) error {
 	for _, user := range sortedKeys(c.indexMismatches) {
 		for sns := c.indexMismatches[user]; ; sns = sns[rebuiltEntries:] {
-			changed, err := p.Gate.RebuildBuyer(ctx, p.activityID, user, sns[:min(len(sns), rebuiltEntries)])
+			changed, err := p.Gate.RebuildBuyer(ctx, p.activity.ID, user, sns[:min(len(sns), rebuiltEntries)])
 			if err != nil {
 				return err
 			}

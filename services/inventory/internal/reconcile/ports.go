@@ -114,7 +114,7 @@ type Gates interface {
 	Due(ctx context.Context, activityID string) (bool, error)
 	Fill(ctx context.Context, activityID string) error
 	SettleBeforeReturning(ctx context.Context, activityID string, refused []core.Reservation) error
-	SendAdjustment(ctx context.Context, activityID string, a core.Adjustment) error
+	SendAdjustment(ctx context.Context, a core.Adjustment) error
 }
 
 // Epochs draws an epoch if the present one is still instead. The imports that follow are those of core.Importer.

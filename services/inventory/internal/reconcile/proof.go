@@ -83,7 +83,7 @@ func (p *pass) provesLoss(ctx context.Context, c *comparison) (bool, error) {
 // findLostAdjustments adds the adjustments that the gate has and the database does not have.
 func (p *pass) findLostAdjustments(ctx context.Context, found *proof) error {
 	for cursor := uint64(0); ; {
-		page, next, err := p.Gate.AdjustmentsOfGate(ctx, p.activityID, cursor)
+		page, next, err := p.Gate.AdjustmentsOfGate(ctx, p.activity.ID, cursor)
 		if err != nil {
 			return err
 		}

@@ -160,7 +160,7 @@ func (r *Reconciler) lastCompared(activities []core.Activity) map[string]compare
 
 // reconcileLocked reconciles under the activity's lock. It records the repairs also if the reconciliation fails.
 func (r *Reconciler) reconcileLocked(ctx context.Context, who string, a *core.Activity) (*Result, error) {
-	p := &pass{Reconciler: r, activity: a, activityID: a.ID, actor: who}
+	p := &pass{Reconciler: r, activity: a, actor: who}
 	err := r.Locks.Do(ctx, "inventory reconcile "+a.ID, func(ctx context.Context) error {
 		ctx, end := r.Recorder.Span(ctx, "reconcile", false)
 		err := p.run(ctx)

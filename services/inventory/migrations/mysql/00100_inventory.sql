@@ -1,6 +1,6 @@
 -- +goose Up
--- The schema of the inventory service. Numbers of migrations begin at 100: lower ones are of versions before 0.1.0, which
--- no release can migrate.
+-- The schema of the inventory service. Numbers of migrations begin at 100: lower ones are of versions before 0.1.0,
+-- which no release can migrate.
 --
 -- Each product and activity belongs to a merchant, and so does everything below it: SKUs to the merchant of their
 -- product; stocks, reservations, adjustments, dead letters and Idempotency-Keys to that of their activity.
@@ -162,8 +162,8 @@ CREATE TABLE IF NOT EXISTS dead_letters (
   KEY dead_letters_order (order_sn, state)
 ) DEFAULT CHARSET = utf8mb4;
 
--- Every change by a merchant or operator. merchant_id is the owner of the changed object, '' for an object without one, such
--- as a limit. role is that of the person, '' for repairs of the reconciler.
+-- Every change by a merchant or operator. merchant_id is the owner of the changed object, '' for an object without
+-- one, such as a limit. role is that of the person, '' for repairs of the reconciler.
 CREATE TABLE IF NOT EXISTS changes (
   id        BIGINT      NOT NULL AUTO_INCREMENT PRIMARY KEY,
   at        DATETIME(3) NOT NULL,
@@ -198,9 +198,9 @@ CREATE TABLE IF NOT EXISTS merchants (
 
 -- At confirmed_at the gate of the activity was on this Redis master, or on these masters of a Cluster, by replication
 -- id, and the master had every earlier effect on the gate. A gate without a row gets all effects again.
--- held_since is when the master last got effects that belong to earlier times: those that were repeated after it became the
--- master, and those of rows that had changed long before. confirmed_at rises only once the master was held for a while
--- since then.
+-- held_since is when the master last got effects that belong to earlier times: those that were repeated after it
+-- became the master, and those of rows that had changed long before. confirmed_at rises only once the master was held
+-- for a while since then.
 CREATE TABLE IF NOT EXISTS gate_confirmations (
   activity_id  BIGINT      NOT NULL PRIMARY KEY,
   master       TEXT        CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
@@ -247,10 +247,10 @@ CREATE TABLE IF NOT EXISTS import_findings (
 INSERT INTO epochs (epoch, since, cause, drawn_at)
 SELECT REPLACE(UUID(), '-', ''), NULL, 'first', UTC_TIMESTAMP(3) FROM DUAL WHERE NOT EXISTS (SELECT 1 FROM epochs);
 
--- The figures of a sale without Redis. seen_at is when a process of inventory last began to read the gate, figures_at the
--- time of Redis then, noted_at when the reading had ended; unlanded has the units that had not landed. held_back has the
--- units that are kept for purchases accepted before figures_at, reserve those for later ones. All three are JSON by SKU.
--- sold_count purchases were sold in the second sold_second (Unix time).
+-- The figures of a sale without Redis. seen_at is when a process of inventory last began to read the gate, figures_at
+-- the time of Redis then, noted_at when the reading had ended; unlanded has the units that had not landed. held_back
+-- has the units that are kept for purchases accepted before figures_at, reserve those for later ones. All three are
+-- JSON by SKU. sold_count purchases were sold in the second sold_second (Unix time).
 CREATE TABLE IF NOT EXISTS direct_sales (
   activity_id BIGINT      NOT NULL PRIMARY KEY,
   seen_at     DATETIME(3) NOT NULL,

@@ -71,9 +71,8 @@ type landing struct {
 // insertOrders inserts the orders that do not exist yet.
 //
 // Nearly every message is delivered once, so the first transaction does not read the orders, which saves a statement.
-// If one of them exists, the insertion fails on its primary key, and a second transaction reads and
-// locks them first. The second transaction is not a retry of the first: a redelivered message must not count as a lost
-// race.
+// If one of them exists, the insertion fails on its primary key, and a second transaction reads and locks them first. The
+// second transaction is not a retry of the first: a redelivered message must not count as a lost race.
 func (s *Service) insertOrders(ctx context.Context, valid []contract.Deduction) (landed landing, err error) {
 	err = s.store.InTx(ctx, "orders transaction", func(tx Tx) (err error) {
 		landed, err = s.insertMissing(tx, valid, nil)

@@ -137,7 +137,7 @@ func TestAConflictingDeductionBecomesADeadLetter(t *testing.T) {
 	require.Equal(t, "EUR", w.get(t, twice).Currency)
 }
 
-// sameGene returns another user with the same gene, so that the orders of both are in the same shard.
+// sameGene returns another user with the same gene.
 func sameGene(t *testing.T, user string) string {
 	t.Helper()
 	w := &world{clock: &clock{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}}

@@ -26,7 +26,7 @@ type Store interface {
 	// OrderStates returns the orders that exist, without refunds and not always with lines; tombstones too.
 	OrderStates(ctx context.Context, orderSNs []string) (map[string]Order, error)
 	// ChangedOrders returns orders after q.After whose state changed at or after q.Since, with their lines, never
-	// tombstones. next is the position up to which it read; more reports whether others may follow.
+	// tombstones. next is the order_sn up to which it read; more reports whether others may follow.
 	ChangedOrders(ctx context.Context, q ChangedQuery) (orders []Order, next string, more bool, err error)
 	Contacts(ctx context.Context, orderSNs []string) (map[string]SealedContact, error)
 	Activities(ctx context.Context, ids []string) (map[string]contract.ActivityInfo, error) // those that are known
@@ -197,7 +197,7 @@ type Recorder interface {
 	Alarm(ctx context.Context, kind, message string, attrs ...any)
 }
 
-// Genes maps ids to users by the gene in the id.
+// Genes checks and issues ids that carry the gene of a user.
 type Genes interface {
 	// Belongs reports whether the order_sn carries the user's gene. An order_sn without it is not one of this user's.
 	Belongs(orderSN, userID string) bool

@@ -1,4 +1,4 @@
-// Package genes assigns ids to users by the gene in the id.
+// Package genes checks and issues ids that carry the gene of a user.
 package genes
 
 import (

@@ -16,8 +16,8 @@ const (
 	changedMost = 200    // statements of one page
 )
 
-// ChangedOrders implements core.Store. No index has the time of the change, so it reads by order_sn, changedStep rows at
-// a time. It ends early, with fewer orders, after changedMost statements.
+// ChangedOrders implements core.Store. No index has the time of the change, so it reads by order_sn, changedStep rows
+// at a time. It ends early, with fewer orders, after changedMost statements.
 func (s *Store) ChangedOrders(
 	ctx context.Context, q core.ChangedQuery,
 ) (orders []core.Order, next string, more bool, err error) {

@@ -68,8 +68,8 @@ func (t *tx) InsertPayment(p core.Payment) error {
 	}).Error
 }
 
-// BeginPayment implements core.Tx. The order is locked before its payments are counted: the subquery depends on its row,
-// and at READ COMMITTED it reads what was committed when it begins. So concurrent calls never exceed most.
+// BeginPayment implements core.Tx. The order is locked before its payments are counted: the subquery depends on its
+// row, and at READ COMMITTED it reads what was committed when it begins. So concurrent calls never exceed most.
 func (t *tx) BeginPayment(p core.Payment, most int) (int, error) {
 	pid, err := id(p.PaymentID)
 	if err != nil {

@@ -1,10 +1,10 @@
 -- +goose Up
--- The schema of the order service. Numbers of migrations begin at 100: lower ones are of versions before 0.1.0, which no
--- release can migrate.
+-- The schema of the order service. Numbers of migrations begin at 100: lower ones are of versions before 0.1.0, which
+-- no release can migrate.
 --
 -- The gene (the lowest 8 bits of an order_sn or a payment_id) follows from the user, so that all rows of a user could
--- move to one of several databases. The orders have their lines as "sku_id:qty:price" joined by commas. A tombstone is an
--- order that must never exist: its row takes the primary key that the order would need. It has no user and no call
+-- move to one of several databases. The orders have their lines as "sku_id:qty:price" joined by commas. A tombstone is
+-- an order that must never exist: its row takes the primary key that the order would need. It has no user and no call
 -- returns it.
 --   close_check_at: when the sweep for lost closings next checks a pending order
 --   paying_until:   set once, by the first closing that found a payment in flight; the order stays open until then
@@ -169,9 +169,9 @@ CREATE TABLE refund_decisions (
 );
 CREATE INDEX refund_decisions_by_payment ON refund_decisions (payment_id, id);
 
--- The book of the sandbox provider: the charges that it has made, by payment id, and its refunds, by refund id. order_sn
--- and user_id are what a real provider keeps as the reference of a charge. A restore of the database leaves them as they
--- are, as the book of a real provider: the runbook has the steps.
+-- The book of the sandbox provider: the charges that it has made, by payment id, and its refunds, by refund id.
+-- order_sn and user_id are what a real provider keeps as the reference of a charge. A restore of the database leaves
+-- them as they are, as the book of a real provider: the runbook has the steps.
 CREATE TABLE sandbox_charges (
   payment_id INTEGER  NOT NULL PRIMARY KEY,
   order_sn   INTEGER  NOT NULL,

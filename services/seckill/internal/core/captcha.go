@@ -131,7 +131,7 @@ func (s *Service) CheckCaptchaOpen(ctx context.Context, activityID string) error
 	if err != nil {
 		return s.refusal(ctx, activityID, err)
 	}
-	now := s.Sales.clock(ctx)
+	now := s.Sales.Now(ctx)
 	switch opens := v.GateState.captchaOpensAt(); {
 	case !v.GateState.Captcha.On():
 		return contract.Refuse(contract.CodeNotFound, "this activity has no challenge")
@@ -171,7 +171,7 @@ func (s *Service) NewCaptcha(
 	default:
 		return CaptchaTask{}, contract.InvalidField("kind", "must be pow or the kind of this activity")
 	}
-	task := CaptchaTask{Kind: kind, ExpiresAt: s.Sales.clock(ctx).Add(CaptchaTTL).Truncate(time.Second).UTC()}
+	task := CaptchaTask{Kind: kind, ExpiresAt: s.Sales.Now(ctx).Add(CaptchaTTL).Truncate(time.Second).UTC()}
 	var x int64
 	switch kind {
 	case contract.CaptchaSlide:
@@ -215,7 +215,7 @@ func (s *Service) AnswerCaptcha(
 	if err := a.complete(c.kind); err != nil {
 		return out, err
 	}
-	now := s.Sales.clock(ctx)
+	now := s.Sales.Now(ctx)
 	if !now.Before(c.expires) {
 		return out, captchaWrong("the challenge has expired; request a new one")
 	}
@@ -286,7 +286,7 @@ func (s *Service) CheckCaptcha(ctx context.Context, userID, activityID, pass str
 	if err != nil {
 		return captchaRequired("the pass is not valid for this buyer and activity; solve the challenge")
 	}
-	if !s.Sales.clock(ctx).Before(expires) {
+	if !s.Sales.Now(ctx).Before(expires) {
 		return captchaRequired("the pass has expired; solve the challenge again")
 	}
 	return nil

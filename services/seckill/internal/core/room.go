@@ -301,7 +301,7 @@ func (s *Service) JoinRoom(ctx context.Context, userID, activityID string) (stri
 	if err != nil {
 		return "", s.roomRefusal(ctx, activityID, room, err)
 	}
-	if state, _ := ticketState(&room, number.Sequence, s.Sales.clock(ctx)); state == TicketLapsed {
+	if state, _ := ticketState(&room, number.Sequence, s.Sales.Now(ctx)); state == TicketLapsed {
 		if number, err = s.join(ctx, userID, activityID, room, number.Sequence); err != nil {
 			return "", s.roomRefusal(ctx, activityID, room, err)
 		}
@@ -328,7 +328,7 @@ func (s *Service) room(ctx context.Context, activityID string) (Room, *roomSlot,
 	if v.GateState.RoomRate == 0 {
 		return Room{}, nil, noRoom()
 	}
-	now := s.Sales.clock(ctx)
+	now := s.Sales.Now(ctx)
 	if now.Before(v.GateState.StartsAt.Add(-roomOpens)) {
 		return Room{}, nil, roomNotOpen(v.GateState.StartsAt)
 	}
@@ -378,7 +378,7 @@ func (s *Service) RoomTicket(ctx context.Context, userID, activityID, token stri
 	if err != nil {
 		return TicketView{}, roomRequired()
 	}
-	now := s.Sales.clock(ctx)
+	now := s.Sales.Now(ctx)
 	v := TicketView{Draw: published(activityID, &room, now)}
 	v.State, v.Place = ticketState(&room, number.Sequence, now)
 	switch v.State {
@@ -434,7 +434,7 @@ func (s *Service) CheckRoom(ctx context.Context, userID, activityID, token strin
 	if err != nil {
 		return s.roomRefusal(ctx, activityID, room, err)
 	}
-	now := s.Sales.clock(ctx)
+	now := s.Sales.Now(ctx)
 	switch state, place := ticketState(&room, number.Sequence, now); state {
 	case TicketAdmitted:
 		return nil
@@ -470,7 +470,7 @@ func (s *Service) Draw(ctx context.Context, activityID string) (draw.Published, 
 	if err != nil {
 		return draw.Published{}, err
 	}
-	return published(activityID, &room, s.Sales.clock(ctx)), nil
+	return published(activityID, &room, s.Sales.Now(ctx)), nil
 }
 
 // DrawTickets returns the commitments of the early tickets, once the root is published.

@@ -312,7 +312,7 @@ func (c *SaleCache) loadSales(ctx context.Context, at time.Time) ([]view, error)
 	if err != nil {
 		return nil, err
 	}
-	now := c.clock(ctx)
+	now := c.Now(ctx)
 	var ids []string
 	for _, s := range sales {
 		if now.Before(s.EndsAt) {
@@ -338,11 +338,7 @@ func (c *SaleCache) loadSales(ctx context.Context, at time.Time) ([]view, error)
 var errNotReady = errors.New("redis has not been filled yet")
 
 // Now returns Redis time by the last known offset. Until Redis was reached once, it returns the time of this process.
-func (c *SaleCache) Now(ctx context.Context) time.Time { return c.clock(ctx) }
-
-// clock returns Redis time by the last known offset. Until Redis was reached once, it returns the time of this
-// process.
-func (c *SaleCache) clock(ctx context.Context) time.Time {
+func (c *SaleCache) Now(ctx context.Context) time.Time {
 	offset := c.offset.Load()
 	if offset == nil {
 		c.readClock(ctx)

@@ -108,18 +108,18 @@ func TestUnreadableGateAffectsItsOwnSaleOnly(t *testing.T) {
 func TestClockFollowsRedis(t *testing.T) {
 	w, s := newWorld(t)
 	w.offset = time.Minute
-	require.Equal(t, noon.Add(time.Minute), s.Sales.clock(t.Context()))
+	require.Equal(t, noon.Add(time.Minute), s.Sales.Now(t.Context()))
 	w.advance(time.Second)
-	require.Equal(t, noon.Add(61*time.Second), s.Sales.clock(t.Context()))
+	require.Equal(t, noon.Add(61*time.Second), s.Sales.Now(t.Context()))
 	require.Equal(t, 1, w.nowCalls, "the offset is kept")
 
 	w.change(func() { w.offset = 0 })
 	w.advance(maxOffsetAge)
 	s.Sales.refresh(t.Context())
-	require.Equal(t, noon.Add(2*time.Second), s.Sales.clock(t.Context()))
+	require.Equal(t, noon.Add(2*time.Second), s.Sales.Now(t.Context()))
 
 	w.change(func() { w.err = ErrUnavailable })
 	w.advance(maxOffsetAge)
 	s.Sales.refresh(t.Context())
-	require.Equal(t, noon.Add(3*time.Second), s.Sales.clock(t.Context()), "the last offset stays")
+	require.Equal(t, noon.Add(3*time.Second), s.Sales.Now(t.Context()), "the last offset stays")
 }

@@ -79,7 +79,7 @@ func (s *Service) Activities(
 	if err != nil {
 		return nil, "", s.refusal(ctx, "", err)
 	}
-	now := s.Sales.clock(ctx)
+	now := s.Sales.Now(ctx)
 	var shown []ActivityView
 	for i := range all {
 		if v := all[i].at(now); v.State == StateOpen || v.State == StateScheduled {
@@ -107,11 +107,11 @@ func (s *Service) Activity(ctx context.Context, activityID string) (ActivityView
 	if err != nil {
 		return ActivityView{}, s.refusal(ctx, activityID, err)
 	}
-	return v.at(s.Sales.clock(ctx)), nil
+	return v.at(s.Sales.Now(ctx)), nil
 }
 
 // Now returns Redis time, which decides whether a sale is open, by the cached offset.
-func (s *Service) Now(ctx context.Context) time.Time { return s.Sales.clock(ctx) }
+func (s *Service) Now(ctx context.Context) time.Time { return s.Sales.Now(ctx) }
 
 // IssuedPath is the permission for one purchase.
 type IssuedPath struct {
@@ -137,7 +137,7 @@ func (s *Service) IssuePath(ctx context.Context, userID, activityID string) (Iss
 	if err != nil {
 		return IssuedPath{}, fmt.Errorf("issue order_sn: %w", err)
 	}
-	expires := s.Sales.clock(ctx).Add(PathTTL).Truncate(time.Second).UTC()
+	expires := s.Sales.Now(ctx).Add(PathTTL).Truncate(time.Second).UTC()
 	p, err := s.Seal.path(activityID, userID, orderSN, expires)
 	if err != nil {
 		return IssuedPath{}, fmt.Errorf("seal path: %w", err)
@@ -152,7 +152,7 @@ func (s *Service) CheckSoldOut(ctx context.Context, activityID string) error {
 	if v == nil || !v.allSoldOut() {
 		return nil
 	}
-	now := s.Sales.clock(ctx)
+	now := s.Sales.Now(ctx)
 	if v.StateAt(now) != StateOpen {
 		return nil
 	}
@@ -165,7 +165,7 @@ func (s *Service) CheckStarted(ctx context.Context, activityID string) error {
 	if err != nil {
 		return s.refusal(ctx, activityID, err)
 	}
-	now := s.Sales.clock(ctx)
+	now := s.Sales.Now(ctx)
 	if !now.Before(v.GateState.StartsAt) {
 		return nil
 	}
@@ -179,7 +179,7 @@ func (s *Service) CheckAdmission(ctx context.Context, activityID string) error {
 	if err != nil {
 		return s.refusal(ctx, activityID, err)
 	}
-	now := s.Sales.clock(ctx)
+	now := s.Sales.Now(ctx)
 	if err := v.checkOpen(now); err != nil {
 		return err
 	}
@@ -236,7 +236,7 @@ func (s *Service) Purchase(
 		return Purchased{}, contract.Refuse(contract.CodePathInvalid,
 			"this path is not valid for this buyer and activity")
 	}
-	now := s.Sales.clock(ctx)
+	now := s.Sales.Now(ctx)
 	if !now.Before(p.expires) {
 		return s.repeated(ctx, activityID, p.orderSN, userID, lines, func() error {
 			return contract.Refuse(contract.CodePathExpired, "this path has expired; request a new one")
@@ -266,7 +266,7 @@ func (s *Service) Purchase(
 	case Paused:
 		return Purchased{}, paused()
 	case SoldOut:
-		return Purchased{}, soldOut(v.MayReturnUntil, s.Sales.clock(ctx))
+		return Purchased{}, soldOut(v.MayReturnUntil, s.Sales.Now(ctx))
 	case LimitReached:
 		return Purchased{}, limitReached(v.OrderSNs, v.BarredUntil)
 	case PathVoid:
@@ -311,7 +311,7 @@ func (s *Service) purchased(ctx context.Context, r Reservation, fresh bool) Purc
 
 // Ticket returns a new ticket for the event stream of a purchase, which opens it for TicketTTL.
 func (s *Service) Ticket(ctx context.Context, r Reservation) string {
-	return s.Seal.ticket(r.ActivityID, r.UserID, r.OrderSN, s.Sales.clock(ctx).Add(TicketTTL))
+	return s.Seal.ticket(r.ActivityID, r.UserID, r.OrderSN, s.Sales.Now(ctx).Add(TicketTTL))
 }
 
 // Reservation returns a purchase of this user. It does not look up an order_sn with another user's gene.
@@ -373,7 +373,7 @@ func (s *Service) Reservations(
 // returns a nil stream.
 func (s *Service) Follow(ctx context.Context, activityID, orderSN, token string) (Reservation, *Stream, error) {
 	t, err := s.Seal.openTicket(token, activityID, orderSN)
-	if err != nil || !s.Sales.clock(ctx).Before(t.expires) {
+	if err != nil || !s.Sales.Now(ctx).Before(t.expires) {
 		return Reservation{}, nil, contract.Refuse(contract.CodeUnauthenticated,
 			"the ticket is missing, wrong or expired; read the reservation instead")
 	}
