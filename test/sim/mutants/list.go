@@ -213,7 +213,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "an undone adjustment stays", file: coreDir + "gatesync.go",
-		old: "return g.gate.UndoAdjust(ctx, activityID, a)", now: "return nil",
+		old: "return g.gate.UndoAdjust(ctx, a.ActivityID, a)", now: "return nil",
 		hidden: "the reconciler corrects the counters",
 		test:   unit{"services/inventory", "^TestKilledWhileAdjusting$/^refused_by_the_database$"},
 	},
