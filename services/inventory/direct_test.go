@@ -181,7 +181,7 @@ func TestNothingIsSoldDirectlyAtOtherTimes(t *testing.T) {
 		"gate":          {func() { s.become(contract.ModeGate, 1, ago) }, "later"},
 		"returning":     {func() { s.become(contract.ModeReturning, 1, ago) }, "later"},
 		"another epoch": {func() { s.become(contract.ModeDirect, 2, ago) }, "later"},
-		"too early":     {func() { s.become(contract.ModeDirect, 1, now) }, "later"},
+		"too early":     {func() { s.become(contract.ModeDirect, 1, time.Now().UTC()) }, "later"},
 		"paused":        {func() { s.set("state", "paused") }, "paused"},
 		"not started":   {func() { s.set("starts_at", now.Add(time.Hour)) }, "not_started"},
 		"ended":         {func() { s.set("ends_at", now.Add(-time.Second)) }, "ended"},
