@@ -29,6 +29,9 @@ func TestUpgradeWithoutTheBroker(t *testing.T) {
 	shop.NoDeadLetters(t, u.rig)
 }
 
+// outagePayWithin is longer than an outage, so that a buyer whose order waited for its end can pay.
+const outagePayWithin = 45 * time.Second
+
 // outageUpgrade is an upgrade of two pods of each service while a dependency fails.
 type outageUpgrade struct {
 	*upgrade
@@ -58,7 +61,7 @@ func beginOutageUpgrade(t *testing.T, offset int) *outageUpgrade {
 		Rand: rand.New(rand.NewPCG(1, 1)),
 	}}
 	o.buyers.Sale = shop.Open(t, r,
-		shop.Sale{Stock: int64(o.buyers.Count), PayWithinS: int64(upgradePayWithin / time.Second)})
+		shop.Sale{Stock: int64(o.buyers.Count), PayWithinS: int64(outagePayWithin / time.Second)})
 	o.buying, o.stop = o.sell(ctx, t)
 	o.step(o.buying, t, "release before", func() {})
 	for _, p := range r.Processes() {
