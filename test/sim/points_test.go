@@ -3,6 +3,7 @@ package sim
 // endings holds outcomes that must occur in thousands of sales, which shows that the sales are not empty.
 var endings = []string{
 	"purchase accepted",
+	"purchases accepted together",
 	"reservation sold",
 	"reservation released expired",
 	"reservation released cancelled",
