@@ -99,27 +99,27 @@ func TestConcurrentCallersBeginASlowBuildOnce(t *testing.T) {
 	w.loseGate()
 	slow := &slowBuilds{delay: 100 * time.Millisecond} // in eleven steps
 	w.rdb.AddHook(slow)
-	deliver := func(c *consumer.Consumer) error {
-		ctx, cancel := context.WithTimeout(w.ctx, 200*time.Millisecond)
-		defer cancel()
-		return c.Reservations(ctx, message(t, contract.TopicReservations, waiting))
-	}
 	p := w.parts
 	p.BuildLocks = locks{lock.New(w.rdb, w.tel.Log)} // another process has its own
 	other := consumer.New(p.start().core, w.tel, w.parts.Now)
-	require.Eventually(t, func() bool {
-		var wg sync.WaitGroup
-		var done atomic.Int32
-		for _, c := range []*consumer.Consumer{w.consumer, w.consumer, other} {
-			wg.Go(func() {
-				if deliver(c) == nil {
-					done.Add(1)
+	waiters := []*consumer.Consumer{w.consumer, w.consumer, other}
+	errs := make([]error, len(waiters))
+	var wg sync.WaitGroup
+	for i, c := range waiters {
+		wg.Go(func() {
+			end := time.Now().Add(time.Minute)
+			for {
+				ctx, cancel := context.WithTimeout(w.ctx, 500*time.Millisecond)
+				errs[i] = c.Reservations(ctx, message(t, contract.TopicReservations, waiting))
+				cancel()
+				if errs[i] == nil || time.Now().After(end) {
+					return
 				}
-			})
-		}
-		wg.Wait()
-		return done.Load() == 3
-	}, 20*time.Second, time.Millisecond)
+			}
+		})
+	}
+	wg.Wait()
+	require.NoError(t, errors.Join(errs...))
 	w.agree(a)
 	require.EqualValues(t, 1, slow.begun.Load(), "one build: the second process waits for the lock of the first one")
 }
