@@ -170,8 +170,9 @@ lint: $(GOLANGCI_LINT) $(OAPI_CODEGEN) $(ACTIONLINT) $(HELM3) ## Runs linters an
 fmt: $(GOLANGCI_LINT) ## Formats all Go code
 	@$(GOLANGCI_LINT) fmt $$(go list -f '{{.Dir}}/...' -m)
 
-generate: $(OAPI_CODEGEN) $(HELM3) ## Generates Go code from the OpenAPI files, the chart's table of values, and the edge's configuration
+generate: $(OAPI_CODEGEN) $(HELM3) ## Generates Go code from the OpenAPI files, the tables of settings and of the chart's values, and the edge's configuration
 	@scripts/dev/generate $(OAPI_CODEGEN)
+	@go run ./test/lint/surface
 	@cd test/chart && go run ./cmd/values -write ../../docs/kubernetes.md
 	@scripts/dev/edge-conf $(HELM3)
 

@@ -68,6 +68,9 @@ func New(s Settings, of settings.Redis, tel *telemetry.Telemetry) (*Limits, erro
 				cause)
 		}})
 		l.Store = rules.NewStore(l.rdb, "")
+		if err := tel.ObserveBreaker("limits", l.Breaker); err != nil {
+			return nil, fmt.Errorf("metrics: %w", err)
+		}
 	}
 	l.Registry = rules.New(rules.Options{
 		Conn: l.conn, TrustedProxies: trusted, Refuse: refuse, Waiting: waiting, Edit: s.edit, Log: tel.Log,

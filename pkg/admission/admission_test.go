@@ -267,7 +267,7 @@ func TestRulesAreKeptUpToDate(t *testing.T) {
 		tel.Metrics.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 		return w.Body.String()
 	}
-	require.Eventually(t, func() bool { return strings.Contains(page(), "flashsale_limits_redis_breaker 2") }, patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(page(), `flashsale_breaker{flashsale_dependency="limits"} 2`) }, patience, 10*time.Millisecond)
 	post := site(l, "a")
 	require.Equal(t, 200, post("one u", "").Code, "without Redis as well")
 	require.Equal(t, 429, post("one u", "").Code)
@@ -276,7 +276,7 @@ func TestRulesAreKeptUpToDate(t *testing.T) {
 
 	require.NoError(t, m.StartAddr(addr))
 	defer m.Close()
-	require.Eventually(t, func() bool { return strings.Contains(page(), "flashsale_limits_redis_breaker 0") }, patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(page(), `flashsale_breaker{flashsale_dependency="limits"} 0`) }, patience, 10*time.Millisecond)
 	require.NoError(t, os.WriteFile(path, []byte("version: 1\nrules: [{name: a, limit: 2, where: local}]"), 0o600))
 	require.Eventually(t, func() bool { return rule(t, l, "a").Limit == 2 }, patience, 10*time.Millisecond)
 	require.NoError(t, os.WriteFile(path, []byte("version: 1\nrules: [{name: a, limit: -2}]"), 0o600))

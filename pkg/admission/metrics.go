@@ -58,11 +58,9 @@ func (m *metrics) observe(meter metric.Meter, l *Limits) error {
 		metric.WithDescription("Decisions of the limits, by rule and outcome."))
 	sources, more := meter.Int64ObservableCounter("flashsale.limits.decided",
 		metric.WithDescription("Decisions of the limits, by source: local, redis, lease, deny_cache, fallback."))
-	breaker, again := meter.Int64ObservableGauge("flashsale.limits.redis.breaker",
-		metric.WithDescription("State of the breaker before the Redis of the limits: 0 closed, 2 open."))
 	instances, last := meter.Int64ObservableGauge("flashsale.limits.instances",
 		metric.WithDescription("Processes of this service that share the limits, by the count of this process."))
-	if err = errors.Join(err, more, again, last); err != nil {
+	if err = errors.Join(err, more, last); err != nil {
 		return err
 	}
 	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
@@ -85,14 +83,9 @@ func (m *metrics) observe(meter metric.Meter, l *Limits) error {
 			}
 		}
 		if l.conn != nil {
-			state := int64(0)
-			if !l.conn.Up() {
-				state = 2
-			}
-			o.ObserveInt64(breaker, state)
 			o.ObserveInt64(instances, int64(l.conn.Instances()))
 		}
 		return nil
-	}, decisions, sources, breaker, instances)
+	}, decisions, sources, instances)
 	return err
 }

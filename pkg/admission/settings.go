@@ -22,19 +22,19 @@ var (
 // Settings select the rules of the limits and the Redis that holds their counts. The zero value suits a developer's
 // machine without Redis.
 type Settings struct {
-	// Rules is a file of rules, read again when it changes. Without it the embedded rules apply; they differ by
-	// APP_ENV.
+	// File of [rules](limits.md), read again when it changes; without it the embedded rules apply, which differ by
+	// `APP_ENV`.
 	Rules string `env:"LIMIT_RULES"`
-	// RedisAddrs and RedisDB are the limiters' own Redis; empty: REDIS_ADDRS and REDIS_DB.
+	// Redis of the limiters alone; without it they use `REDIS_ADDRS`.
 	RedisAddrs []string `env:"LIMIT_REDIS_ADDRS"`
-	RedisDB    int      `env:"LIMIT_REDIS_DB"`
-	// TrustedProxies are the networks of the proxies whose X-Forwarded-For is trusted.
+	// Its database number.
+	RedisDB int `env:"LIMIT_REDIS_DB"`
+	// Networks of the proxies whose `X-Forwarded-For` is trusted.
 	TrustedProxies []string `env:"TRUSTED_PROXIES"`
-	// PathRate is the number of paths of one activity that all pods together issue in a second; 0: the limit of the
-	// rule.
+	// Paths of one activity that all pods together issue in a second; 0: the limit of the rule.
 	PathRate int64 `env:"PATH_RATE"`
-	// PathTotalRate is the same for all activities together; 0: totalPerRate times PathRate, or PathRate if the rules
-	// have no bucket for each activity.
+	// The same for all activities together; 0: four times `PATH_RATE`, or `PATH_RATE` if the rules have no bucket for
+	// each activity.
 	PathTotalRate int64 `env:"PATH_TOTAL_RATE"`
 
 	production bool

@@ -73,15 +73,15 @@ type offset struct {
 }
 
 // New makes a monitor that has measured nothing yet. now is the clock of the process; nil for time.Now. The metric is
-// flashsale.<service>.clock.offset.
-func New(service string, tel *telemetry.Telemetry, now func() time.Time, clocks ...Clock) (*Monitor, error) {
+// flashsale.clock.offset.
+func New(tel *telemetry.Telemetry, now func() time.Time, clocks ...Clock) (*Monitor, error) {
 	if now == nil {
 		now = time.Now
 	}
 	m := &Monitor{
 		now: now, log: tel.Log, clocks: clocks, measuring: make(chan struct{}, 1), offsets: map[string]offset{},
 	}
-	_, err := tel.Meter.Float64ObservableGauge("flashsale."+service+".clock.offset", metric.WithUnit("s"),
+	_, err := tel.Meter.Float64ObservableGauge("flashsale.clock.offset", metric.WithUnit("s"),
 		metric.WithDescription("How far the clock of the process is ahead of that of the dependency; negative: behind. "+
 			"No value while the dependency does not respond."),
 		metric.WithFloat64Callback(func(_ context.Context, o metric.Float64Observer) error {

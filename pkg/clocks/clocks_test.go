@@ -37,7 +37,7 @@ func newWorld(t *testing.T) *world {
 	w.tel, _ = telemetry.Recording()
 	w.tel.Log = slog.New(slog.NewTextHandler(&w.log, nil))
 	var err error
-	w.Monitor, err = clocks.New("test", w.tel, func() time.Time { return w.now.Add(w.ahead) }, clocks.Clock{
+	w.Monitor, err = clocks.New(w.tel, func() time.Time { return w.now.Add(w.ahead) }, clocks.Clock{
 		Name: "database", Read: func(ctx context.Context) ([]time.Time, error) {
 			w.reads++
 			w.now = w.now.Add(w.slow)
@@ -170,7 +170,7 @@ func TestEachMasterOfAClusterIsMeasured(t *testing.T) {
 }
 
 func TestAProcessWithoutOtherClocksDecides(t *testing.T) {
-	m, err := clocks.New("test", telemetry.Discard(t), nil)
+	m, err := clocks.New(telemetry.Discard(t), nil)
 	require.NoError(t, err)
 	require.NoError(t, m.Check(t.Context()))
 }
@@ -199,7 +199,7 @@ func TestTheClockOfRedisIsRead(t *testing.T) {
 // A caller does not wait longer than its context while another one reads a clock that hangs.
 func TestACallerThatEndsDoesNotWaitForAMeasurement(t *testing.T) {
 	reading, release := make(chan struct{}), make(chan struct{})
-	m, err := clocks.New("test", telemetry.Discard(t), nil, clocks.Database(func(context.Context) (time.Time, error) {
+	m, err := clocks.New(telemetry.Discard(t), nil, clocks.Database(func(context.Context) (time.Time, error) {
 		close(reading)
 		<-release
 		return time.Now(), nil

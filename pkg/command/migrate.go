@@ -19,7 +19,7 @@ import (
 type migrateConfig struct {
 	settings.App
 	settings.MySQL
-	// Patience is the time that `migrate up` waits for a database that is not reachable yet.
+	// Time that `migrate up` waits for a database that does not respond yet; at most 1h.
 	Patience time.Duration `env:"MIGRATE_PATIENCE"`
 }
 

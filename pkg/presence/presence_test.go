@@ -36,7 +36,7 @@ func withClock(
 	if rdb != nil {
 		measured = append(measured, clocks.Redis(rdb))
 	}
-	m, err := clocks.New(component, telemetry.Discard(t), now, measured...)
+	m, err := clocks.New(telemetry.Discard(t), now, measured...)
 	require.NoError(t, err)
 	return Announce(rdb, component, func() error { return ready }, func(ctx context.Context) (v Vitals) {
 		v.AddBreaker("gate", "half-open")

@@ -12,22 +12,27 @@ import (
 // Auth configures the check of tokens of buyers and merchants: by shared secrets or by published keys, exactly one.
 // An empty field of the claims stands for its default.
 type Auth struct {
-	// HS256Secrets verify tokens: new,old while the secret is rotated. The first one signs.
+	// Verifies tokens, and signs those of developers: `new,old` while it is rotated. Not together with `AUTH_JWKS_URL`.
 	HS256Secrets []string `env:"AUTH_HS256_SECRET" secret:"true"`
-	JWKSURL      string   `env:"AUTH_JWKS_URL"`
-	Audience     string   `env:"AUTH_AUDIENCE"` // checked if set
-	Issuer       string   `env:"AUTH_ISSUER"`   // checked if set
-	DevTokens    bool     `env:"AUTH_DEV_TOKENS"`
-
-	// Types are the accepted values of a token's header typ, as media types. A token without it is of type JWT.
+	// URL of the published keys that verify tokens.
+	JWKSURL string `env:"AUTH_JWKS_URL"`
+	// Audience that a token must have; required in production with `AUTH_JWKS_URL`.
+	Audience string `env:"AUTH_AUDIENCE"`
+	// Issuer that a token must have; required in production with `AUTH_JWKS_URL`.
+	Issuer string `env:"AUTH_ISSUER"`
+	// `POST /v1/dev/tokens` and `/auth/dev` of seckill sign in any caller; refused in production.
+	DevTokens bool `env:"AUTH_DEV_TOKENS"`
+	// Accepted values of a token's header `typ`, as media types. A token without it is of type JWT.
 	Types []string `env:"AUTH_TYP" envDefault:"at+jwt,JWT"`
-	// MaxLife bounds the time between a token's iat and exp.
+	// Longest accepted lifetime of a token, from `iat` to `exp`.
 	MaxLife time.Duration `env:"AUTH_MAX_LIFE" envDefault:"24h"`
-	// UserClaim, RolesClaim and MerchantClaim name claims, or are paths to them such as realm_access.roles.
-	UserClaim     string `env:"AUTH_USER_CLAIM" envDefault:"sub"`
-	RolesClaim    string `env:"AUTH_ROLES_CLAIM" envDefault:"roles"`
+	// Claim with the user, or the path to it, such as `realm_access.roles`.
+	UserClaim string `env:"AUTH_USER_CLAIM" envDefault:"sub"`
+	// Claim with the roles, or the path to it.
+	RolesClaim string `env:"AUTH_ROLES_CLAIM" envDefault:"roles"`
+	// Claim with the merchant, or the path to it.
 	MerchantClaim string `env:"AUTH_MERCHANT_CLAIM" envDefault:"merchant_id"`
-	// DefaultMerchant is the merchant of a token that has a role and no merchant claim.
+	// Merchant of a token that has a role and no merchant claim.
 	DefaultMerchant string `env:"AUTH_DEFAULT_MERCHANT"`
 
 	// Session configures the cookie that is accepted in place of a bearer token.
@@ -166,9 +171,9 @@ func MediaType(typ string) string {
 	return strings.ToLower(typ)
 }
 
-// Internal holds the secrets with which services authenticate to each other: new,old while the secret is rotated. The
-// first one is sent, all are accepted.
+// Internal holds the secrets with which services authenticate to each other.
 type Internal struct {
+	// For calls between the services: `new,old` while it is rotated. The first is sent, all are accepted.
 	Secrets []string `env:"INTERNAL_SECRET" secret:"true"`
 }
 

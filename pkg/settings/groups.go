@@ -17,7 +17,9 @@ const (
 // App holds the environment of the service. An empty Env has the defaults of Development and requires that every
 // listener is on loopback.
 type App struct {
-	Env      string     `env:"APP_ENV"`
+	// `production` or `development`; without it the defaults of development apply, and loopback is required.
+	Env string `env:"APP_ENV"`
+	// `debug`, `info`, `warn` or `error`.
 	LogLevel slog.Level `env:"LOG_LEVEL" envDefault:"info"`
 }
 
@@ -34,9 +36,13 @@ func (a App) Validate(bool) error {
 
 // HTTP holds the addresses of the listeners and the time for a shutdown.
 type HTTP struct {
-	Addr         string        `env:"HTTP_ADDR" envDefault:"127.0.0.1:8080"`
-	AdminAddr    string        `env:"ADMIN_ADDR" envDefault:"127.0.0.1:9080"`
-	PProf        bool          `env:"PPROF"`
+	// Public listener; seckill's is on port 8081, order's on 8082, inventory's on 8083.
+	Addr string `env:"HTTP_ADDR" envDefault:"127.0.0.1:8080"`
+	// Listener for `/livez`, `/readyz` and `/metrics`; ports 9081 to 9083.
+	AdminAddr string `env:"ADMIN_ADDR" envDefault:"127.0.0.1:9080"`
+	// Profiles on the admin listener.
+	PProf bool `env:"PPROF"`
+	// Time for a process to finish its work at the end.
 	DrainTimeout time.Duration `env:"DRAIN_TIMEOUT" envDefault:"20s"`
 }
 
@@ -61,7 +67,8 @@ func (h HTTP) Validate(production bool) error {
 
 // MySQL holds the address of the database.
 type MySQL struct {
-	DSN string `env:"MYSQL_DSN" secret:"true"` // user:password@tcp(host:port)/database, or sqlite:/path/file.db
+	// The service's own database: `user:password@tcp(host:3306)/database`, or in development `sqlite:/path/file.db`.
+	DSN string `env:"MYSQL_DSN" secret:"true"`
 }
 
 // Validate reports the first wrong setting.
@@ -74,8 +81,10 @@ func (m MySQL) Validate(bool) error {
 
 // Redis holds the address of Redis. Several addresses are the seeds of a cluster.
 type Redis struct {
+	// One server, or several seeds of a cluster. Order uses it for its limits only.
 	Addrs []string `env:"REDIS_ADDRS" envDefault:"127.0.0.1:6379"`
-	DB    int      `env:"REDIS_DB"`
+	// Database number; 0 with a cluster.
+	DB int `env:"REDIS_DB"`
 }
 
 // Validate reports the first wrong setting.
@@ -94,8 +103,10 @@ func (r Redis) Validate(bool) error {
 
 // RocketMQ holds the addresses of the name servers.
 type RocketMQ struct {
+	// Name servers.
 	NameServers []string `env:"ROCKETMQ_NAMESRV" envDefault:"127.0.0.1:9876"`
-	Prefix      string   `env:"ROCKETMQ_PREFIX"` // of topics and groups; lets several installations share a broker
+	// Prefix of topics and groups; lets several installations share a broker.
+	Prefix string `env:"ROCKETMQ_PREFIX"`
 }
 
 // Validate reports the first wrong setting.
@@ -117,8 +128,7 @@ func (r RocketMQ) Validate(bool) error {
 
 // Direct configures the transport of messages while RocketMQ is unavailable.
 type Direct struct {
-	// After is the time for which publishing must have failed before messages go directly from service to service.
-	// 0 switches this off.
+	// Time without RocketMQ after which messages go directly from service to service; 0: never.
 	After time.Duration `env:"DIRECT_AFTER" envDefault:"10s"`
 }
 

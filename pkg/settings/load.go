@@ -92,6 +92,20 @@ func Load[T any](dst *T, environ map[string]string) error {
 	return checkExposed(dst)
 }
 
+// FillDefaults gives each field of dst that is zero the default in its tag. It leaves the groups inside dst alone, where
+// zero may be a value: DIRECT_AFTER=0 is off. It panics on a tag that is wrong.
+func FillDefaults[T any](dst *T) {
+	var defaults T
+	if err := env.ParseWithOptions(&defaults, env.Options{Environment: map[string]string{}}); err != nil {
+		panic(fmt.Sprintf("settings: %v", err))
+	}
+	for _, l := range leaves(reflect.TypeFor[T]()) {
+		if f := reflect.ValueOf(dst).Elem().FieldByIndex(l.index); len(l.index) == 1 && f.IsZero() {
+			f.Set(reflect.ValueOf(&defaults).Elem().FieldByIndex(l.index))
+		}
+	}
+}
+
 // groups calls visit with a pointer to each exported struct field inside v, depth first, without v itself.
 func groups(v reflect.Value, visit func(any)) {
 	for i := range v.NumField() {
@@ -182,6 +196,8 @@ func kindName(t reflect.Type) string {
 		return "a number"
 	case reflect.Slice:
 		return "a comma-separated list of which each is " + kindName(t.Elem())
+	case reflect.Map:
+		return "a list such as order.sweep_every=1s"
 	default:
 		return "a valid " + t.String()
 	}
@@ -202,6 +218,8 @@ func Describe(v any) []slog.Attr {
 			attrs = append(attrs, slog.String(l.key, ""))
 		case l.secret:
 			attrs = append(attrs, slog.String(l.key, "(hidden)"))
+		case l.typ.Kind() == reflect.Map && f.Len() == 0:
+			// Nothing that an installation sets.
 		case l.typ == reflect.TypeFor[[]string]():
 			attrs = append(attrs, slog.String(l.key, strings.Join(f.Interface().([]string), ",")))
 		default:

@@ -5,9 +5,9 @@ import "time"
 // Session configures the sessions of browsers: tokens that seckill issues at sign-in and every service accepts from a
 // cookie. Without a secret there are none.
 type Session struct {
-	// Secrets verify session tokens: new,old while the secret is rotated. The first one signs.
+	// Signs the sessions of browsers: `new,old` while it is rotated; without it there are no sessions.
 	Secrets []string `env:"SESSION_SECRET" secret:"true"`
-	// TTL is the lifetime of a session. Roles are those of the sign-in.
+	// Lifetime of a session. Its roles are those of the sign-in.
 	TTL time.Duration `env:"SESSION_TTL" envDefault:"12h"`
 }
 

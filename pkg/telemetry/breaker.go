@@ -6,25 +6,26 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// ObserveBreaker exports the state of a circuit breaker as a gauge: 0 closed, 1 half open, 2 open.
-func (t *Telemetry) ObserveBreaker(name, before string, state func() string) error {
+// ObserveBreaker exports the state of the circuit breaker before a dependency as the gauge flashsale.breaker: 0 closed,
+// 1 half open, 2 open.
+func (t *Telemetry) ObserveBreaker(dependency string, state func() string) error {
 	states := map[string]int64{"closed": 0, "half-open": 1, "open": 2}
-	_, err := t.Meter.Int64ObservableGauge(name,
-		metric.WithDescription("State of the breaker before "+before+": 0 closed, 1 half open, 2 open."),
-		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
-			o.Observe(states[state()])
-			return nil
-		}))
-	return err
+	return t.observeDependency("flashsale.breaker", "State of the breaker before a dependency: 0 closed, 1 half open, 2 open.",
+		dependency, func() int64 { return states[state()] })
 }
 
-// ObserveRepeats exports the budget for repeats of failed operations as a gauge.
-func (t *Telemetry) ObserveRepeats(name, at string, left func() int64) error {
-	_, err := t.Meter.Int64ObservableGauge(name,
-		metric.WithDescription("Repeats of failed operations that the budget of this process allows at "+at+
-			". At 0, failed operations are not repeated."),
+// ObserveRepeats exports the budget for repeats of failed operations at a dependency as the gauge flashsale.repeats.left.
+func (t *Telemetry) ObserveRepeats(dependency string, left func() int64) error {
+	return t.observeDependency("flashsale.repeats.left", "Repeats of failed operations that the budget of this process "+
+		"allows at a dependency. At 0, failed operations are not repeated.", dependency, left)
+}
+
+// observeDependency adds a value to a gauge that has one for each dependency.
+func (t *Telemetry) observeDependency(name, description, dependency string, value func() int64) error {
+	of := metric.WithAttributes(AttrDependency.String(dependency))
+	_, err := t.Meter.Int64ObservableGauge(name, metric.WithDescription(description),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
-			o.Observe(left())
+			o.Observe(value(), of)
 			return nil
 		}))
 	return err

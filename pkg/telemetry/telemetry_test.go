@@ -201,15 +201,15 @@ func TestStatesOfBreakersAndBudgets(t *testing.T) {
 	tel := setup(t, Options{})
 	t.Cleanup(func() { require.NoError(t, tel.Shutdown(context.Background())) })
 	state, left := "closed", int64(200)
-	require.NoError(t, tel.ObserveBreaker("flashsale.x.breaker", "X", func() string { return state }))
-	require.NoError(t, tel.ObserveRepeats("flashsale.x.repeats", "X", func() int64 { return left }))
+	require.NoError(t, tel.ObserveBreaker("x", func() string { return state }))
+	require.NoError(t, tel.ObserveRepeats("x", func() int64 { return left }))
 	for said, value := range map[string]string{"closed": "0", "half-open": "1", "open": "2"} {
 		state = said
-		require.Regexp(t, `(?m)^flashsale_x_breaker(\{.*\})? `+value+`$`, page(t, tel.Metrics))
+		require.Regexp(t, `(?m)^flashsale_breaker\{flashsale_dependency="x".*\} `+value+`$`, page(t, tel.Metrics))
 	}
-	require.Regexp(t, `(?m)^flashsale_x_repeats(\{.*\})? 200$`, page(t, tel.Metrics))
+	require.Regexp(t, `(?m)^flashsale_repeats_left\{flashsale_dependency="x".*\} 200$`, page(t, tel.Metrics))
 	left = 0
-	require.Regexp(t, `(?m)^flashsale_x_repeats(\{.*\})? 0$`, page(t, tel.Metrics))
+	require.Regexp(t, `(?m)^flashsale_repeats_left\{flashsale_dependency="x".*\} 0$`, page(t, tel.Metrics))
 }
 
 func TestMergedMetricsHaveTheLabelService(t *testing.T) {

@@ -164,8 +164,8 @@ func loadServices(cfg Config, environ map[string]string, internalURL string) (se
 	given := map[string]string{
 		// Messages and timers of closings live in memory. After a kill only the sweepers find what is due, so they run
 		// often.
-		"ORDER_SWEEP_AFTER": "1s", "ORDER_SWEEP_EVERY": "1s",
-		"INVENTORY_REPUBLISH_AFTER": "3s", "INVENTORY_ASK_AFTER": "3s", "INVENTORY_SWEEP_EVERY": "1s",
+		"TEST_TIMERS": "order.sweep_after=1s,order.sweep_every=1s," +
+			"inventory.republish_after=3s,inventory.ask_after=3s,inventory.sweep_every=1s",
 	}
 	maps.Copy(given, environ)
 	if given["AUTH_DEV_TOKENS"] == "" {

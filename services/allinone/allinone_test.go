@@ -409,7 +409,8 @@ func TestWrongSettingsAreRefused(t *testing.T) {
 		"DRAIN_TIMEOUT=soon":         "DRAIN_TIMEOUT",
 		"APP_ENV=production":         "APP_ENV",
 		"PATH_RATE=-1":               "PATH_RATE",
-		"ORDER_SWEEP_AFTER=1ms":      "ORDER_SWEEP_AFTER",
+		"ORDER_PAYMENT_GRACE=1ms":    "ORDER_PAYMENT_GRACE",
+		"TEST_TIMERS=order.keep=1s":  "TEST_TIMERS",
 		"INVENTORY_CONSUMERS=1000":   "INVENTORY_CONSUMERS",
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -11,12 +11,15 @@ import (
 // Config holds the settings of the process. The services inside read theirs from the same environment.
 type Config struct {
 	settings.App
-	HTTPAddr     string        `env:"HTTP_ADDR" envDefault:"127.0.0.1:8080"`
-	AdminAddr    string        `env:"ADMIN_ADDR" envDefault:"127.0.0.1:9080"`
+	// Listener for the pages and the API.
+	HTTPAddr string `env:"HTTP_ADDR" envDefault:"127.0.0.1:8080"`
+	// Listener for `/livez`, `/readyz` and `/metrics`.
+	AdminAddr string `env:"ADMIN_ADDR" envDefault:"127.0.0.1:9080"`
+	// Time for the process to finish its work at the end.
 	DrainTimeout time.Duration `env:"DRAIN_TIMEOUT" envDefault:"10s"`
-	// DataDir is the folder of the tables. Empty means a temporary folder, which is deleted at the end.
+	// Folder of the tables; without it a temporary one, which is deleted at the end.
 	DataDir string `env:"DATA_DIR"`
-	// Demo publishes two demo sales at the start: one opens some seconds later, the other is open at once.
+	// Publishes two sales at the start: one opens some seconds later, the other is open at once.
 	Demo bool `env:"DEMO" envDefault:"true"`
 }
 

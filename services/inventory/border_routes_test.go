@@ -84,7 +84,7 @@ const limitName = "path-total"
 
 func newBorderShop(t *testing.T, change ...func(*Config)) *shop {
 	s := newShop(t, change...)
-	s.svc.cfg.ReconcilePause = 1e6
+	s.svc.cfg.TestTimers = map[string]time.Duration{"inventory.reconcile_pause": time.Millisecond}
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
 	require.NoError(t, os.WriteFile(rules, []byte("version: 1\nrules:\n  - {name: "+limitName+", limit: 1000}\n"), 0o600))
 	s.withLimits(admission.Settings{Rules: rules})

@@ -352,7 +352,7 @@ func TestAProcessWithAWrongClockSweepsNothing(t *testing.T) {
 	var skew atomic.Int64
 	svc, err := New(Config{
 		Auth: settings.Auth{Lenient: true, HS256Secrets: []string{testSecret}}, Internal: settings.Internal{Secrets: []string{"x"}},
-		SweepEvery: 10 * time.Millisecond, KeepEvery: 10 * time.Millisecond,
+		Timers: often(10 * time.Millisecond),
 	}, Deps{
 		DB: w.db, Redis: w.rdb, Bus: discardBus{w.broker}, Telemetry: w.tel, DatabaseNow: time.Now,
 		Now: func() time.Time { return time.Now().Add(time.Duration(skew.Load())) },

@@ -11,52 +11,26 @@ import (
 	"flashsale.internal/services/inventory/internal/sweep"
 )
 
-// Config holds the settings of the service itself. New gives a zero value its default.
+// Config holds the settings of the service itself. New gives a zero number or duration its default.
 type Config struct {
 	settings.Auth
 	settings.Internal
 	settings.Direct
+	settings.Timers
 
-	// The order service's internal listener.
+	// Internal listener of order.
 	OrderURL string `env:"ORDER_INTERNAL_URL" envDefault:"http://127.0.0.1:7082"`
 
-	KeepEvery  time.Duration `env:"INVENTORY_KEEP_EVERY" envDefault:"1s"`  // interval of the gate controller
-	SweepEvery time.Duration `env:"INVENTORY_SWEEP_EVERY" envDefault:"5s"` // interval of the sweeps
-	// Pause before a deduction without an order is published again; doubles.
-	RepublishAfter time.Duration `env:"INVENTORY_REPUBLISH_AFTER" envDefault:"60s"`
-	// Longest pause between two publications.
-	RepublishCap time.Duration `env:"INVENTORY_REPUBLISH_CAP" envDefault:"30m"`
-	// Age from which a reservation without an order is given up.
-	AbandonAfter time.Duration `env:"INVENTORY_ABANDON_AFTER" envDefault:"24h"`
-	// Time past its pay window after which a reserved row gets a new closing. The pause doubles up to six times this.
-	AskAfter time.Duration `env:"INVENTORY_ASK_AFTER" envDefault:"10m"`
-	// Age from which an entry that did not land is journaled again; doubles.
-	RejournalAfter time.Duration `env:"INVENTORY_REJOURNAL_AFTER" envDefault:"60s"`
-	// Longest pause between two journalings.
-	RejournalCap time.Duration `env:"INVENTORY_REJOURNAL_CAP" envDefault:"30m"`
-	// Age from which an unfinished adjustment is resumed; longer than a call may take. The pause after a failed attempt
-	// doubles up to fifteen times this.
-	ResumeAfter time.Duration `env:"INVENTORY_RESUME_AFTER" envDefault:"20s"`
-	// How long before the last confirmation of a gate the changes begin that it gets again, before refused units return
-	// to it and after a change of the Redis master.
+	// Twice the longest lag of a replica that becomes the Redis master. Before the ledger refuses a purchase for lack of
+	// units, and after a change of the master, a gate gets all changes again since this long before it was last confirmed.
 	ResettleWindow time.Duration `env:"INVENTORY_RESETTLE_WINDOW" envDefault:"10m"`
-	ReconcileEvery time.Duration `env:"INVENTORY_RECONCILE_EVERY" envDefault:"60s"` // interval of the reconciler
-	// A row that changed more recently counts as in flight to the gate.
-	ReconcileGrace time.Duration `env:"INVENTORY_RECONCILE_GRACE" envDefault:"10s"`
-	// Pause before a mismatch is compared again.
-	ReconcilePause time.Duration `env:"INVENTORY_RECONCILE_PAUSE" envDefault:"2s"`
-	// Interval of comparisons of all entries of an activity. Checks between them compare counters, and what changed. It
-	// is up to six times as long where the comparisons take long.
-	ReconcileFullEvery time.Duration `env:"INVENTORY_RECONCILE_FULL_EVERY" envDefault:"5m"`
-	// ReconcileConfirmations is the number of equal comparisons in a row before a counter is corrected.
-	ReconcileConfirmations int `env:"INVENTORY_RECONCILE_CONFIRMATIONS" envDefault:"3"`
-
-	// Scheduled, open and paused activities that a merchant may have at a time.
+	// Scheduled, open and paused activities that a merchant may have at a time; then 409 `quota_exceeded`.
 	MaxActivities int64 `env:"MERCHANT_MAX_ACTIVITIES" envDefault:"100"`
-	// SKUs that a merchant may have.
+	// SKUs that a merchant may have; then 409 `quota_exceeded`.
 	MaxSKUs int64 `env:"MERCHANT_MAX_SKUS" envDefault:"10000"`
 
-	Consumers int `env:"INVENTORY_CONSUMERS" envDefault:"4"` // concurrent messages of each topic
+	// Messages of each topic handled at a time.
+	Consumers int `env:"INVENTORY_CONSUMERS" envDefault:"4"`
 }
 
 // Check reports the first setting out of range. A quota of zero is out of range: an operator who sets it may mean that
@@ -65,106 +39,51 @@ func (c Config) Check() error {
 	if err := settings.CheckURL("ORDER_INTERNAL_URL", c.OrderURL); err != nil {
 		return err
 	}
-	for _, d := range []struct {
-		variable           string
-		value, least, most time.Duration
-	}{
-		{"INVENTORY_KEEP_EVERY", c.KeepEvery, 10 * time.Millisecond, time.Minute},
-		{"INVENTORY_SWEEP_EVERY", c.SweepEvery, 10 * time.Millisecond, 10 * time.Minute},
-		{"INVENTORY_REPUBLISH_AFTER", c.RepublishAfter, 10 * time.Millisecond, time.Hour},
-		{"INVENTORY_REPUBLISH_CAP", c.RepublishCap, 10 * time.Millisecond, 24 * time.Hour},
-		{"INVENTORY_ABANDON_AFTER", c.AbandonAfter, 10 * time.Millisecond, 30 * 24 * time.Hour},
-		{"INVENTORY_ASK_AFTER", c.AskAfter, 10 * time.Millisecond, 24 * time.Hour},
-		{"INVENTORY_REJOURNAL_AFTER", c.RejournalAfter, 10 * time.Millisecond, time.Hour},
-		{"INVENTORY_REJOURNAL_CAP", c.RejournalCap, 10 * time.Millisecond, 24 * time.Hour},
-		{"INVENTORY_RESUME_AFTER", c.ResumeAfter, 10 * time.Millisecond, time.Hour},
-		{"INVENTORY_RESETTLE_WINDOW", c.ResettleWindow, time.Second, 24 * time.Hour},
-		{"INVENTORY_RECONCILE_EVERY", c.ReconcileEvery, 10 * time.Millisecond, 24 * time.Hour},
-		{"INVENTORY_RECONCILE_FULL_EVERY", c.ReconcileFullEvery, 10 * time.Millisecond, 24 * time.Hour},
-		{"INVENTORY_RECONCILE_GRACE", c.ReconcileGrace, 10 * time.Millisecond, time.Hour},
-		{"INVENTORY_RECONCILE_PAUSE", c.ReconcilePause, time.Millisecond, time.Minute},
-	} {
-		if d.value != 0 && (d.value < d.least || d.value > d.most) {
-			return settings.Wrong(d.variable, "is %s and must be %s to %s", d.value, d.least, d.most)
-		}
+	if _, err := c.timers(); err != nil {
+		return err
 	}
 	switch {
-	case c.ReconcileConfirmations < 0 || c.ReconcileConfirmations > 20:
-		return settings.Wrong("INVENTORY_RECONCILE_CONFIRMATIONS", "is %d and must be 1 to 20",
-			c.ReconcileConfirmations)
+	case c.ResettleWindow < time.Second || c.ResettleWindow > 24*time.Hour:
+		return settings.Wrong("INVENTORY_RESETTLE_WINDOW", "is %s and must be 1s to 24h", c.ResettleWindow)
 	case c.MaxActivities < 1 || c.MaxActivities > 10_000:
 		return settings.Wrong("MERCHANT_MAX_ACTIVITIES", "is %d and must be 1 to 10000", c.MaxActivities)
 	case c.MaxSKUs < 1 || c.MaxSKUs > 1_000_000:
 		return settings.Wrong("MERCHANT_MAX_SKUS", "is %d and must be 1 to 1000000", c.MaxSKUs)
-	case c.Consumers < 0 || c.Consumers > 64:
+	case c.Consumers < 1 || c.Consumers > 64:
 		return settings.Wrong("INVENTORY_CONSUMERS", "is %d and must be 1 to 64", c.Consumers)
 	}
 	return nil
 }
 
-func (c Config) withDefaults() Config {
-	def, sweeps, rec := core.DefaultTiming(), sweep.DefaultConfig(), reconcile.DefaultConfig()
-	for _, d := range []struct {
-		value *time.Duration
-		def   time.Duration
-	}{
-		{&c.KeepEvery, time.Second},
-		{&c.SweepEvery, 5 * time.Second},
-		{&c.RepublishAfter, sweeps.RepublishAfter},
-		{&c.RepublishCap, sweeps.RepublishCap},
-		{&c.AbandonAfter, sweeps.AbandonAfter},
-		{&c.AskAfter, sweeps.AskAfter},
-		{&c.RejournalAfter, sweeps.RejournalAfter},
-		{&c.RejournalCap, sweeps.RejournalCap},
-		{&c.ResumeAfter, sweeps.ResumeAfter},
-		{&c.ResettleWindow, def.ResettleWindow},
-		{&c.ReconcileEvery, time.Minute},
-		{&c.ReconcileFullEvery, rec.FullEvery},
-		{&c.ReconcileGrace, rec.Grace},
-		{&c.ReconcilePause, rec.Pause},
-	} {
-		if *d.value == 0 {
-			*d.value = d.def
-		}
-	}
-	if c.ReconcileConfirmations == 0 {
-		c.ReconcileConfirmations = rec.Confirmations
-	}
-	quotas := core.DefaultQuotas()
-	if c.MaxActivities == 0 {
-		c.MaxActivities = quotas.Activities
-	}
-	if c.MaxSKUs == 0 {
-		c.MaxSKUs = quotas.SKUs
-	}
-	if c.OrderURL == "" {
-		c.OrderURL = "http://127.0.0.1:7082"
-	}
-	return c
+// timers are intervals and waits that only tests change.
+type timers struct {
+	keepEvery      time.Duration // interval of the gate controller
+	sweepEvery     time.Duration // interval of the sweeps
+	reconcileEvery time.Duration // interval of the reconciler
+	sweeps         sweep.Config
+	reconcile      reconcile.Config
 }
 
-func (c Config) timing() core.Timing {
-	t := core.DefaultTiming()
-	t.RepublishAfter, t.ResettleWindow = c.RepublishAfter, c.ResettleWindow
-	return t
-}
-
-func (c Config) quotas() core.Quotas {
-	return core.Quotas{Activities: c.MaxActivities, SKUs: c.MaxSKUs}
-}
-
-func (c Config) sweeps() sweep.Config {
-	return sweep.Config{
-		RepublishAfter: c.RepublishAfter, RepublishCap: c.RepublishCap, AbandonAfter: c.AbandonAfter,
-		AskAfter: c.AskAfter, AskCap: 6 * c.AskAfter,
-		RejournalAfter: c.RejournalAfter, RejournalCap: c.RejournalCap,
-		ResumeAfter: c.ResumeAfter, ResumeCap: 15 * c.ResumeAfter,
+func (c Config) timers() (timers, error) {
+	t := timers{
+		keepEvery: time.Second, sweepEvery: 5 * time.Second, reconcileEvery: time.Minute,
+		sweeps: sweep.DefaultConfig(), reconcile: reconcile.DefaultConfig(),
 	}
+	err := c.SetTimers("inventory", map[string]*time.Duration{
+		"keep_every": &t.keepEvery, "sweep_every": &t.sweepEvery, "reconcile_every": &t.reconcileEvery,
+		"republish_after": &t.sweeps.RepublishAfter, "republish_cap": &t.sweeps.RepublishCap,
+		"abandon_after": &t.sweeps.AbandonAfter, "ask_after": &t.sweeps.AskAfter,
+		"rejournal_after": &t.sweeps.RejournalAfter, "rejournal_cap": &t.sweeps.RejournalCap,
+		"resume_after":    &t.sweeps.ResumeAfter,
+		"reconcile_grace": &t.reconcile.Grace, "reconcile_pause": &t.reconcile.Pause,
+		"reconcile_full_every": &t.reconcile.FullEvery,
+	})
+	t.sweeps.AskCap, t.sweeps.ResumeCap = 6*t.sweeps.AskAfter, 15*t.sweeps.ResumeAfter
+	return t, err
 }
 
-func (c Config) reconcile() reconcile.Config {
-	return reconcile.Config{
-		Grace: c.ReconcileGrace, Pause: c.ReconcilePause, Confirmations: c.ReconcileConfirmations,
-		FullEvery: c.ReconcileFullEvery,
-	}
+func (c Config) timing(t timers) core.Timing {
+	timing := core.DefaultTiming()
+	timing.RepublishAfter, timing.ResettleWindow = t.sweeps.RepublishAfter, c.ResettleWindow
+	return timing
 }

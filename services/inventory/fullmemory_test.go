@@ -73,7 +73,7 @@ func TestAtFullMemoryTheRoundsGoOn(t *testing.T) {
 	require.NoError(t, w.rdb.Del(w.ctx, gateKey(a, "sale")).Err())
 	svc, err := New(Config{
 		Auth: settings.Auth{Lenient: true, HS256Secrets: []string{testSecret}}, Internal: settings.Internal{Secrets: []string{"x"}},
-		KeepEvery: 20 * time.Millisecond,
+		Timers: often(20 * time.Millisecond),
 	}, Deps{DB: w.db, Redis: w.rdb, Bus: discardBus{w.broker}, Telemetry: w.tel})
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(w.ctx)

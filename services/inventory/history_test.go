@@ -101,7 +101,9 @@ func TestOrdersAreFilteredAndCounted(t *testing.T) {
 
 func TestHistoryOfAnActivity(t *testing.T) {
 	t.Parallel()
-	s, at, id, sku := selling(t, 4, func(c *Config) { c.ReconcilePause = time.Millisecond })
+	s, at, id, sku := selling(t, 4, func(c *Config) {
+		c.TestTimers = map[string]time.Duration{"inventory.reconcile_pause": time.Millisecond}
+	})
 	operator := s.mint("op", auth.Operator)
 	require.Equal(t, 200, s.do("PATCH", at, `{"title":"Better"}`).status)
 	require.Equal(t, 200, s.as(operator, "POST", at+"/pause", "").status)

@@ -485,7 +485,9 @@ func TestConcurrentReconciliationsRunOneAtATime(t *testing.T) {
 
 func TestReconcileOverHTTP(t *testing.T) {
 	t.Parallel()
-	s := newShop(t, func(c *Config) { c.ReconcilePause = time.Millisecond })
+	s := newShop(t, func(c *Config) {
+		c.TestTimers = map[string]time.Duration{"inventory.reconcile_pause": time.Millisecond}
+	})
 	sku := s.product("EUR")[0]
 	id := s.draft(sku, 5)
 	require.Equal(t, 200, s.do("POST", "/v1/merchant/activities/"+id+"/publish", "").status)

@@ -22,6 +22,7 @@ import (
 	"flashsale.internal/pkg/lifecycle"
 	"flashsale.internal/pkg/lock"
 	"flashsale.internal/pkg/presence"
+	"flashsale.internal/pkg/settings"
 	"flashsale.internal/pkg/sqldb"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/pkg/telemetry"
@@ -58,6 +59,7 @@ type Deps struct {
 // Service is the inventory service.
 type Service struct {
 	cfg        Config
+	timers     timers
 	deps       Deps
 	bus        *direct.Bus
 	store      *store.Store
@@ -76,8 +78,12 @@ type Service struct {
 
 // New composes the service and starts nothing. Its dependencies may still be unreachable.
 func New(cfg Config, deps Deps) (*Service, error) {
-	cfg = cfg.withDefaults()
+	settings.FillDefaults(&cfg)
 	if err := cfg.Check(); err != nil {
+		return nil, err
+	}
+	timers, err := cfg.timers()
+	if err != nil {
 		return nil, err
 	}
 	if deps.DB == nil || deps.Redis == nil || deps.Bus == nil || deps.Telemetry == nil {
@@ -99,7 +105,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
-	s := &Service{cfg: cfg, deps: deps, recorder: recorder, verifier: verifier}
+	s := &Service{cfg: cfg, timers: timers, deps: deps, recorder: recorder, verifier: verifier}
 	if s.bus, err = newBus(cfg, deps); err != nil {
 		return nil, err
 	}
@@ -108,14 +114,11 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}})
 	orderService := orders.New(cfg.OrderURL, cfg.Internal.Secrets, tel.Transport(deps.Transport))
 	if err := errors.Join(
-		tel.ObserveBreaker("flashsale.inventory.order.breaker", "the order service", orderService.Breaker),
-		tel.ObserveBreaker("flashsale.inventory.lookup.breaker", "the order service, for lookups",
-			orderService.LookupBreaker),
-		tel.ObserveBreaker("flashsale.inventory.mysql.breaker", "MySQL",
-			func() string { return sqldb.Breaker(deps.DB) }),
-		tel.ObserveRepeats("flashsale.inventory.mysql.repeats", "MySQL",
-			func() int64 { return sqldb.RepeatsLeft(deps.DB) }),
-		tel.ObserveBreaker("flashsale.inventory.gate.breaker", "Redis", gates.Breaker),
+		tel.ObserveBreaker("order", orderService.Breaker),
+		tel.ObserveBreaker("order_lookups", orderService.LookupBreaker),
+		tel.ObserveBreaker("mysql", func() string { return sqldb.Breaker(deps.DB) }),
+		tel.ObserveRepeats("mysql", func() int64 { return sqldb.RepeatsLeft(deps.DB) }),
+		tel.ObserveBreaker("redis", gates.Breaker),
 	); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
@@ -127,19 +130,19 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	s.gate = gate.New(gates)
 	s.core = core.New(core.Deps{
 		Store: s.store, Gate: s.gate, Pub: publisher.New(s.bus, tel), Orders: orderService,
-		Refunds: orderService, Recorder: recorder, Now: deps.Now, CheckClocks: s.clocks.Check, Timing: cfg.timing(),
-		Quotas: cfg.quotas(), Locks: locks{s.locker},
+		Refunds: orderService, Recorder: recorder, Now: deps.Now, CheckClocks: s.clocks.Check, Timing: cfg.timing(timers),
+		Quotas: core.Quotas{Activities: cfg.MaxActivities, SKUs: cfg.MaxSKUs}, Locks: locks{s.locker},
 	})
 	s.reconciler = reconcile.New(reconcile.Deps{
 		Store: s.store, Gate: s.gate, Gates: s.core.Gates, Locks: locks{s.locker},
-		Recorder: recorder, Alarms: s.core.Alarms, Epochs: s.core, Now: deps.Now, Config: cfg.reconcile(),
+		Recorder: recorder, Alarms: s.core.Alarms, Epochs: s.core, Now: deps.Now, Config: timers.reconcile,
 	})
 	limits := deps.Limits
 	if limits == nil {
 		limits = admission.None(tel)
 	}
 	s.board = board.New(board.Deps{Gate: s.gate, Ledger: s.core, Now: deps.Now, Log: tel.Log}, board.DefaultConfig())
-	if err := errors.Join(s.observeBoards(), s.observeModes()); err != nil {
+	if err := errors.Join(tel.ObserveStreams(s.board.Open), s.observeModes()); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	s.presence = presence.Announce(limits.Redis(), "inventory", s.Ready, func(ctx context.Context) (v presence.Vitals) {
@@ -187,18 +190,7 @@ func (s *Service) newClocks() (err error) {
 			return sqldb.Now(s.deps.DB.WithContext(ctx), s.deps.DatabaseNow)
 		}))
 	}
-	s.clocks, err = clocks.New("inventory", s.deps.Telemetry, s.deps.Now, measured...)
-	return err
-}
-
-// observeBoards exports the number of open boards.
-func (s *Service) observeBoards() error {
-	_, err := s.deps.Telemetry.Meter.Int64ObservableGauge("flashsale.inventory.board.streams", metric.WithUnit("{stream}"),
-		metric.WithDescription("Open event streams of boards."),
-		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
-			o.Observe(int64(s.board.Open()))
-			return nil
-		}))
+	s.clocks, err = clocks.New(s.deps.Telemetry, s.deps.Now, measured...)
 	return err
 }
 
@@ -249,7 +241,7 @@ func (s *Service) Components() []lifecycle.Component {
 	importer := core.NewImporter(s.core)
 	sweeps := sweep.Deps{
 		Store: s.store, Gate: s.gate, Inventory: s.core, Gates: s.core.Gates, Recorder: s.recorder,
-		Alarms: s.core.Alarms, Config: s.cfg.sweeps(),
+		Alarms: s.core.Alarms, Config: s.timers.sweeps,
 	}
 	return []lifecycle.Component{
 		s.verifier.Component(log),
@@ -258,14 +250,14 @@ func (s *Service) Components() []lifecycle.Component {
 		s.clocks.Component("inventory"),
 		{Name: "inventory deductions of direct sales", Run: s.publishLater},
 		{Name: "inventory gate watch", Run: s.watchGates},
-		alone("gate controller", s.cfg.KeepEvery, s.clocks.Gate(gates.EnsureGates)),
-		alone("import", s.cfg.KeepEvery, s.clocks.Gate(importer.Run)),
-		alone("order sweep", s.cfg.SweepEvery, s.clocks.Gate(sweep.NewOrders(sweeps).Run)),
-		alone("overdue sweep", s.cfg.SweepEvery, s.clocks.Gate(sweep.NewOverdue(sweeps, s.bus.DelayedUnsent).Run)),
-		alone("journal sweep", s.cfg.SweepEvery, s.clocks.Gate(sweep.NewJournal(sweeps).Run)),
-		alone("adjustment sweep", s.cfg.SweepEvery, s.clocks.Gate(sweep.NewAdjustments(sweeps).Run)),
+		alone("gate controller", s.timers.keepEvery, s.clocks.Gate(gates.EnsureGates)),
+		alone("import", s.timers.keepEvery, s.clocks.Gate(importer.Run)),
+		alone("order sweep", s.timers.sweepEvery, s.clocks.Gate(sweep.NewOrders(sweeps).Run)),
+		alone("overdue sweep", s.timers.sweepEvery, s.clocks.Gate(sweep.NewOverdue(sweeps, s.bus.DelayedUnsent).Run)),
+		alone("journal sweep", s.timers.sweepEvery, s.clocks.Gate(sweep.NewJournal(sweeps).Run)),
+		alone("adjustment sweep", s.timers.sweepEvery, s.clocks.Gate(sweep.NewAdjustments(sweeps).Run)),
 		// each activity under its own lock
-		lifecycle.Every("inventory reconciler", s.cfg.ReconcileEvery, log, s.clocks.Gate(s.reconciler.ReconcileAll)),
+		lifecycle.Every("inventory reconciler", s.timers.reconcileEvery, log, s.clocks.Gate(s.reconciler.ReconcileAll)),
 		alone("tidying", cleanupEvery, s.clocks.Gate(func(ctx context.Context) error {
 			return errors.Join(gates.TrimGates(ctx), s.store.SweepKeys(ctx))
 		})),

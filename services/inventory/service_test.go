@@ -58,7 +58,7 @@ func TestConcurrentLoopsWaitForTheirDependencies(t *testing.T) {
 	t.Cleanup(func() { _ = b.Close(context.Background()) })
 	svc, err := New(Config{
 		Auth: settings.Auth{Lenient: true, HS256Secrets: []string{testSecret}}, Internal: settings.Internal{Secrets: []string{"x"}},
-		KeepEvery: 50 * time.Millisecond, SweepEvery: 50 * time.Millisecond,
+		Timers: often(50 * time.Millisecond),
 	}, Deps{DB: db, Redis: rdb, Bus: b, Telemetry: tel})
 	require.NoError(t, err)
 	started(t, svc, tel)
@@ -181,18 +181,25 @@ func TestSpansOfALanding(t *testing.T) {
 	}
 	require.True(t, found, "the ledger transaction names its database")
 	page := metricsOf(t, tel)
-	for _, name := range []string{"flashsale_inventory_landed", "flashsale_inventory_landing_lag"} {
+	for _, name := range []string{`flashsale_inventory_reservations_total{flashsale_outcome="landed"`, "flashsale_inventory_landing_lag"} {
 		require.Contains(t, page, name)
 	}
 	require.NotContains(t, page, r.OrderSN)
+}
+
+// often lets the gate controller and the sweeps run at the interval.
+func often(interval time.Duration) settings.Timers {
+	return settings.Timers{TestTimers: map[string]time.Duration{
+		"inventory.keep_every": interval, "inventory.sweep_every": interval,
+	}}
 }
 
 func TestSettingsAreChecked(t *testing.T) {
 	t.Parallel()
 	for _, wrong := range [][2]string{
 		{"ORDER_INTERNAL_URL", "order:7082"},
-		{"INVENTORY_KEEP_EVERY", "1h"},
-		{"INVENTORY_REPUBLISH_AFTER", "1ns"},
+		{"TEST_TIMERS", "inventory.refund_every=1s"},
+		{"INVENTORY_RESETTLE_WINDOW", "1ms"},
 		{"INVENTORY_CONSUMERS", "65"},
 		{"MERCHANT_MAX_ACTIVITIES", "0"},
 		{"MERCHANT_MAX_ACTIVITIES", "-1"},

@@ -15,39 +15,34 @@ type Config struct {
 	settings.Auth
 	settings.Internal
 	settings.Direct
+	settings.Timers
 	Payments Payments
 	Contacts Contacts
 
-	// InventoryURL is inventory's internal listener, for messages while RocketMQ is unavailable.
+	// Internal listener of inventory, for messages while RocketMQ is unavailable.
 	InventoryURL string `env:"INVENTORY_INTERNAL_URL" envDefault:"http://127.0.0.1:7083"`
 
-	// SweepEvery is the interval of the sweep for lost closings.
-	SweepEvery time.Duration `env:"ORDER_SWEEP_EVERY" envDefault:"5s"`
-	// SweepAfter is the time past the deadline from which a closing counts as lost.
-	SweepAfter time.Duration `env:"ORDER_SWEEP_AFTER" envDefault:"30s"`
-	// PaymentGrace is the age up to which a payment in flight holds its order past the deadline.
+	// Age up to which a payment in flight holds its order past the deadline, once.
 	PaymentGrace time.Duration `env:"ORDER_PAYMENT_GRACE" envDefault:"120s"`
-	// RefundEvery is the interval of the loop that attempts due refunds.
-	RefundEvery time.Duration `env:"ORDER_REFUND_EVERY" envDefault:"1s"`
-	// Consumers is the number of deduction messages handled concurrently.
+	// Deductions messages handled at a time.
 	Consumers int `env:"ORDER_CONSUMERS" envDefault:"4"`
 }
 
 // Payments configures the payment providers.
 type Payments struct {
-	Sandbox bool `env:"PAYMENTS_SANDBOX"` // never in production: it takes no money
-	// SandboxSecrets sign the sandbox's callbacks: new,old while the secret is rotated.
+	// A payment provider that takes no money; refused in production.
+	Sandbox bool `env:"PAYMENTS_SANDBOX"`
+	// Signs the sandbox's callbacks: `new,old` while it is rotated.
 	SandboxSecrets []string `env:"PAYMENTS_SANDBOX_SECRET" secret:"true"`
-	// SandboxCallbackURL is the target of the sandbox's callbacks. If it is empty, cmd/order uses its own public
-	// listener.
+	// Target of the sandbox's callbacks; without it the service's own public listener.
 	SandboxCallbackURL string `env:"PAYMENTS_SANDBOX_CALLBACK_URL"`
 }
 
 // Contacts configures how the contacts of buyers are kept.
 type Contacts struct {
-	// Keys encrypt contacts, each 32 bytes in base64: new,old while the key is rotated. The first one encrypts.
+	// Encrypt contacts, each 32 bytes in base64: `new,old` while the key is rotated. The first one encrypts.
 	Keys []string `env:"CONTACT_KEYS" secret:"true"`
-	// Keep is the time after the end of an activity after which the contacts of its orders are deleted.
+	// Time after the end of an activity after which the contacts of its orders are deleted; 24h to 43800h.
 	Keep time.Duration `env:"CONTACT_KEEP" envDefault:"2160h"`
 }
 
@@ -108,47 +103,42 @@ func (p Payments) Validate(production bool) error {
 
 // Check reports the first setting that is out of range.
 func (c Config) Check() error {
-	for _, d := range []struct {
-		variable string
-		value    time.Duration
-		least    time.Duration
-		most     time.Duration
-	}{
-		{"ORDER_SWEEP_EVERY", c.SweepEvery, 100 * time.Millisecond, 10 * time.Minute},
-		{"ORDER_SWEEP_AFTER", c.SweepAfter, time.Second, time.Hour},
-		{"ORDER_PAYMENT_GRACE", c.PaymentGrace, time.Second, time.Hour},
-		{"ORDER_REFUND_EVERY", c.RefundEvery, 50 * time.Millisecond, 10 * time.Minute},
-	} {
-		if d.value != 0 && (d.value < d.least || d.value > d.most) {
-			return settings.Wrong(d.variable, "is %s and must be %s to %s", d.value, d.least, d.most)
-		}
+	if _, err := c.timers(); err != nil {
+		return err
+	}
+	if c.PaymentGrace < time.Second || c.PaymentGrace > time.Hour {
+		return settings.Wrong("ORDER_PAYMENT_GRACE", "is %s and must be 1s to 1h", c.PaymentGrace)
 	}
 	if err := settings.CheckURL("INVENTORY_INTERNAL_URL", c.InventoryURL); err != nil {
 		return err
 	}
-	if c.Consumers < 0 || c.Consumers > 64 {
+	if c.Consumers < 1 || c.Consumers > 64 {
 		return settings.Wrong("ORDER_CONSUMERS", "is %d and must be 1 to 64", c.Consumers)
 	}
 	return nil
 }
 
+// timers are intervals and waits that only tests change.
+type timers struct {
+	sweepEvery  time.Duration // interval of the sweep for lost closings
+	sweepAfter  time.Duration // time past the deadline from which a closing counts as lost
+	refundEvery time.Duration // interval of the loop that attempts due refunds
+}
+
+func (c Config) timers() (timers, error) {
+	t := timers{sweepEvery: 5 * time.Second, sweepAfter: 30 * time.Second, refundEvery: time.Second}
+	err := c.SetTimers("order", map[string]*time.Duration{
+		"sweep_every": &t.sweepEvery, "sweep_after": &t.sweepAfter, "refund_every": &t.refundEvery,
+	})
+	return t, err
+}
+
 func (c Config) withDefaults() Config {
-	set := func(d *time.Duration, def time.Duration) {
-		if *d == 0 {
-			*d = def
-		}
-	}
-	set(&c.SweepEvery, 5*time.Second)
-	set(&c.SweepAfter, 30*time.Second)
-	set(&c.PaymentGrace, 120*time.Second)
-	set(&c.RefundEvery, time.Second)
-	set(&c.Contacts.Keep, 90*24*time.Hour)
-	if c.InventoryURL == "" {
-		c.InventoryURL = "http://127.0.0.1:7083"
-	}
 	if len(c.Payments.SandboxSecrets) == 0 {
 		c.Payments.SandboxSecrets = []string{DevelopmentSandboxSecret}
 	}
+	settings.FillDefaults(&c)
+	settings.FillDefaults(&c.Contacts)
 	return c
 }
 

@@ -125,7 +125,7 @@ func TestWithoutABroker(t *testing.T) {
 	var broker *broken
 	r := run(t, ordertest.MariaDB(t), func(c *order.Config, d *order.Deps) {
 		c.InventoryURL, c.Direct.After = to.url, 300*time.Millisecond
-		c.SweepEvery, c.SweepAfter = 100*time.Millisecond, time.Hour
+		c.TestTimers["order.sweep_every"], c.TestTimers["order.sweep_after"] = 100*time.Millisecond, time.Hour
 		broker = &broken{Bus: d.Bus}
 		d.Bus = broker
 	})
@@ -145,7 +145,7 @@ func TestWithoutABroker(t *testing.T) {
 	unpaid.PayWithinS = 1
 	r.land(unpaid)
 	eventually(t, func() bool { return to.closings(unpaid.OrderSN) > 0 },
-		"the sweep closes an overdue order long before ORDER_SWEEP_AFTER")
+		"the sweep closes an overdue order long before it counts as lost")
 
 	broker.working.Store(true)
 	late := r.deduction("u3")

@@ -49,6 +49,7 @@ type Deps struct {
 // Service is the order service.
 type Service struct {
 	cfg      Config
+	timers   timers
 	deps     Deps
 	bus      *direct.Bus
 	core     *core.Service
@@ -69,6 +70,10 @@ type Service struct {
 func New(cfg Config, deps Deps) (*Service, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.Check(); err != nil {
+		return nil, err
+	}
+	timers, err := cfg.timers()
+	if err != nil {
 		return nil, err
 	}
 	if deps.DB == nil || deps.Bus == nil || deps.Telemetry == nil {
@@ -102,8 +107,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	if err := errors.Join(
-		tel.ObserveBreaker("flashsale.order.mysql.breaker", "MySQL", func() string { return sqldb.Breaker(deps.DB) }),
-		tel.ObserveRepeats("flashsale.order.mysql.repeats", "MySQL",
+		tel.ObserveBreaker("mysql", func() string { return sqldb.Breaker(deps.DB) }),
+		tel.ObserveRepeats("mysql",
 			func() int64 { return sqldb.RepeatsLeft(deps.DB) }),
 	); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
@@ -112,7 +117,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{cfg: cfg, deps: deps, recorder: rec, verifier: verifier, backlog: backlog, refused: refused}
+	s := &Service{cfg: cfg, timers: timers, deps: deps, recorder: rec, verifier: verifier, backlog: backlog, refused: refused}
 	if s.bus, err = newBus(cfg, deps); err != nil {
 		return nil, err
 	}
@@ -137,7 +142,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	orders := store.New(deps.DB, tel, s.relay.Wake, store.WithClock(s.deps.DatabaseNow))
 	s.store = orders
 	s.core = core.New(orders, publisher.New(s.bus, tel), genes.ByUser{}, rec, providers, sealer, core.Options{
-		Now: deps.Now, PaymentGrace: cfg.PaymentGrace, OverdueAfter: cfg.SweepAfter,
+		Now: deps.Now, PaymentGrace: cfg.PaymentGrace, OverdueAfter: timers.sweepAfter,
 		ClosingsUnsent: s.bus.DelayedUnsent,
 		ContactKeep:    cfg.Contacts.Keep, CheckClocks: s.clocks.Check,
 	})
@@ -181,7 +186,7 @@ func (s *Service) newClocks() (err error) {
 	if rdb := s.deps.Limits.Redis(); rdb != nil {
 		measured = append(measured, clocks.Redis(rdb))
 	}
-	s.clocks, err = clocks.New("order", s.deps.Telemetry, s.deps.Now, measured...)
+	s.clocks, err = clocks.New(s.deps.Telemetry, s.deps.Now, measured...)
 	return err
 }
 
@@ -220,11 +225,11 @@ func (s *Service) Components() []lifecycle.Component {
 			s.refused.Record(n, err)
 			return err
 		}),
-		lifecycle.Every("order closings sweep", s.cfg.SweepEvery, log, s.clocks.Gate(func(ctx context.Context) error {
+		lifecycle.Every("order closings sweep", s.timers.sweepEvery, log, s.clocks.Gate(func(ctx context.Context) error {
 			_, err := s.core.ResendClosings(ctx)
 			return err
 		})),
-		lifecycle.Every("order refunds", s.cfg.RefundEvery, log, s.clocks.Gate(func(ctx context.Context) error {
+		lifecycle.Every("order refunds", s.timers.refundEvery, log, s.clocks.Gate(func(ctx context.Context) error {
 			_, err := s.core.RefundDue(ctx)
 			return err
 		})),

@@ -73,7 +73,8 @@ func run(t *testing.T, db *gorm.DB, changes ...change) *running {
 	cfg := order.Config{
 		Auth:     settings.Auth{Lenient: true, HS256Secrets: []string{settings.DevelopmentAuthSecret}},
 		Internal: settings.Internal{Secrets: []string{settings.DevelopmentInternalSecret}},
-		Payments: order.Payments{Sandbox: true, SandboxCallbackURL: url}, RefundEvery: 50 * time.Millisecond,
+		Payments: order.Payments{Sandbox: true, SandboxCallbackURL: url},
+		Timers:   settings.Timers{TestTimers: map[string]time.Duration{"order.refund_every": 50 * time.Millisecond}},
 	}
 	deps := order.Deps{DB: db, Bus: broker, Telemetry: telemetry.Discard(t), Transport: transport}
 	for _, c := range changes {
@@ -799,15 +800,16 @@ func TestSettings(t *testing.T) {
 	require.NoError(t, load(production))
 	require.NoError(t, load(map[string]string{"PAYMENTS_SANDBOX": "true", "PAYMENTS_SANDBOX_SECRET": "new,old"}))
 	for variable, environ := range map[string]map[string]string{
-		"PAYMENTS_SANDBOX":                                       with(production, "PAYMENTS_SANDBOX", "true"),
-		"PAYMENTS_SANDBOX_SECRET":                                {"PAYMENTS_SANDBOX": "true", "PAYMENTS_SANDBOX_SECRET": "new,,old"},
-		"PAYMENTS_SANDBOX_SECRET has":                            {"PAYMENTS_SANDBOX": "true", "PAYMENTS_SANDBOX_SECRET": "new, old"},
-		"PAYMENTS_SANDBOX_CALLBACK_URL":                          {"PAYMENTS_SANDBOX": "true", "PAYMENTS_SANDBOX_CALLBACK_URL": "callbacks"},
-		"INTERNAL_SECRET":                                        with(production, "INTERNAL_SECRET", settings.DevelopmentInternalSecret),
-		"AUTH_HS256_SECRET":                                      with(production, "AUTH_HS256_SECRET", "short"),
-		"ORDER_SWEEP_AFTER":                                      {"ORDER_SWEEP_AFTER": "1ms"},
-		"ORDER_CONSUMERS":                                        {"ORDER_CONSUMERS": "1000"},
-		"CONTACT_KEYS is required":                               with(production, "CONTACT_KEYS", ""),
+		"PAYMENTS_SANDBOX":              with(production, "PAYMENTS_SANDBOX", "true"),
+		"PAYMENTS_SANDBOX_SECRET":       {"PAYMENTS_SANDBOX": "true", "PAYMENTS_SANDBOX_SECRET": "new,,old"},
+		"PAYMENTS_SANDBOX_SECRET has":   {"PAYMENTS_SANDBOX": "true", "PAYMENTS_SANDBOX_SECRET": "new, old"},
+		"PAYMENTS_SANDBOX_CALLBACK_URL": {"PAYMENTS_SANDBOX": "true", "PAYMENTS_SANDBOX_CALLBACK_URL": "callbacks"},
+		"INTERNAL_SECRET":               with(production, "INTERNAL_SECRET", settings.DevelopmentInternalSecret),
+		"AUTH_HS256_SECRET":             with(production, "AUTH_HS256_SECRET", "short"),
+		"ORDER_PAYMENT_GRACE":           {"ORDER_PAYMENT_GRACE": "1ms"},
+		"TEST_TIMERS":                   {"TEST_TIMERS": "order.keep_every=1s"},
+		"ORDER_CONSUMERS":               {"ORDER_CONSUMERS": "1000"},
+		"CONTACT_KEYS is required":      with(production, "CONTACT_KEYS", ""),
 		"CONTACT_KEYS holds a key (number 1) for development":    with(production, "CONTACT_KEYS", seal.DevelopmentKey),
 		"CONTACT_KEYS holds a key (number 1) of one byte":        with(production, "CONTACT_KEYS", key(strings.Repeat("k", 32))),
 		"CONTACT_KEYS holds a key (number 2) that is not base64": {"CONTACT_KEYS": contactKey + ",x"},

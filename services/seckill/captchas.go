@@ -53,8 +53,7 @@ func (s *Service) newCaptchas(cfg Config, gates *stockgate.Gate) (*captchas, err
 	}
 	if c.provider != nil {
 		c.Captchas.Provider = c.provider
-		if err := tel.ObserveBreaker("flashsale.seckill.captcha.provider.breaker", "the provider of challenges",
-			c.provider.Breaker); err != nil {
+		if err := tel.ObserveBreaker("challenge_provider", c.provider.Breaker); err != nil {
 			return nil, err
 		}
 	}

@@ -23,37 +23,37 @@ type Config struct {
 	settings.Auth
 	settings.Internal
 	settings.Direct
+	settings.Timers
 	Paths
 	Pages
 	OIDC     signin.Settings
 	Captchas challenge.Settings
 
-	// InventoryURL is inventory's internal listener, for reservations while RocketMQ is unavailable.
+	// Internal listener of inventory, for reservations while RocketMQ is unavailable.
 	InventoryURL string `env:"INVENTORY_INTERNAL_URL" envDefault:"http://127.0.0.1:7083"`
 
-	// GateWait bounds a buyer's wait for the gate; then the outcome is unknown. A GateTimeout close to it extends the
-	// bound (see gate.Options). GateTimeout bounds one call to Redis. GateQueue is the number of callers that may wait
-	// for one gate.
-	GateWait    time.Duration `env:"GATE_WAIT" envDefault:"3s"`
+	// Longest wait of a buyer for the gate; then 503, and the outcome is unknown. A `GATE_TIMEOUT` close to it extends
+	// the wait.
+	GateWait time.Duration `env:"GATE_WAIT" envDefault:"3s"`
+	// Bounds one call to Redis; more than 250ms with `GATE_WAIT_REPLICAS`.
 	GateTimeout time.Duration `env:"GATE_TIMEOUT" envDefault:"1500ms"`
-	GateQueue   int           `env:"GATE_QUEUE" envDefault:"8192"`
-	// JournalMax is the number of unpublished reservations that one gate may hold. JournalClaimAfter is the time that
-	// a relay may hold an entry before another relay claims it.
-	JournalMax        int64         `env:"JOURNAL_MAX" envDefault:"500000"`
-	JournalClaimAfter time.Duration `env:"JOURNAL_CLAIM_AFTER" envDefault:"15s"`
-	// WaitReplicas is the number of replicas that must have a purchase before its 202.
+	// Callers that may wait for one gate, purchases and lookups counted apart; then 503 `overloaded`.
+	GateQueue int `env:"GATE_QUEUE" envDefault:"8192"`
+	// Unpublished purchases that the journal of one gate may hold, about 0.5 KiB each in Redis; then 503 `journal_full`.
+	JournalMax int64 `env:"JOURNAL_MAX" envDefault:"500000"`
+	// Replicas of Redis that must have a purchase before its 202.
 	WaitReplicas int `env:"GATE_WAIT_REPLICAS" envDefault:"0"`
-	// MemoryReserve is the part of Redis's maxmemory, in percent, that purchases leave free for what was accepted.
+	// Percent of Redis's `maxmemory` that purchases leave free for what was accepted; below it 503 `journal_full`.
 	MemoryReserve int `env:"GATE_MEMORY_RESERVE" envDefault:"10"`
-	// DrawBeacon is the URL of a drand chain, whose randomness becomes a part of each draw. Empty: no beacon.
+	// URL of a drand chain, whose randomness becomes a part of each [draw](draw.md). Each pod must reach it.
 	DrawBeacon string `env:"DRAW_BEACON"`
-	// StreamsMax is the number of event streams that this process serves.
+	// Event streams that a pod serves.
 	StreamsMax int `env:"STREAMS_MAX" envDefault:"20000"`
 }
 
 // Paths holds the settings of the secret paths.
 type Paths struct {
-	// PathSecrets sign paths and tickets: the first signs, all verify. To rotate, put a new one before the old.
+	// Signs paths and tickets: `new,old` while it is rotated.
 	PathSecrets []string `env:"PATH_SECRETS" secret:"true"`
 }
 
@@ -86,8 +86,6 @@ func (c Config) Check() error {
 		return settings.Wrong("GATE_QUEUE", "is %d and must be 1 to 1000000", c.GateQueue)
 	case c.JournalMax < 1 || c.JournalMax > 100_000_000:
 		return settings.Wrong("JOURNAL_MAX", "is %d and must be 1 to 100000000", c.JournalMax)
-	case c.JournalClaimAfter < 100*time.Millisecond || c.JournalClaimAfter > 10*time.Minute:
-		return settings.Wrong("JOURNAL_CLAIM_AFTER", "is %s and must be 100ms to 10m", c.JournalClaimAfter)
 	case c.WaitReplicas < 0 || c.WaitReplicas > 8:
 		return settings.Wrong("GATE_WAIT_REPLICAS", "is %d and must be 0 to 8", c.WaitReplicas)
 	case c.WaitReplicas > 0 && c.GateTimeout <= shortestWithReplicas:
@@ -98,5 +96,17 @@ func (c Config) Check() error {
 	case c.StreamsMax < 1 || c.StreamsMax > 1_000_000:
 		return settings.Wrong("STREAMS_MAX", "is %d and must be 1 to 1000000", c.StreamsMax)
 	}
-	return nil
+	_, err := c.timers()
+	return err
+}
+
+// timers are intervals and waits that only tests change.
+type timers struct {
+	claimAfter time.Duration // after which a relay claims a journal entry that another one holds
+}
+
+func (c Config) timers() (timers, error) {
+	t := timers{claimAfter: 15 * time.Second}
+	err := c.SetTimers("seckill", map[string]*time.Duration{"claim_after": &t.claimAfter})
+	return t, err
 }

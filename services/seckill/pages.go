@@ -15,15 +15,21 @@ import (
 
 // Pages holds the settings of the pages. An empty colour means the default of the pages.
 type Pages struct {
-	Name          string `env:"PAGES_NAME" envDefault:"Flashsale"`
-	LogoURL       string `env:"PAGES_LOGO_URL"`
-	Accent        string `env:"PAGES_ACCENT"`
-	AccentInk     string `env:"PAGES_ACCENT_INK"`
-	AccentDark    string `env:"PAGES_ACCENT_DARK"`
+	// Name of the shop in the [pages](pages.md#brand-them).
+	Name string `env:"PAGES_NAME" envDefault:"Flashsale"`
+	// Its logo.
+	LogoURL string `env:"PAGES_LOGO_URL"`
+	// Colour of buttons and links; without it `#c4320a`.
+	Accent string `env:"PAGES_ACCENT"`
+	// Colour of the text on it; without it `#ffffff`.
+	AccentInk string `env:"PAGES_ACCENT_INK"`
+	// The accent in the dark theme; without it `#ff7a45`.
+	AccentDark string `env:"PAGES_ACCENT_DARK"`
+	// Colour of the text on that; without it `#1f0d05`.
 	AccentInkDark string `env:"PAGES_ACCENT_INK_DARK"`
-	// ImageOrigins are the origins, beside that of the pages, from which a browser may load images of sales.
+	// Origins, beside that of the pages, from which a browser may load images of sales.
 	ImageOrigins []string `env:"PAGES_IMAGE_ORIGINS"`
-	// Sandbox is a setting of order: the pages offer the sandbox as a payment provider.
+	// The pages offer the sandbox of order as a payment provider.
 	Sandbox bool `env:"PAYMENTS_SANDBOX"`
 }
 

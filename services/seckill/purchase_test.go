@@ -363,7 +363,9 @@ func TestConcurrentBuyersGetExactlyTheStock(t *testing.T) {
 }
 
 func TestEntriesOfADeadRelayArePublished(t *testing.T) {
-	r := newRig(t, setup{real: true, cfg: func(c *config) { c.JournalClaimAfter = 300 * time.Millisecond }})
+	r := newRig(t, setup{real: true, cfg: func(c *config) {
+		c.TestTimers = map[string]time.Duration{"seckill.claim_after": 300 * time.Millisecond}
+	}})
 	activity := r.sale(10)
 	r.stop()
 	// A relay read this entry and died before it published it.
@@ -374,7 +376,9 @@ func TestEntriesOfADeadRelayArePublished(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, read, 1)
 
-	next := newRig(t, setup{real: true, cfg: func(c *config) { c.JournalClaimAfter = 300 * time.Millisecond }})
+	next := newRig(t, setup{real: true, cfg: func(c *config) {
+		c.TestTimers = map[string]time.Duration{"seckill.claim_after": 300 * time.Millisecond}
+	}})
 	require.Eventually(t, func() bool { return len(next.publishedFor(activity)) == 1 },
 		30*time.Second, 10*time.Millisecond)
 	require.Equal(t, "4711", next.publishedFor(activity)[0].OrderSN)

@@ -122,7 +122,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err := s.newLoops(cfg, gates); err != nil {
 		return nil, err
 	}
-	if s.clocks, err = clocks.New("seckill", deps.Telemetry, deps.Now, clocks.Redis(deps.Redis)); err != nil {
+	if s.clocks, err = clocks.New(deps.Telemetry, deps.Now, clocks.Redis(deps.Redis)); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	s.presence = presence.Announce(deps.Limits.Redis(), "seckill", s.Ready, func(ctx context.Context) (v presence.Vitals) {
@@ -155,17 +155,21 @@ func newBus(cfg Config, deps Deps) (*direct.Publisher, error) {
 
 // newGates returns the gates in Redis, with a metric and a log message for their breaker.
 func newGates(cfg Config, deps Deps) (*stockgate.Gate, error) {
+	timers, err := cfg.timers()
+	if err != nil {
+		return nil, err
+	}
 	gates := stockgate.New(deps.Redis, stockgate.Options{
 		Timeout:       cfg.GateTimeout,
 		JournalMax:    cfg.JournalMax,
 		MemoryReserve: cfg.MemoryReserve,
 		WaitReplicas:  cfg.WaitReplicas,
-		ClaimAfter:    cfg.JournalClaimAfter,
+		ClaimAfter:    timers.claimAfter,
 		OnBreaker: func(from, to string) {
 			deps.Telemetry.Log.Warn("redis breaker changed state", "from", from, "to", to)
 		},
 	})
-	if err := deps.Telemetry.ObserveBreaker("flashsale.seckill.gate.breaker", "Redis", gates.Breaker); err != nil {
+	if err := deps.Telemetry.ObserveBreaker("redis", gates.Breaker); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	return gates, nil

@@ -110,7 +110,7 @@ const longestPoll = 3 * time.Second
 func goesDirectly(ctx context.Context, p *rig.Process) (bool, error) {
 	lines, err := metrics(ctx, p)
 	for _, line := range lines {
-		if value, is := strings.CutPrefix(line, "flashsale_"+p.Name+"_broker_breaker "); is {
+		if value, is := strings.CutPrefix(line, `flashsale_breaker{flashsale_dependency="rocketmq"} `); is {
 			return value != "0", nil
 		}
 	}

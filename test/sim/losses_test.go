@@ -19,7 +19,7 @@ type entryLoss struct {
 const heals = 30 * time.Second
 
 // rests is for how long at most the reconciler, which alone finds damage, compares no entries that did not change: six
-// times INVENTORY_RECONCILE_FULL_EVERY, or ten times as long as the last comparison took, which late calls make long.
+// times inventory.reconcile_full_every, or ten times as long as the last comparison took, which late calls make long.
 const rests = 2 * time.Minute
 
 // healsBy returns when a loss must have healed. A message that the broker has while it is unavailable brings nothing

@@ -50,12 +50,13 @@ func (w *world) settingsOf() map[string]string {
 		"AUTH_DEV_TOKENS": "true", "PAYMENTS_SANDBOX": "true", "PAYMENTS_SANDBOX_CALLBACK_URL": "http://order/v1/payments/callbacks/sandbox",
 		"ORDER_INTERNAL_URL": "http://order", "INVENTORY_INTERNAL_URL": "http://inventory", "DIRECT_AFTER": w.directAfter(),
 		"MYSQL_DSN": "sqlite:", "HTTP_ADDR": "127.0.0.1:1", "ADMIN_ADDR": "127.0.0.1:2",
-		"JOURNAL_CLAIM_AFTER": "2s", "ORDER_SWEEP_EVERY": "6s", "ORDER_SWEEP_AFTER": "3s", "ORDER_PAYMENT_GRACE": "6s",
-		"INVENTORY_SWEEP_EVERY": "3s", "INVENTORY_REPUBLISH_AFTER": "3s", "INVENTORY_REPUBLISH_CAP": "12s",
-		"INVENTORY_REJOURNAL_AFTER": "3s", "INVENTORY_REJOURNAL_CAP": "12s", "INVENTORY_RESUME_AFTER": "20s",
-		"INVENTORY_ASK_AFTER": w.checkAfter().String(), "INVENTORY_ABANDON_AFTER": w.sale.abandonAfter.String(), "JOURNAL_MAX": fmt.Sprint(w.sale.journalMax),
-		"INVENTORY_KEEP_EVERY": "3s", "ORDER_REFUND_EVERY": "2s",
-		"INVENTORY_RECONCILE_EVERY": "8s", "INVENTORY_RECONCILE_FULL_EVERY": "10s", "INVENTORY_RECONCILE_GRACE": "6s", "INVENTORY_RECONCILE_PAUSE": "1s", "GATE_WAIT_REPLICAS": w.waitReplicas(),
+		"ORDER_PAYMENT_GRACE": "6s", "JOURNAL_MAX": fmt.Sprint(w.sale.journalMax), "GATE_WAIT_REPLICAS": w.waitReplicas(),
+		"TEST_TIMERS": "seckill.claim_after=2s,order.sweep_every=6s,order.sweep_after=3s,order.refund_every=2s," +
+			"inventory.keep_every=3s,inventory.sweep_every=3s,inventory.republish_after=3s,inventory.republish_cap=12s," +
+			"inventory.rejournal_after=3s,inventory.rejournal_cap=12s,inventory.resume_after=20s," +
+			"inventory.reconcile_every=8s,inventory.reconcile_full_every=10s,inventory.reconcile_grace=6s," +
+			"inventory.reconcile_pause=1s," +
+			fmt.Sprintf("inventory.ask_after=%s,inventory.abandon_after=%s", w.checkAfter(), w.sale.abandonAfter),
 	}
 }
 
@@ -73,7 +74,7 @@ func (w *world) waitReplicas() string {
 	return "0"
 }
 
-// checkAfter returns INVENTORY_ASK_AFTER. It is long if no message of an order gets lost, since then no check is
+// checkAfter returns the timer inventory.ask_after. It is long if no message of an order gets lost, since then no check is
 // needed.
 func (w *world) checkAfter() time.Duration {
 	if w.sale.losesOrders {

@@ -146,7 +146,7 @@ func (b *bench) created(ctx context.Context) (int, error) {
 	lines := bufio.NewScanner(resp.Body)
 	for lines.Scan() {
 		name, value, ok := strings.Cut(lines.Text(), " ")
-		if ok && strings.HasPrefix(name, "flashsale_order_created_total") {
+		if ok && strings.HasPrefix(name, "flashsale_order_orders_total{flashsale_state=\"created\"") {
 			n, err := strconv.ParseFloat(value, 64)
 			return int(n), err
 		}

@@ -59,7 +59,7 @@ func newPublisher(
 		metric.WithDescription("Published messages by topic and transport: broker, direct (handled by the consuming "+
 			"service while the broker was unavailable), none (delayed, counted as sent; a sweep does its work)"))
 	if err == nil {
-		err = tel.ObserveBreaker("flashsale."+tel.Service+".broker.breaker", "RocketMQ", p.Breaker)
+		err = tel.ObserveBreaker("rocketmq", p.Breaker)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)

@@ -48,10 +48,8 @@ func TestDamagedGate(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(seed, 0))
 
 	// The grace keeps its default, so that purchases in flight do not count as lost on a slow machine.
-	r := rig.Start(t, rig.Env("INVENTORY_RECONCILE_EVERY", "2s"), rig.Env("INVENTORY_RECONCILE_PAUSE", "500ms"),
-		rig.Env("INVENTORY_RECONCILE_FULL_EVERY", "10s"),
-		rig.Env("INVENTORY_REJOURNAL_AFTER", "5s"), rig.Env("INVENTORY_SWEEP_EVERY",
-			"1s"), rig.Env("JOURNAL_CLAIM_AFTER", "2s"))
+	r := rig.Start(t, rig.Env("TEST_TIMERS", "inventory.reconcile_every=2s,inventory.reconcile_pause=500ms,"+
+		"inventory.reconcile_full_every=10s,inventory.rejournal_after=5s,inventory.sweep_every=1s,seckill.claim_after=2s"))
 	r.Client.Close()
 	r.Client = client.New(r.Client.Origins(),
 		client.Options{Secret: rig.TokenSecret, Timeout: time.Minute, Attempts: 1000})

@@ -20,7 +20,7 @@ import (
 	"flashsale.internal/test/shop"
 )
 
-const claimAfter = 15 * time.Second // the default of JOURNAL_CLAIM_AFTER
+const claimAfter = 15 * time.Second // the default of the timer seckill.claim_after
 
 // fullJournal runs while the broker is down. A second seckill process, whose journal bound is reached, responds
 // journal_full and takes nothing; the first one, with a larger bound, goes on. The bound counts purchases: the journal

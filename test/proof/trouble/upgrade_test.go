@@ -59,7 +59,7 @@ func TestUpgrade(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(uint64(seed), 0))
 	programsBefore, programs := buildBefore(t), rig.Build(t)
 	r := rig.New(t, rig.Programs(programsBefore), rig.Twice(), rig.Env("PATH_RATE", "100000"),
-		rig.Env("INVENTORY_RECONCILE_EVERY", "1s")) // each mismatch is to be found
+		rig.Env("TEST_TIMERS", "inventory.reconcile_every=1s")) // each mismatch is to be found
 	r.WithoutFsync(t)
 	r.Up(t)
 	ctx, cancel := context.WithTimeout(t.Context(), upgradeLasts)

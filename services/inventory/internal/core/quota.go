@@ -12,9 +12,6 @@ type Quotas struct {
 	SKUs       int64
 }
 
-// DefaultQuotas returns the defaults.
-func DefaultQuotas() Quotas { return Quotas{Activities: 100, SKUs: 10_000} }
-
 // Growth is how many objects a change adds to what a quota counts. The store counts the objects of their merchant
 // under a lock of that merchant and calls Check before it commits.
 type Growth struct {

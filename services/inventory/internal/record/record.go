@@ -20,16 +20,13 @@ import (
 type Recorder struct {
 	tel             *telemetry.Telemetry
 	system          string
-	landed          metric.Int64Counter
+	reservations    metric.Int64Counter
 	lag             metric.Float64Histogram
-	refused         metric.Int64Counter
-	closed          metric.Int64Counter
 	lateness        metric.Float64Histogram
 	rebuilt         metric.Int64Counter
 	resettled       metric.Int64Counter
 	unreadable      metric.Int64Counter
 	incidents       metric.Int64Counter
-	displaced       metric.Int64Counter
 	direct          metric.Int64Counter
 	openDeadLetters *telemetry.Reading
 	repairs         metric.Int64Counter
@@ -50,22 +47,12 @@ func New(tel *telemetry.Telemetry, system string) (*Recorder, error) {
 		*dst, err = tel.Meter.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(text))
 		errs = append(errs, err)
 	}
-	seconds := func(dst *metric.Float64Histogram, name, text string) {
-		var err error
-		*dst, err = tel.Meter.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(text),
-			metric.WithExplicitBucketBoundaries(.005, .01, .025, .05, .1, .25, .5, 1, 2, 3, 5, 10, 30, 60, 300, 1800))
-		errs = append(errs, err)
-	}
-	counter(&r.landed, "flashsale.inventory.landed", "{reservation}",
-		"Reservations that landed: new ledger rows that hold units.")
-	counter(&r.refused, "flashsale.inventory.refused", "{reservation}",
-		"Reservations that the gate accepted and the ledger rejected, by reason.")
-	counter(&r.displaced, "flashsale.inventory.displaced", "{reservation}",
-		"Accepted reservations that the ledger rejected in an activity that has sold without Redis, by reason.")
+	counter(&r.reservations, "flashsale.inventory.reservations", "{reservation}",
+		"Reservations by outcome: landed (new ledger rows that hold units), refused (accepted at the gate, rejected by "+
+			"the ledger, with the reason), displaced (refused in an activity that has sold without Redis), restored "+
+			"(their units are in the stock again).")
 	counter(&r.direct, "flashsale.inventory.direct", "{purchase}",
 		"Purchases that the ledger decided without the gate, by outcome.")
-	counter(&r.closed, "flashsale.inventory.restored", "{reservation}",
-		"Reservations whose units were released into the stock.")
 	counter(&r.rebuilt, "flashsale.inventory.gate.rebuilds", "{gate}",
 		"Gates built from the tables, the first build included.")
 	counter(&r.resettled, "flashsale.inventory.gate.resettled", "{reservation}",
@@ -75,13 +62,15 @@ func New(tel *telemetry.Telemetry, system string) (*Recorder, error) {
 	counter(&r.repairs, "flashsale.inventory.repairs", "{repair}", "Repairs by the reconciler, by kind.")
 	counter(&r.checks, "flashsale.inventory.reconcile.checks", "{check}",
 		"Checks by the reconciler's timer, by outcome. A comparison of all entries follows each that is not clean.")
-	counter(&r.incidents, "flashsale.inventory.incidents", "{incident}",
-		"Incidents: states that must not occur. Each is logged as an error.")
-	seconds(&r.lag, "flashsale.inventory.landing.lag",
-		"Time from a reservation's acceptance at the gate to its commit in the ledger.")
-	seconds(&r.lateness, "flashsale.inventory.close.lateness",
-		"Time from the end of the pay window to the release of the units.")
 	var err error
+	r.lag, err = tel.Meter.Float64Histogram("flashsale.inventory.landing.lag", metric.WithUnit("s"),
+		metric.WithDescription("Time from a reservation's acceptance at the gate to its commit in the ledger."),
+		metric.WithExplicitBucketBoundaries(.005, .01, .025, .05, .1, .25, .5, 1, 2, 3, 5, 10, 30, 60, 300, 1800))
+	errs = append(errs, err)
+	r.lateness, err = tel.CloseLateness()
+	errs = append(errs, err)
+	r.incidents, err = tel.Incidents()
+	errs = append(errs, err)
 	r.openDeadLetters, err = tel.Reading("flashsale.inventory.dead_letters.open", metric.WithUnit("{letter}"),
 		metric.WithDescription("Open dead letters, which wait for an operator. No value while the database does not "+
 			"respond."))
@@ -97,10 +86,14 @@ func (r *Recorder) Span(ctx context.Context, name string, database bool) (contex
 	return r.tel.Span(ctx, name, trace.SpanKindInternal)
 }
 
+func (r *Recorder) count(ctx context.Context, n int, outcome string, more ...attribute.KeyValue) {
+	r.reservations.Add(ctx, int64(n), metric.WithAttributes(append(more, telemetry.AttrOutcome.String(outcome))...))
+}
+
 // Landed implements core.Recorder.
 func (r *Recorder) Landed(ctx context.Context, n int, lags []time.Duration) {
 	if n > 0 {
-		r.landed.Add(ctx, int64(n))
+		r.count(ctx, n, "landed")
 	}
 	for _, d := range lags {
 		r.lag.Record(ctx, max(0, d.Seconds()))
@@ -109,12 +102,12 @@ func (r *Recorder) Landed(ctx context.Context, n int, lags []time.Duration) {
 
 // Refused implements core.Recorder.
 func (r *Recorder) Refused(ctx context.Context, reason string, n int) {
-	r.refused.Add(ctx, int64(n), metric.WithAttributes(telemetry.AttrReason.String(reason)))
+	r.count(ctx, n, "refused", telemetry.AttrReason.String(reason))
 }
 
 // Displaced implements core.Recorder.
 func (r *Recorder) Displaced(ctx context.Context, reason string) {
-	r.displaced.Add(ctx, 1, metric.WithAttributes(telemetry.AttrReason.String(reason)))
+	r.count(ctx, 1, "displaced", telemetry.AttrReason.String(reason))
 }
 
 // SoldDirectly implements core.Recorder.
@@ -126,7 +119,7 @@ func (r *Recorder) SoldDirectly(ctx context.Context, results []contract.DirectRe
 
 // Closed implements core.Recorder.
 func (r *Recorder) Closed(ctx context.Context, n int, lateness time.Duration) {
-	r.closed.Add(ctx, int64(n))
+	r.count(ctx, n, "restored")
 	r.lateness.Record(ctx, max(0, lateness.Seconds()))
 }
 

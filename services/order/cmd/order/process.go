@@ -16,7 +16,8 @@ type config struct {
 	Process process.Settings
 	settings.MySQL
 	order.Config
-	InternalAddr string `env:"INTERNAL_ADDR" envDefault:"127.0.0.1:7082"` // never reachable from outside
+	// Listener for the other services; never reachable from outside.
+	InternalAddr string `env:"INTERNAL_ADDR" envDefault:"127.0.0.1:7082"`
 }
 
 // Validate reports the first wrong setting of those that no group checks.

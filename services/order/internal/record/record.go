@@ -16,10 +16,9 @@ import (
 
 // Recorder implements core.Recorder with OpenTelemetry metrics and the log.
 type Recorder struct {
-	log                                            *slog.Logger
-	created, paid, closed, refunds, resent, alarms metric.Int64Counter
-	contactsDeleted                                metric.Int64Counter
-	lateness                                       metric.Float64Histogram
+	log                                          *slog.Logger
+	orders, refunds, resent, contacts, incidents metric.Int64Counter
+	lateness                                     metric.Float64Histogram
 }
 
 var _ core.Recorder = (*Recorder)(nil)
@@ -33,37 +32,39 @@ func New(tel *telemetry.Telemetry) (*Recorder, error) {
 		return c
 	}
 	r := &Recorder{
-		log:     tel.Log,
-		created: counter("flashsale.order.created", "{order}", "Orders committed, each counted once."),
-		paid:    counter("flashsale.order.paid", "{order}", "Orders that a payment moved to paid."),
-		closed:  counter("flashsale.order.closed", "{order}", "Orders moved to closed, by reason."),
+		log: tel.Log,
+		orders: counter("flashsale.order.orders", "{order}",
+			"Orders that entered a state, each counted once: created, paid (by a payment), closed (with the reason)."),
 		refunds: counter("flashsale.order.refunds", "{refund}", "Refunds that entered a state, by state."),
 		resent: counter("flashsale.order.closings_resent", "{order}",
 			"Overdue orders whose lost closing the sweep published again."),
-		contactsDeleted: counter("flashsale.order.contacts_deleted", "{contact}",
+		contacts: counter("flashsale.order.contacts_deleted", "{contact}",
 			"Contacts that the sweep deleted, CONTACT_KEEP after the end of their activity."),
-		alarms: counter("flashsale.order.alarms", "{alarm}", "Faults that need an operator, by kind."),
 	}
 	var err error
-	r.lateness, err = tel.Meter.Float64Histogram("flashsale.order.close_lateness", metric.WithUnit("s"),
-		metric.WithDescription("Time from an order's deadline to its closing for that deadline."),
-		metric.WithExplicitBucketBoundaries(0.1, 0.25, 0.5, 1, 1.5, 2, 3, 5, 10, 30, 60, 120, 300, 1800))
+	r.lateness, err = tel.CloseLateness()
+	errs = append(errs, err)
+	r.incidents, err = tel.Incidents()
 	return r, errors.Join(append(errs, err)...)
+}
+
+func (r *Recorder) count(ctx context.Context, n int, state string, more ...attribute.KeyValue) {
+	r.orders.Add(ctx, int64(n), metric.WithAttributes(append(more, attribute.String("flashsale.state", state))...))
 }
 
 // Created implements core.Recorder.
 func (r *Recorder) Created(ctx context.Context, n int) {
 	if n > 0 {
-		r.created.Add(ctx, int64(n))
+		r.count(ctx, n, "created")
 	}
 }
 
 // Paid implements core.Recorder.
-func (r *Recorder) Paid(ctx context.Context) { r.paid.Add(ctx, 1) }
+func (r *Recorder) Paid(ctx context.Context) { r.count(ctx, 1, "paid") }
 
 // Closed implements core.Recorder.
 func (r *Recorder) Closed(ctx context.Context, reason string, n int) {
-	r.closed.Add(ctx, int64(n), metric.WithAttributes(telemetry.AttrReason.String(reason)))
+	r.count(ctx, n, "closed", telemetry.AttrReason.String(reason))
 }
 
 // Lateness implements core.Recorder.
@@ -83,10 +84,10 @@ func (r *Recorder) ClosingsResent(ctx context.Context, n int) {
 }
 
 // ContactsDeleted implements core.Recorder.
-func (r *Recorder) ContactsDeleted(ctx context.Context, n int) { r.contactsDeleted.Add(ctx, int64(n)) }
+func (r *Recorder) ContactsDeleted(ctx context.Context, n int) { r.contacts.Add(ctx, int64(n)) }
 
 // Alarm implements core.Recorder.
 func (r *Recorder) Alarm(ctx context.Context, kind, message string, attrs ...any) {
-	r.alarms.Add(ctx, 1, metric.WithAttributes(attribute.String("flashsale.kind", kind)))
+	r.incidents.Add(ctx, 1, metric.WithAttributes(attribute.String("flashsale.kind", kind)))
 	r.log.ErrorContext(ctx, "alarm", append([]any{"kind", kind, "what", message}, attrs...)...)
 }

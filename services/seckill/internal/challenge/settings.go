@@ -8,17 +8,20 @@ import (
 
 // Settings holds the settings of challenges.
 type Settings struct {
-	// Provider is the third party of activities with the challenge provider: turnstile, hcaptcha, or empty for none.
+	// Third party of [challenges](challenge.md) of the kind `provider`: `turnstile`, `hcaptcha`, or none.
 	Provider string `env:"CAPTCHA_PROVIDER"`
-	SiteKey  string `env:"CAPTCHA_SITE_KEY"`
-	Secret   string `env:"CAPTCHA_SECRET" secret:"true"`
-	// Hostnames are those of the pages: a token of another site is refused.
+	// Public key of the account at the provider; required with it.
+	SiteKey string `env:"CAPTCHA_SITE_KEY"`
+	// Secret of that account; required with it.
+	Secret string `env:"CAPTCHA_SECRET" secret:"true"`
+	// Host names of the pages: a token of another site is refused; required with a provider.
 	Hostnames []string `env:"CAPTCHA_HOSTNAMES"`
-	// VerifyURL replaces the URL at which the provider verifies tokens.
+	// URL at which tokens are verified, such as a proxy; without it the provider's.
 	VerifyURL string `env:"CAPTCHA_VERIFY_URL"`
-	// Work is who may compute a proof of work where an activity has another kind.
+	// [Who may](challenge.md#who-may-compute-instead) compute a proof of work where an activity has another kind:
+	// `everyone`, or buyers with the role `accessible`.
 	Work string `env:"CAPTCHA_WORK" envDefault:"everyone"`
-	// Images is the number of puzzles that this process keeps, about 60 KB each.
+	// Puzzles that a pod keeps, about 60 KB each.
 	Images int `env:"CAPTCHA_IMAGES" envDefault:"256"`
 }
 

@@ -12,12 +12,17 @@ const CallbackPath = "/auth/callback"
 
 // Settings configure sign-in by an identity provider (OpenID Connect). Without an issuer there is none.
 type Settings struct {
-	Issuer       string `env:"OIDC_ISSUER"` // exactly as the provider writes it, a slash at its end included
-	ClientID     string `env:"OIDC_CLIENT_ID"`
-	ClientSecret string `env:"OIDC_CLIENT_SECRET" secret:"true"` // "" for a public client
-	RedirectURL  string `env:"OIDC_REDIRECT_URL"`                // https://shop.example.com/auth/callback
-	// LogoutURL is where the provider sends the browser after sign-out; it must be registered there. "" leaves the
-	// browser at the provider's page.
+	// Issuer of [sign-in](security.md#sessions-of-browsers) by an identity provider, exactly as the provider writes it,
+	// a slash at its end included; without it there is none.
+	Issuer string `env:"OIDC_ISSUER"`
+	// Id of the client at the provider.
+	ClientID string `env:"OIDC_CLIENT_ID"`
+	// Secret of the client; none for a public one.
+	ClientSecret string `env:"OIDC_CLIENT_SECRET" secret:"true"`
+	// Such as `https://shop.example.com/auth/callback`.
+	RedirectURL string `env:"OIDC_REDIRECT_URL"`
+	// Where the provider sends the browser after sign-out; it must be registered there. Without it the browser stays at
+	// the provider's page.
 	LogoutURL string `env:"OIDC_LOGOUT_URL"`
 }
 

@@ -1,0 +1,35 @@
+package telemetry
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/metric"
+)
+
+// Several services have the metrics of this file. Their description must be the same, or one process with all services
+// could not show them on one page.
+
+// Incidents returns the counter flashsale.incidents.
+func (t *Telemetry) Incidents() (metric.Int64Counter, error) {
+	return t.Meter.Int64Counter("flashsale.incidents", metric.WithUnit("{incident}"),
+		metric.WithDescription("States that must not occur and need an operator. Each is logged as an error."))
+}
+
+// CloseLateness returns the histogram flashsale.close.lateness.
+func (t *Telemetry) CloseLateness() (metric.Float64Histogram, error) {
+	return t.Meter.Float64Histogram("flashsale.close.lateness", metric.WithUnit("s"),
+		metric.WithDescription("Time from an order's deadline to its closing (order), and to the release of its units "+
+			"(inventory)."),
+		metric.WithExplicitBucketBoundaries(.1, .25, .5, 1, 1.5, 2, 3, 5, 10, 30, 60, 120, 300, 1800))
+}
+
+// ObserveStreams exports the number of open event streams as the gauge flashsale.streams.open.
+func (t *Telemetry) ObserveStreams(open func() int) error {
+	_, err := t.Meter.Int64ObservableGauge("flashsale.streams.open", metric.WithUnit("{stream}"),
+		metric.WithDescription("Open event streams."),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			o.Observe(int64(open()))
+			return nil
+		}))
+	return err
+}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Each name is something to learn for those who run the system. An issue that needs more states its new bound here.
+const (
+	mostSettings = 78
+	mostWords    = 60
+	mostTargets  = 23
+)
+
+func TestTheSurfaceStaysSmall(t *testing.T) {
+	t.Chdir("../../..")
+	s, err := read("services", "pkg", "flashctl")
+	require.NoError(t, err)
+	require.NotEmpty(t, s.names())
+	require.LessOrEqual(t, len(s.names()), mostSettings, "settings")
+	require.LessOrEqual(t, matches(t, "docs/glossary.md", `(?m)^\* \*\*`), mostWords, "words of the glossary")
+	require.LessOrEqual(t, matches(t, "Makefile", `(?m)^[a-z-]+:.*## `), mostTargets, "targets that make help lists")
+}
+
+// matches returns how often the pattern, which must occur, does.
+func matches(t *testing.T, file, pattern string) int {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	n := len(regexp.MustCompile(pattern).FindAll(text, -1))
+	require.NotZero(t, n, file)
+	return n
+}
+
+func TestTablesOfSettings(t *testing.T) {
+	dir := t.TempDir()
+	write := func(file, text string) {
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(file)), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600))
+	}
+	t.Chdir(dir)
+	write("pkg/settings/groups.go", "package settings\n\ntype App struct {\n\t// Name of it.\n\tEnv string `env:\"APP_ENV\" envDefault:\"x\"`\n}\n")
+	write("pkg/command/migrate.go", "package command\n\ntype migrateConfig struct {\n\t// Wait.\n\tW int `env:\"W\"`\n}\n")
+	for _, name := range []string{"seckill", "order", "inventory"} {
+		write("services/"+name+"/cmd/"+name+"/process.go", "package main\n\nimport \"flashsale.internal/pkg/settings\"\n\ntype config struct {\n"+
+			"\tsettings.App\n\t// Own,\n\t// of two lines.\n\tA string `env:\""+strings.ToUpper(name)+"_A\"`\n}\n")
+	}
+	write("services/allinone/config.go", "package allinone\n\ntype Config struct {\n\t// Demo.\n\tD bool `env:\"D\"`\n}\n")
+	s, err := read("services", "pkg")
+	require.NoError(t, err)
+	made, err := tables(s)
+	require.NoError(t, err)
+	require.Equal(t, 1, strings.Count(made, "APP_ENV"))
+	require.Contains(t, made, "## Every service\n\n| Variable | Default | Meaning |\n|---|---|---|\n| `APP_ENV` | `x` | Name of it |\n")
+	require.Contains(t, made, "| `ORDER_A` |  | Own, of two lines |\n")
+	require.Len(t, s.names(), 6)
+
+	write("services/allinone/config.go", "package allinone\n\ntype Config struct {\n\tD bool `env:\"D\"`\n}\n")
+	s, err = read("services", "pkg")
+	require.NoError(t, err)
+	_, err = tables(s)
+	require.EqualError(t, err, "D has no comment")
+}
