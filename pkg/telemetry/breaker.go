@@ -20,13 +20,17 @@ func (t *Telemetry) ObserveRepeats(dependency string, left func() int64) error {
 		"allows at a dependency. At 0, failed operations are not repeated.", dependency, left)
 }
 
-// observeDependency adds a value to a gauge that has one for each dependency.
+// observeDependency adds a value to a gauge that has one for each dependency. The callback is not an option of the gauge,
+// of which only the first one counts.
 func (t *Telemetry) observeDependency(name, description, dependency string, value func() int64) error {
 	of := metric.WithAttributes(AttrDependency.String(dependency))
-	_, err := t.Meter.Int64ObservableGauge(name, metric.WithDescription(description),
-		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
-			o.Observe(value(), of)
-			return nil
-		}))
+	gauge, err := t.Meter.Int64ObservableGauge(name, metric.WithDescription(description))
+	if err != nil {
+		return err
+	}
+	_, err = t.Meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		o.ObserveInt64(gauge, value(), of)
+		return nil
+	}, gauge)
 	return err
 }

@@ -203,6 +203,8 @@ func TestStatesOfBreakersAndBudgets(t *testing.T) {
 	state, left := "closed", int64(200)
 	require.NoError(t, tel.ObserveBreaker("x", func() string { return state }))
 	require.NoError(t, tel.ObserveRepeats("x", func() int64 { return left }))
+	require.NoError(t, tel.ObserveBreaker("y", func() string { return "open" }))
+	require.Regexp(t, `(?m)^flashsale_breaker\{flashsale_dependency="y".*\} 2$`, page(t, tel.Metrics))
 	for said, value := range map[string]string{"closed": "0", "half-open": "1", "open": "2"} {
 		state = said
 		require.Regexp(t, `(?m)^flashsale_breaker\{flashsale_dependency="x".*\} `+value+`$`, page(t, tel.Metrics))
