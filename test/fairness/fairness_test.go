@@ -27,7 +27,7 @@ func TestPageIsFresh(t *testing.T) {
 	for part, text := range map[string]string{PartParameters: ParameterTable(Defaults()), PartSmall: small} {
 		want, err := Replace(string(page), part, text)
 		require.NoError(t, err)
-		require.Equal(t, want, string(page), "part %q is stale: run make fairness", part)
+		require.Equal(t, want, string(page), "part %q is stale: run go run ./test/fairness/cmd/fairness -write docs/fairness.md", part)
 	}
 	for part, rows := range map[string][]Scenario{PartControls: ControlScenarios(), PartSensitivity: SensitivityScenarios()} {
 		_, text, _ := strings.Cut(string(page), "<!-- "+part+" begin -->")
