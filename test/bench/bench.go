@@ -87,7 +87,7 @@ type bench struct {
 
 	buyerGroups   int // number of calls of newBuyers, so that user ids are distinct
 	sales         []*sale
-	createdBefore int // orders that the order service had created before the run
+	createdBefore int // orders that the metric counted before the run, less those of the run that it lacks
 	section       string
 	figures       figures
 	tables        []Table

@@ -17,8 +17,8 @@ import (
 const (
 	// stallTimeout is the time without a new order after which the run gives up.
 	stallTimeout = 2 * time.Minute
-	// countTablesAfter is the time without a new order after which the tables are counted. The metric lacks orders of
-	// commits whose outcome is unknown to the service.
+	// countTablesAfter is the time without a new order after which the tables are counted instead of reading the metric,
+	// which lacks orders of commits whose outcome is unknown to the service.
 	countTablesAfter = 5 * time.Second
 )
 
@@ -47,50 +47,52 @@ func (b *bench) created(ctx context.Context) (int, error) {
 
 // landed waits until all accepted purchases are orders and no deduction is pending. It returns the time from the call
 // to the last order.
-func (b *bench) landed(ctx context.Context) (time.Duration, error) {
+func (b *bench) landed(ctx context.Context) (took time.Duration, err error) {
 	want := 0
 	for _, s := range b.sales {
 		want += s.count()
 	}
 	began := time.Now()
 	last, lastAt := -1, began
-	var took time.Duration
+	count, pause := b.createdInRun, 50*time.Millisecond
 	for {
-		n, err := b.created(ctx)
+		n, err := count(ctx)
 		if err != nil {
 			return 0, err
 		}
-		n -= b.createdBefore
-		if n < want && time.Since(lastAt) > countTablesAfter {
-			inTables, err := b.countOrders(ctx)
-			if err != nil {
-				return 0, err
-			}
-			b.createdBefore -= max(inTables-n, 0)
-			n = max(n, inTables)
-		}
-		if n >= want && took == 0 {
-			took = time.Since(began)
+		if n != last {
+			last, lastAt = n, time.Now()
 		}
 		if n >= want {
+			if took == 0 {
+				took = time.Since(began)
+			}
 			idle, err := b.inventoryIdle(ctx)
 			if err != nil {
 				return 0, err
 			}
 			if idle {
-				return took, nil
+				created, err := b.created(ctx)
+				b.createdBefore = created - n // less than before if the metric lacks orders
+				return took, err
 			}
 		}
-		if n != last {
-			last, lastAt = n, time.Now()
+		if n < want && time.Since(lastAt) > countTablesAfter {
+			count, pause = b.countOrders, 500*time.Millisecond
 		}
 		if time.Since(lastAt) > stallTimeout {
 			return 0, fmt.Errorf("%d were accepted, %d became orders, and no more for %s", want, n, stallTimeout)
 		}
-		if err := load.Until(ctx, time.Now().Add(50*time.Millisecond)); err != nil {
+		if err := load.Until(ctx, time.Now().Add(pause)); err != nil {
 			return 0, err
 		}
 	}
+}
+
+// createdInRun returns the number of orders that the order service has created for the sales of the run.
+func (b *bench) createdInRun(ctx context.Context) (int, error) {
+	n, err := b.created(ctx)
+	return n - b.createdBefore, err
 }
 
 // inventoryIdle reports whether the ledger has confirmed an order for each of its rows.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"time"
 )
@@ -38,10 +39,7 @@ func (b *bench) window(ctx context.Context, of saleWindow) error {
 	if err != nil {
 		return err
 	}
-	conns := of.conns
-	if conns == 0 {
-		conns = connections
-	}
+	conns := cmp.Or(of.conns, connections)
 	before, err := b.bareRate(ctx, conns, 2)
 	if err != nil {
 		return err
