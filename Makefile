@@ -14,19 +14,17 @@ KO            := $(TOOLS)/ko-v0.19.1
 HELM3         := $(TOOLS)/helm-v3.22.0
 HELM4         := $(TOOLS)/helm-v4.3.1
 KUBECONFORM   := $(TOOLS)/kubeconform-v0.8.0
-BENCHSTAT     := $(TOOLS)/benchstat-v0.0.0-20260908200009-22c9c6c9d4da
 
 # Without the paths of this clone in programs, all clones on a machine share compiled packages.
 export GOFLAGS := -trimpath $(filter-out -trimpath,$(shell go env GOFLAGS))
 
-FUZZTIME ?= 30s
+HELMS    ?= 3
 PKG      ?= work
 SEEDS    ?= 5000
 FIRST    ?= 1
 COMPLETE ?= true
-RUNS     ?= 1
+OF       ?= system
 ROUNDS   ?= 60
-CALLS    ?= 100000
 
 .PHONY: help
 help: ## Lists the targets
@@ -64,37 +62,31 @@ logs: ## Prints the last lines of every log
 	@scripts/dev/dependencies logs
 
 ##@ Kubernetes
-.PHONY: images chart-test chart-proof chart-tools cluster-prepare cluster-test cluster-proof
+.PHONY: images chart-test cluster-test
 images: $(KO) ## Builds container images of all programs into dist/images.tar (settings: see scripts/images)
 	@scripts/images $(KO)
 
-chart-test: $(HELM3) $(KUBECONFORM) ## Tests the chart as Helm 3 renders it: schemas, rules, wrong values
+helms = $(foreach version,$(HELMS),$(HELM$(version)))
+chart-test: $(helms) $(KUBECONFORM) ## Tests the chart as Helm 3 renders it: schemas, rules, wrong values (HELMS="3 4" compares with Helm 4)
 	@scripts/dev/deps chart
-	@cd test/chart && go test -count=1 -timeout 20m ./...
+	@go test -count=1 -timeout 20m $(if $(filter 4,$(HELMS)),./test/proof/chart,./test/chart/...)
 
-chart-proof: $(HELM3) $(HELM4) $(KUBECONFORM) ## The same with Helm 4; compares both results
-	@scripts/dev/deps chart
-	@go test -count=1 -timeout 20m ./test/proof/chart
+cluster-test: $(KO) $(helms) ## Tests the chart on a real cluster: install, a sale, a trace, an upgrade (HELMS="3 4" adds kills, rollback, uninstall)
+	@scripts/cluster/test $(KO) $(helms)
 
-cluster-prepare: $(KO) $(HELM3) ## Starts the cluster and loads the images, ahead of make cluster-test
+# Without a text for make help: scripts and tests call these.
+.PHONY: cluster-prepare chart-tools lint-tools test-tools
+cluster-prepare: $(KO) $(HELM3)
 	@scripts/cluster/prepare $(KO)
 
-cluster-test: $(KO) $(HELM3) ## Tests the chart on a real cluster: install, a sale, one trace, an upgrade during a sale
-	@scripts/cluster/test $(KO) $(HELM3)
-
-cluster-proof: $(KO) $(HELM3) $(HELM4) ## cluster-test, then scaling, rollback, kills and uninstall during sales, and Helm 4
-	@scripts/cluster/test $(KO) $(HELM3) $(HELM4)
-
-.PHONY: lint-tools test-tools
 lint-tools: test-tools $(GOLANGCI_LINT) $(OAPI_CODEGEN) $(ACTIONLINT) $(HELM3) $(KUBECONFORM)
 test-tools: $(GOTESTSUM)
 
-HELMS ?= 3
-chart-tools: $(KUBECONFORM) $(foreach version,$(HELMS),$(HELM$(version)))
+chart-tools: $(KUBECONFORM) $(helms)
 	@echo $^
 
 ##@ Prove it
-.PHONY: ci proof test web-test sim sim-mutants trouble storm fuzz border border-mutants
+.PHONY: ci proof test web-test sim
 test: deps $(GOTESTSUM) ## Runs all tests but those of make proof (PKG=./pkg/lock for one package, RACE=all for all with the race detector)
 	@RACE=$(RACE) scripts/dev/with-dependencies scripts/dev/test $(GOTESTSUM) $(PKG)
 
@@ -105,30 +97,6 @@ web-test: ## Tests the pages in Chromium
 sim: ## Simulates SEEDS (5000) sales with random faults, from seed FIRST (1); COMPLETE=false only lists points not hit
 	@set -o pipefail; GOGC=400 go test ./test/sim -count=1 -run '^TestSim$$' -timeout 60m -v -seeds $(SEEDS) -first $(FIRST) -complete=$(COMPLETE) | grep -v -e '^=== ' -e '--- PASS'
 
-sim-mutants: deps ## Breaks the services in some hundred ways, one at a time; the simulation must detect each
-	@REDIS_ADDRS=- ROCKETMQ_NAMESRV=- scripts/dev/with-dependencies go run ./test/sim/mutants
-
-trouble: deps ## Tests sales while dependencies and links fail, Redis fails over or is full, or the system is upgraded or restored, some 25 min
-	@scripts/dev/with-dependencies go test ./test/proof/trouble -count=1 -timeout 60m -v
-	@scripts/restore-drill
-
-storm: deps ## Sells 10,000 units while every process is killed twice, RUNS (1) times, 8 min each; STORM_SEED repeats one
-	@go test ./test/proof/storm -count=$(RUNS) -run '^TestStorm$$' -timeout $$(($(RUNS) * 25))m -v
-
-fuzz: ## Runs every fuzz target for FUZZTIME (30s)
-	@grep -rlE '^func Fuzz' --include='*_test.go' pkg services flashctl | while read -r file; do \
-	  for name in $$(sed -nE 's/^func (Fuzz[A-Za-z0-9_]*).*/\1/p' "$$file"); do \
-	    go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "./$$(dirname "$$file")" || exit 1; \
-	  done; \
-	done
-
-border: deps ## Makes CALLS (100000) random calls of two merchants and an operator; BORDER_SEED repeats a run
-	@REDIS_ADDRS=- ROCKETMQ_NAMESRV=- scripts/dev/with-dependencies go test ./services/inventory -count=1 -v -timeout 45m \
-	  -run '^TestMerchantsAreSeparate$$' -border.calls=$(CALLS) -rapid.seed=$(or $(BORDER_SEED),0)
-
-border-mutants: deps ## Removes one check of a merchant's border at a time; the random calls or a test must detect each
-	@REDIS_ADDRS=- ROCKETMQ_NAMESRV=- scripts/dev/with-dependencies go run ./test/sim/mutants -set border
-
 ci: ## Runs what CI runs and prints a table of its steps (LANE=static, system, cluster or web for one lane)
 	@scripts/ci/run $(LANE)
 
@@ -136,32 +104,17 @@ proof: ## Shows which long lanes are green on this commit; LANE=sim, mutants, ra
 	@scripts/ci/proof $(LANE)
 
 ##@ Work on it
-.PHONY: build web fairness bench pgo bench-go bench-compare bench-ratelimit lint fmt generate clean
-build: .bin ## Builds every program into .bin
-	@for main in services/*/cmd/* flashctl/cmd/*; do go build -o .bin/ "./$$main" || exit 1; done
-
+.PHONY: web bench lint fmt generate clean
 web: ## Builds the pages into web/dist
 	@scripts/dev/deps web
 	@scripts/dev/web build
 
-bench: deps .bin ## Measures the figures of docs/benchmarks.md (BENCH="--only refused" for one section, BENCH_BEFORE=<commit>)
-	@scripts/dev/bench $(BENCH)
-
-fairness: ## Runs the population model and writes its tables into docs/fairness.md, some minutes
-	@cd test && go run ./fairness/cmd/fairness -write ../docs/fairness.md -small fairness/testdata/small.txt
-
-pgo: deps .bin ## Records new profiles of seckill for Go's compiler, some 5 min
-	@scripts/dev/pgo
-
-bench-go: deps ## Runs the Go benchmarks (PKG=./pkg/stockgate/... for some)
-	@scripts/dev/with-dependencies go test -run '^$$' -bench . -benchmem -p 1 $(PKG)
-
-bench-compare: deps $(BENCHSTAT) ## Compares the Go benchmarks with those of another commit, some 8 min (BASE=<commit>, PKG="pkg/stockgate ...")
-	@scripts/dev/with-dependencies scripts/dev/bench-compare $(BENCHSTAT) $(or $(BASE),HEAD~1) $(PKG:work=)
-
-bench-ratelimit: deps .bin ## Compares pkg/ratelimit with other limiters and a bare script (ROUNDS=60), some 3 min
-	@go build -o .bin/bench-ratelimit ./test/bench-ratelimit
-	@MYSQL_DSN=- ROCKETMQ_NAMESRV=- scripts/dev/with-dependencies .bin/bench-ratelimit -rounds $(ROUNDS)
+bench_system    = scripts/dev/bench $(BENCH)
+bench_go        = scripts/dev/with-dependencies go test -run '^$$' -bench . -benchmem -p 1 $(PKG)
+bench_ratelimit = go build -o .bin/bench-ratelimit ./test/bench-ratelimit && \
+	MYSQL_DSN=- ROCKETMQ_NAMESRV=- scripts/dev/with-dependencies .bin/bench-ratelimit -rounds $(ROUNDS)
+bench: deps .bin ## Measures the system (BENCH="-only inline", BENCH_BEFORE=<commit>), OF=go PKG=./pkg/lock a package, OF=ratelimit the limiters
+	@$(or $(bench_$(OF)),$(error OF is system, go or ratelimit))
 
 lint: $(GOLANGCI_LINT) $(OAPI_CODEGEN) $(ACTIONLINT) $(HELM3) ## Runs linters and checks format, go.mod, generated code, shell scripts, workflows, links and words
 	@scripts/dev/deps lint
@@ -207,9 +160,6 @@ $(HELM4):
 
 $(KUBECONFORM):
 	$(call install,github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0)
-
-$(BENCHSTAT):
-	$(call install,golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da)
 
 # install(module@version) builds a tool outside of the workspace, into a file named after its version, complete or not
 # at all.

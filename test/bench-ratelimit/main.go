@@ -1,5 +1,5 @@
-// Command bench-ratelimit compares pkg/ratelimit with other limiters and prints tables. It is a separate module, so
-// that users of pkg do not depend on the others. Run it by `make bench-ratelimit`, which starts a Redis.
+// Command bench-ratelimit compares pkg/ratelimit with other limiters and prints tables. It is not in pkg, so that
+// users of pkg do not depend on the others. Run it by `make bench OF=ratelimit`, which starts a Redis.
 //
 // On a shared machine, times vary by more than the limiters differ. So all contenders take turns, in a random order
 // for each round, and each is compared with the reference of the same round. The tables have the medians of the ratios

@@ -8,3 +8,5 @@
 // Parameters holds every assumption with its source. A change of a parameter after the first run is listed with its
 // effect in docs/fairness.md, which cmd/fairness writes.
 package fairness
+
+//go:generate go run ./cmd/fairness -write ../../docs/fairness.md -small testdata/small.txt

@@ -49,7 +49,7 @@ type Buyers struct {
 	soldOut                       bool // the gate had no unit left at some time
 	pathsExpired                  int  // times that a path expired during 503 responses and its buyer took another one
 	bought                        []*bought
-	acceptances, landings, paying durations
+	acceptances, landings, paying []time.Duration
 }
 
 // Start starts the buyers. failed ends with ctx, or as soon as a buyer meets a defect; wait returns that defect, or
@@ -126,7 +126,10 @@ func (s *Buyers) buy(ctx context.Context, userID string, pays bool) error {
 	case pays:
 		began := time.Now()
 		err := purchase.Pay(ctx, caller, b.orderSN)
-		s.paying.add(time.Since(began))
+		took := time.Since(began)
+		s.mu.Lock()
+		s.paying = append(s.paying, took)
+		s.mu.Unlock()
 		b.paidFor = err == nil
 		// An outage may have used up the pay window.
 		if err != nil && client.CodeOf(err) != contract.CodeOrderNotPayable {
@@ -210,7 +213,7 @@ func (s *Buyers) record(a purchase.Attempt, pays bool) *bought {
 	if a.Outcome != purchase.Accepted {
 		return nil
 	}
-	s.acceptances.add(a.PathTook + a.ReserveTook)
+	s.acceptances = append(s.acceptances, a.PathTook+a.ReserveTook)
 	b := &bought{userID: a.UserID, orderSN: a.OrderSN, pays: pays, accepted: time.Now(), status: client.Queued}
 	s.bought = append(s.bought, b)
 	return b
@@ -226,7 +229,7 @@ func (s *Buyers) note(b *bought, v client.Reservation) error {
 	b.status = status
 	if status != client.Queued && b.landed.IsZero() {
 		b.landed = time.Now()
-		s.landings.add(b.landed.Sub(b.accepted))
+		s.landings = append(s.landings, b.landed.Sub(b.accepted))
 	}
 	if !v.ExpiresAt.IsZero() {
 		b.expires = v.ExpiresAt

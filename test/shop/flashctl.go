@@ -9,10 +9,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"flashsale.internal/flashctl/client/load"
 	"flashsale.internal/test/rig"
 )
 
@@ -49,30 +49,8 @@ func (f Flashctl) Run(ctx context.Context, args ...string) ([]byte, error) {
 	return out, err
 }
 
-// PathLoad is the report of `flashctl load paths --json`.
-type PathLoad struct {
-	Calls     int            `json:"calls"`
-	Took      time.Duration  `json:"took_ns"`
-	Outcomes  map[string]int `json:"outcomes"`
-	PerSec    []int          `json:"per_second"`
-	Given     Summary        `json:"given"`
-	Refused   Summary        `json:"refused"`
-	Purchase  Summary        `json:"purchase"`
-	Purchases map[string]int `json:"purchases"`
-	BadFields string         `json:"bad_fields"`
-	BadCount  int            `json:"bad_count"`
-	Failed    int            `json:"failed"`
-}
-
-// Summary holds percentiles of durations.
-type Summary struct {
-	P50 time.Duration `json:"p50_ns"`
-	P99 time.Duration `json:"p99_ns"`
-	Max time.Duration `json:"max_ns"`
-}
-
 // LoadPaths calls the path route of a sale as `flashctl load paths` does with these flags.
-func (f Flashctl) LoadPaths(ctx context.Context, activityID string, args ...string) (report PathLoad, err error) {
+func (f Flashctl) LoadPaths(ctx context.Context, activityID string, args ...string) (report load.Report, err error) {
 	out, err := f.Run(ctx, append([]string{"load", "paths", "--json", "--activity", activityID}, args...)...)
 	if err != nil {
 		return report, err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"flashsale.internal/flashctl/client/load"
 	"flashsale.internal/flashctl/client/purchase"
 	"flashsale.internal/test/rig"
 )
@@ -38,7 +39,7 @@ func (s *Buyers) Settle(t *testing.T, r *rig.Rig) {
 func (s *Buyers) Check(t *testing.T, r *rig.Rig) (paid int64) {
 	t.Helper()
 	var closed, cancelled, lateToPay, refunded int64
-	var late durations
+	var late []time.Duration
 	accepted, users := map[string]*bought{}, map[string]bool{}
 	for _, b := range s.bought {
 		require.Nil(t, accepted[b.orderSN], "order_sn %s was issued twice", b.orderSN)
@@ -59,7 +60,7 @@ func (s *Buyers) Check(t *testing.T, r *rig.Rig) (paid int64) {
 			require.Equal(t, "expired", b.order.CloseReason)
 			after := b.order.ClosedAt.Sub(b.order.ExpiresAt)
 			require.GreaterOrEqual(t, after, time.Duration(0), "order %s was closed early", b.orderSN)
-			late.add(after)
+			late = append(late, after)
 			if b.pays {
 				lateToPay++
 			}
@@ -75,10 +76,10 @@ func (s *Buyers) Check(t *testing.T, r *rig.Rig) (paid int64) {
 		"%d paths expired before they could be used",
 		s.came, len(s.bought), paid, closed, cancelled, lateToPay, refunded, s.pathsExpired)
 	t.Logf("refused as sold out %d times, %d of these for good", s.refused, s.refusedForGood)
-	t.Logf("from the first call to the acceptance: %s", &s.acceptances)
-	t.Logf("from there to the order:              %s", &s.landings)
-	t.Logf("paying:                               %s", &s.paying)
-	t.Logf("closed after the deadline:            %s", &late)
+	t.Logf("from the first call to the acceptance: %s", load.Summarize(s.acceptances))
+	t.Logf("from there to the order:              %s", load.Summarize(s.landings))
+	t.Logf("paying:                               %s", load.Summarize(s.paying))
+	t.Logf("closed after the deadline:            %s", load.Summarize(late))
 	require.Len(t, s.bought, s.came, "every buyer got a unit")
 
 	s.Sale.StockBecomes(t, s.Sale.Stock-paid, 0, paid, 3*time.Minute)

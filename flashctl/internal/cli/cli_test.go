@@ -11,14 +11,17 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"flashsale.internal/flashctl/client"
+	"flashsale.internal/flashctl/client/load"
 	"flashsale.internal/flashctl/internal/cli"
 	"flashsale.internal/flashctl/internal/shoptest"
 	"flashsale.internal/pkg/auth"
@@ -182,6 +185,80 @@ func TestLoadReport(t *testing.T) {
 	status, out, errs = run(t, "load", "--stock", "5", "--buyers", "20", "--json")
 	require.Zero(t, status, errs)
 	require.Contains(t, out, `"sold_out":15`)
+}
+
+func TestEveryBuyerIsCounted(t *testing.T) {
+	for name, rate := range map[string]int{"closed loop": 0, "open loop": 500} {
+		t.Run(name, func(t *testing.T) {
+			shop := shoptest.Start(t, shoptest.Faults{LosesOrders: 2, Refuses: 5})
+			t.Setenv("BASE_URL", shop.URL)
+			// The sale is not open yet; buyers wait for its start.
+			status, out, errs := run(t, "sale", "create", "--stock", "20", "--publish", "--starts-in", "300ms")
+			require.Zero(t, status, errs)
+			id := strings.Fields(out)[1]
+			status, out, errs = run(t, "load", "--activity", id, "--buyers", "100", "--width", "10", "--json",
+				"--rate", strconv.Itoa(rate))
+			require.Zero(t, status, errs)
+			var report load.Report
+			require.NoError(t, json.Unmarshal([]byte(out), &report))
+			attempt, path := report.Step("attempt"), report.Step("path").Times
+			require.Equal(t, map[string]int{"accepted": 20, "sold_out": 80}, attempt.Outcomes)
+			require.Equal(t, map[string]int{"created": 18, "failed": 2}, report.Step("order").Outcomes)
+			require.Equal(t, 100, attempt.Times.Count)
+			if rate > 0 {
+				require.GreaterOrEqual(t, report.Took, 198*time.Millisecond, "the last buyer begins after 99/500 s")
+				require.GreaterOrEqual(t, attempt.Times.Max, path.Max, "the time counts from when a buyer was due")
+			}
+		})
+	}
+}
+
+func TestPathsAreCounted(t *testing.T) {
+	shop := shoptest.Start(t, shoptest.Faults{})
+	t.Setenv("BASE_URL", shop.URL)
+	status, out, errs := run(t, "load", "paths", "--users", "4", "--conns", "2", "--rate", "200", "--for", "100ms", "--json")
+	require.Zero(t, status, errs)
+	var report load.Report
+	require.NoError(t, json.Unmarshal([]byte(out), &report))
+	require.Equal(t, map[string]int{"201": 20}, report.Step("path").Outcomes)
+	require.Equal(t, map[string]int{"202": 20}, report.Step("purchase").Outcomes)
+	require.Equal(t, 20, report.Step("path").Times.Count)
+	require.Equal(t, 20, report.Step("sent late").Times.Count)
+	require.Equal(t, []int{20}, report.Step("path").PerSecond[:1])
+}
+
+func TestRefusalsMustNameTheirLimits(t *testing.T) {
+	for want, fields := range map[string]map[string]string{
+		"":                        {"Retry-After": "2", "RateLimit": `"a";r=0;t=2`, "RateLimit-Policy": `"a";q=5;w=1`},
+		`Retry-After ""`:          {},
+		"of a refusal by a":       {"Retry-After": "2", "RateLimit": `"b";r=0;t=2`},
+		"with Retry-After 1":      {"Retry-After": "1", "RateLimit": `"a";r=0;t=2`},
+		"RateLimit-Policy [\"\"]": {"Retry-After": "2", "RateLimit": `"a";r=0;t=2`},
+	} {
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, "/paths") {
+				for name, value := range fields {
+					w.Header().Set(name, value)
+				}
+				w.WriteHeader(http.StatusTooManyRequests)
+				_, _ = w.Write([]byte(`{"code":"rate_limited","violated_policies":["a"]}`))
+				return
+			}
+			_, _ = w.Write([]byte(`{"activity_id":"7","items":[{"sku_id":"1"}]}`))
+		}))
+		t.Setenv("BASE_URL", srv.URL)
+		t.Setenv("AUTH_HS256_SECRET", settings.DevelopmentAuthSecret)
+		status, out, errs := run(t, "load", "paths", "--activity", "7", "--users", "1", "--conns", "1", "--rate", "100", "--for", "20ms")
+		srv.Close()
+		require.Contains(t, out, "429 rate_limited")
+		if want == "" {
+			require.Zero(t, status, errs)
+			require.Contains(t, out, "Retry-After 2")
+			continue
+		}
+		require.Equal(t, 1, status)
+		require.Contains(t, errs, want)
+	}
 }
 
 func TestInvalidArgumentsAreReported(t *testing.T) {

@@ -5,114 +5,94 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
-	"slices"
 	"time"
 
 	"flashsale.internal/flashctl/client"
+	"flashsale.internal/flashctl/client/load"
 	"flashsale.internal/flashctl/client/purchase"
-	"flashsale.internal/flashctl/internal/load"
 	"flashsale.internal/pkg/auth"
-	"flashsale.internal/pkg/contract"
 )
 
 type loadCmd struct {
 	Buyers buyersCmd `cmd:"" default:"withargs" help:"Make distinct buyers buy, each from the path to the order."`
 	Paths  pathsCmd  `cmd:"" help:"Call the path route at a fixed rate, whatever the responses, to measure its limits."`
 	Storm  stormCmd  `cmd:"" help:"Begin many new connections within a second, as at the start of a sale."`
-	Bench  benchCmd  `cmd:"" help:"Run all measurements; make bench starts the system for it."`
-	Bare   bareCmd   `cmd:"" help:"Serve the bare handler that bench compares with."`
 
 	StormPart stormPartCmd `cmd:"" hidden:"" help:"Run a part of a storm; load storm starts it."`
 }
 
-type buyersCmd struct {
+// loadFlags are the flags of every load test.
+type loadFlags struct {
 	merchantFlag
-	Activity  string        `help:"Id of the sale; a new sale by default."`
-	Stock     int64         `default:"1000" help:"Units of the new sale."`
-	PayWithin time.Duration `default:"15m" help:"Pay window of the new sale."`
-	Buyers    int           `default:"10000" help:"Distinct users, one attempt each."`
-	Width     int           `default:"200" help:"Concurrent buyers; with --rate their bound."`
-	Rate      float64       `help:"Buyers that begin each second, whether or not earlier ones have ended (open loop)."`
-	Follow    time.Duration `default:"60s" help:"Wait for accepted purchases to become orders; 0 means not to wait."`
-	NoRetry   bool          `help:"Count 429, 503 and time-outs instead of retrying."`
-	JSON      bool          `name:"json" help:"Print the report as JSON."`
+	Activity string `help:"Id of the sale; a new sale by default."`
+	JSON     bool   `name:"json" help:"Print the report as JSON."`
 }
 
-// Validate is called by kong.
-func (c *buyersCmd) Validate() error {
-	if c.Buyers < 1 || c.Width < 1 || c.Rate < 0 {
-		return fmt.Errorf("%d buyers, %d at a time, %g a second", c.Buyers, c.Width, c.Rate)
-	}
-	return nil
+// loadTest is a load test in a sale.
+type loadTest struct {
+	stock     int64 // of a new sale
+	payWithin time.Duration
+	perUser   int64
+	users     int
+	// run makes the test with these users. sku is an SKU of the sale, "" if it has none.
+	run func(activityID, sku string, buyers []purchase.Buyer) (load.Report, error)
 }
 
-func (c *buyersCmd) Run(e env) (err error) {
-	opts := client.Options{Connections: c.Width}
-	if c.NoRetry {
-		opts.Attempts = 1
-	}
-	cl, err := e.connect(opts)
+// test makes a load test in the sale of --activity or in a new one, which it ends, and prints the report.
+func (f *loadFlags) test(e env, cl *client.Client, t loadTest) (report load.Report, err error) {
+	token, err := cl.TokenFor(e.ctx, f.caller(auth.Merchant))
 	if err != nil {
-		return err
+		return report, err
 	}
-	defer cl.Close()
-	token, err := cl.TokenFor(e.ctx, c.caller(auth.Merchant))
-	if err != nil {
-		return err
-	}
-	m := cl.As(token)
-	if c.Activity == "" {
-		if c.Activity, err = newLoadSale(e, m, c.Stock, c.PayWithin, 1); err != nil {
-			return err
+	m, id := cl.As(token), f.Activity
+	if id == "" {
+		if id, err = t.newSale(e.ctx, m); err != nil {
+			return report, err
 		}
-		defer func() { err = errors.Join(err, endSale(e, m, c.Activity)) }()
+		defer func() { err = errors.Join(err, endSale(e, m, id)) }()
 	}
-	sale, err := m.Activity(e.ctx, c.Activity)
+	sale, err := m.Activity(e.ctx, id)
 	if err != nil {
-		return err
+		return report, err
 	}
-	if len(sale.Items) == 0 {
-		return fmt.Errorf("activity %s has no items", c.Activity)
+	sku := ""
+	if len(sale.Items) > 0 {
+		sku = sale.Items[0].SKUID
 	}
-	buyers, err := purchase.NewBuyers(e.ctx, cl, c.Buyers)
+	buyers, err := purchase.NewBuyers(e.ctx, cl, t.users)
 	if err != nil {
-		return err
+		return report, err
 	}
-	report, err := load.Run(e.ctx, buyers, load.Plan{
-		ActivityID: c.Activity, Lines: []contract.Line{{SKUID: sale.Items[0].SKUID, Qty: 1}},
-		Width: c.Width, Rate: c.Rate, Follow: c.Follow,
-	})
-	if err != nil {
-		return err
+	if report, err = t.run(id, sku, buyers); err != nil {
+		return report, err
 	}
-	if c.JSON {
-		return json.NewEncoder(e.out).Encode(report)
+	report.ActivityID = id
+	report.Sum()
+	if f.JSON {
+		return report, json.NewEncoder(e.out).Encode(report)
 	}
-	printReport(e.out, c.Activity, report)
-	return nil
+	report.Print(e.out)
+	return report, nil
 }
 
-func newLoadSale(e env, m *client.Caller, stock int64, payWithin time.Duration, perUser int64) (string, error) {
-	sku, err := m.NewProduct(e.ctx, client.Product{Name: "Load phone", ListPrice: 49900, Currency: "EUR"})
+func (t *loadTest) newSale(ctx context.Context, m *client.Caller) (string, error) {
+	sku, err := m.NewProduct(ctx, client.Product{Name: "Load phone", ListPrice: 49900, Currency: "EUR"})
 	if err != nil {
 		return "", err
 	}
 	now := time.Now()
-	id, err := m.NewActivity(e.ctx, client.Draft{
-		Title: "Load", StartsAt: now, EndsAt: now.Add(24 * time.Hour), PerUserLimit: perUser,
-		PayWithinS: int64(payWithin / time.Second),
-		Items:      []client.Item{{SKUID: sku, Price: 49900, Stock: stock}},
+	id, err := m.NewActivity(ctx, client.Draft{
+		Title: "Load", StartsAt: now, EndsAt: now.Add(24 * time.Hour), PerUserLimit: t.perUser,
+		PayWithinS: int64(t.payWithin / time.Second),
+		Items:      []client.Item{{SKUID: sku, Price: 49900, Stock: t.stock}},
 	})
 	if err != nil {
 		return "", err
 	}
-	return id, m.Change(e.ctx, id, "publish")
+	return id, m.Change(ctx, id, "publish")
 }
 
-// endSale ends a sale of newLoadSale, also after an interrupt: sales that have not ended count for the quota of their
-// merchant.
+// endSale ends a new sale, also after an interrupt: sales that have not ended count for the quota of their merchant.
 func endSale(e env, m *client.Caller, activityID string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), 10*time.Second)
 	defer cancel()
@@ -120,24 +100,4 @@ func endSale(e env, m *client.Caller, activityID string) error {
 		return fmt.Errorf("end sale %s: %w", activityID, err)
 	}
 	return nil
-}
-
-func printReport(w io.Writer, activityID string, r load.Report) {
-	fmt.Fprintf(w, "activity %s: %d buyers in %s, %.0f/s\n", activityID, r.Buyers, r.Took.Round(time.Millisecond),
-		r.PerSec)
-	for _, o := range slices.Sorted(maps.Keys(r.Outcomes)) {
-		fmt.Fprintf(w, "  %-20s %8d  %s\n", o, r.Outcomes[o], r.Example[o])
-	}
-	fmt.Fprintf(w, "attempt  %s\n", r.Whole)
-	fmt.Fprintf(w, "path     %s\n", r.Path)
-	fmt.Fprintf(w, "reserve  %s\n", r.Reserve)
-	if r.Order.Count > 0 || r.Unknown > 0 {
-		fmt.Fprintf(w, "order    %s\n", r.Order)
-		for _, s := range slices.Sorted(maps.Keys(r.Results)) {
-			fmt.Fprintf(w, "  %-20s %8d\n", s, r.Results[s])
-		}
-		if r.Unknown > 0 {
-			fmt.Fprintf(w, "  %-20s %8d\n", "still queued", r.Unknown)
-		}
-	}
 }

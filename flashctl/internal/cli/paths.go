@@ -4,28 +4,27 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
 	"net/url"
 	"slices"
+	"strconv"
+	"strings"
+	"sync"
 	"time"
 
 	"flashsale.internal/flashctl/client"
+	"flashsale.internal/flashctl/client/load"
 	"flashsale.internal/flashctl/client/purchase"
-	"flashsale.internal/flashctl/internal/load"
-	"flashsale.internal/pkg/auth"
+	"flashsale.internal/pkg/contract"
 )
 
 type pathsCmd struct {
-	merchantFlag
-	Activity string        `help:"Id of the sale; a new sale by default."`
-	Rate     float64       `default:"5000" help:"Calls a second (open loop)."`
-	For      time.Duration `default:"20s" help:"Duration."`
-	Users    int           `default:"5000" help:"Distinct users, used in turn."`
-	Conns    int           `default:"2500" help:"Bound of the calls in flight, those that wait included."`
-	Stock    int64         `default:"1000000" help:"Units of the new sale."`
-	Buy      bool          `default:"true" negatable:"" help:"Make a purchase with each path at once."`
-	JSON     bool          `name:"json" help:"Print the report as JSON."`
+	loadFlags
+	Rate  float64       `default:"5000" help:"Calls a second (open loop)."`
+	For   time.Duration `default:"20s" help:"Duration."`
+	Users int           `default:"5000" help:"Distinct users, used in turn."`
+	Conns int           `default:"2500" help:"Bound of the calls in flight, those that wait included."`
+	Stock int64         `default:"1000000" help:"Units of the new sale."`
+	Buy   bool          `default:"true" negatable:"" help:"Make a purchase with each path at once."`
 }
 
 // Validate is called by kong.
@@ -39,78 +38,138 @@ func (c *pathsCmd) Validate() error {
 // maxPerUser is the limit for each user of the new sale; each user buys many times.
 const maxPerUser = 1600
 
-func (c *pathsCmd) Run(e env) (err error) {
+func (c *pathsCmd) Run(e env) error {
 	cl, err := e.connect(client.Options{})
 	if err != nil {
 		return err
 	}
 	defer cl.Close()
-	token, err := cl.TokenFor(e.ctx, c.caller(auth.Merchant))
-	if err != nil {
-		return err
-	}
-	m := cl.As(token)
-	if c.Activity == "" {
-		if c.Activity, err = newLoadSale(e, m, c.Stock, 15*time.Minute, maxPerUser); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, endSale(e, m, c.Activity)) }()
-	}
-	sale, err := m.Activity(e.ctx, c.Activity)
-	if err != nil {
-		return err
-	}
-	buyers, err := purchase.NewBuyers(e.ctx, cl, c.Users)
-	if err != nil {
-		return err
-	}
 	origin, err := url.Parse(cl.Origins().Seckill)
 	if err != nil {
 		return err
 	}
-	p := load.Paths{
-		Addr: origin.Host, ActivityID: c.Activity, Rate: c.Rate, For: c.For, Conns: c.Conns,
-		Tokens: make([]string, len(buyers)),
+	report, err := c.test(e, cl, loadTest{
+		stock: c.Stock, payWithin: 15 * time.Minute, perUser: maxPerUser, users: c.Users,
+		run: func(activityID, sku string, buyers []purchase.Buyer) (load.Report, error) {
+			r := &pathsRun{target: load.Target{Host: origin.Host, ActivityID: activityID, SKUID: sku}, buyers: buyers}
+			batch := load.Batch{
+				Addr: origin.Host, Conns: c.Conns, For: c.For, Rate: c.Rate, Attempts: 1,
+				Request: func(i int, buf []byte) []byte { return r.target.AppendPath(buf, r.token(i)) }, Response: r.path,
+			}
+			if c.Buy && sku != "" {
+				batch.Second, batch.SecondResponse = r.buy, r.bought
+			}
+			r.began = time.Now()
+			result, err := batch.Send(e.ctx)
+			return r.report(result), err
+		},
+	})
+	if wrong := report.Step(refusedFields); err == nil && len(wrong.Outcomes) > 0 {
+		return fmt.Errorf("refusals have wrong fields: %v", wrong.Examples)
 	}
-	for i, b := range buyers {
-		p.Tokens[i] = b.Token()
-	}
-	if c.Buy && len(sale.Items) > 0 {
-		p.Body = `{"lines":[{"sku_id":"` + sale.Items[0].SKUID + `","qty":1}]}`
-	}
-	report, err := p.Run(e.ctx)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return json.NewEncoder(e.out).Encode(report)
-	}
-	return printPaths(e.out, c.Activity, report)
+	return err
 }
 
-func printPaths(w io.Writer, activityID string, r load.PathsResult) error {
-	fmt.Fprintf(w, "activity %s: %d calls in %s\n", activityID, r.Calls, r.Took.Round(time.Millisecond))
-	for _, o := range slices.Sorted(maps.Keys(r.Outcomes)) {
-		fmt.Fprintf(w, "  %-24s %8d\n", o, r.Outcomes[o])
+// pathsRun records the responses to path requests, and to the purchases that follow them.
+type pathsRun struct {
+	target load.Target
+	buyers []purchase.Buyer
+	began  time.Time
+
+	mu       sync.Mutex
+	given    map[int]string // paths that were issued and are not yet used, by call
+	calls    load.Step      // times: from a call to its path, with the wait
+	refusals load.Step      // times: from a call to its 429; outcomes: Retry-After
+	wrong    load.Step      // responses 429 with wrong fields
+	buys     load.Step
+}
+
+func (r *pathsRun) token(i int) string { return r.buyers[i%len(r.buyers)].Token() }
+
+func (r *pathsRun) path(i int, got *load.Response) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calls.Count(load.Outcome(got.Status, got.Body), 1)
+	switch got.Status {
+	case 201:
+		r.calls.Time(got.Took)
+		r.calls.Succeed(time.Since(r.began))
+		if r.given == nil {
+			r.given = map[int]string{}
+		}
+		r.given[i] = got.Member("path")
+	case 429:
+		r.refusals.Time(got.Took)
+		retry, err := refusalFields(got)
+		if err != nil {
+			r.wrong.Fail("wrong", err)
+		}
+		r.refusals.Count("Retry-After "+strconv.Itoa(retry), 1)
 	}
-	fmt.Fprintf(w, "paths in each second  %v\n", r.PerSec)
-	fmt.Fprintf(w, "sent late  %s\n", r.Late)
-	fmt.Fprintf(w, "path       %s\n", r.Given)
-	fmt.Fprintf(w, "refusal    %s\n", r.Refused)
-	for _, s := range slices.Sorted(maps.Keys(r.RetryAfter)) {
-		fmt.Fprintf(w, "  Retry-After %-12d %8d\n", s, r.RetryAfter[s])
+	return false
+}
+
+// buy appends the purchase of the path that call i got, if it got one.
+func (r *pathsRun) buy(i int, buf []byte) []byte {
+	r.mu.Lock()
+	path := r.given[i]
+	delete(r.given, i)
+	r.mu.Unlock()
+	if path == "" {
+		return buf
 	}
-	if len(r.Purchases) > 0 {
-		fmt.Fprintf(w, "purchase   %s\n", r.Purchase)
-		for _, o := range slices.Sorted(maps.Keys(r.Purchases)) {
-			fmt.Fprintf(w, "  %-24s %8d\n", o, r.Purchases[o])
+	return r.target.AppendPurchase(buf, r.token(i), path)
+}
+
+func (r *pathsRun) bought(_ int, got *load.Response) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.buys.Time(got.Took)
+	r.buys.Count(load.Outcome(got.Status, got.Body), 1)
+	return false
+}
+
+const (
+	noResponse    = "no response"   // outcome of a call
+	refusedFields = "fields of 429" // step of the report: the refusals with wrong fields
+)
+
+func (r *pathsRun) report(result load.BatchResult) load.Report {
+	if result.GivenUp > 0 {
+		r.calls.Fail(noResponse, errors.New(result.Example))
+		r.calls.Outcomes[noResponse] = result.GivenUp
+	}
+	r.calls.Name, r.refusals.Name, r.wrong.Name, r.buys.Name = "path", "refusal", refusedFields, "purchase"
+	result.Late.Name = "sent late"
+	return load.Report{Took: result.Took, Steps: []load.Step{result.Late, r.calls, r.refusals, r.wrong, r.buys}}
+}
+
+// refusalFields checks the fields of a 429 and returns its Retry-After. RateLimit and RateLimit-Policy must list the
+// limits that the body names, with nothing remaining, and Retry-After must not be below their t.
+func refusalFields(r *load.Response) (retry int, err error) {
+	if retry, err = strconv.Atoi(r.Field("Retry-After")); err != nil || retry < 1 {
+		return 0, fmt.Errorf("Retry-After %q", r.Field("Retry-After"))
+	}
+	var p struct {
+		Code     contract.Code
+		Violated []string `json:"violated_policies"`
+	}
+	if err := json.Unmarshal(r.Body, &p); err != nil || p.Code != contract.CodeRateLimited || len(p.Violated) == 0 {
+		return retry, fmt.Errorf("document %.200s", r.Body)
+	}
+	limits, policies := strings.Split(r.Field("RateLimit"), ", "), strings.Split(r.Field("RateLimit-Policy"), ", ")
+	for _, name := range p.Violated {
+		k := slices.IndexFunc(limits, func(l string) bool { return strings.HasPrefix(l, `"`+name+`";r=0;t=`) })
+		if k < 0 {
+			return retry, fmt.Errorf("RateLimit %q of a refusal by %s", limits, name)
+		}
+		t, err := strconv.Atoi(limits[k][len(`"`+name+`";r=0;t=`):])
+		if err != nil || t > retry {
+			return retry, fmt.Errorf("RateLimit %q with Retry-After %d", limits, retry)
+		}
+		if !slices.ContainsFunc(policies, func(l string) bool { return strings.HasPrefix(l, `"`+name+`";q=`) }) {
+			return retry, fmt.Errorf("RateLimit-Policy %q of a refusal by %s", policies, name)
 		}
 	}
-	if r.Failed > 0 {
-		fmt.Fprintf(w, "failed     %d, for example: %s\n", r.Failed, r.Example)
-	}
-	if r.BadCount > 0 {
-		return fmt.Errorf("%d refusals have wrong fields, for example: %s", r.BadCount, r.BadFields)
-	}
-	return nil
+	return retry, nil
 }

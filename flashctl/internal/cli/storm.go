@@ -2,25 +2,19 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"maps"
 	"os"
 	"os/exec"
-	"slices"
 	"time"
 
 	"flashsale.internal/flashctl/client"
+	"flashsale.internal/flashctl/client/load"
 	"flashsale.internal/flashctl/client/purchase"
 	"flashsale.internal/flashctl/internal/storm"
-	"flashsale.internal/pkg/auth"
 )
 
 type stormCmd struct {
-	merchantFlag
-	Activity    string        `help:"Id of the sale; a new sale by default."`
+	loadFlags
 	Target      string        `help:"Address with http or https, host and port; seckill's address by default."`
 	Remote      bool          `help:"Allow a target that is not on this machine."`
 	CA          string        `name:"ca" type:"existingfile" help:"File of the certificates that TLS accepts."`
@@ -36,7 +30,6 @@ type stormCmd struct {
 	HalfOpen    int           `default:"0" help:"Further connections that send nothing, or half a request."`
 	Watch       time.Duration `default:"75s" help:"Time for which slow and half-open connections are kept open."`
 	Stock       int64         `default:"1000" help:"Units of the new sale."`
-	JSON        bool          `name:"json" help:"Print the report as JSON."`
 }
 
 // Validate is called by kong.
@@ -47,7 +40,7 @@ func (c *stormCmd) Validate() error {
 	return nil
 }
 
-func (c *stormCmd) Run(e env) (err error) {
+func (c *stormCmd) Run(e env) error {
 	cl, err := e.connect(client.Options{})
 	if err != nil {
 		return err
@@ -56,7 +49,7 @@ func (c *stormCmd) Run(e env) (err error) {
 	plan := storm.Plan{
 		Target: c.Target, Insecure: c.Insecure, Sources: c.Sources, Within: c.Within, Patience: c.Patience,
 		Returning: c.Returning, KeepOpen: c.KeepOpen, Slow: c.Slow, HalfOpen: c.HalfOpen, Watch: c.Watch,
-		Tokens: make([]string, c.Connections), ActivityID: c.Activity,
+		Tokens: make([]string, c.Connections),
 	}
 	if plan.Target == "" {
 		plan.Target = cl.Origins().Seckill
@@ -82,58 +75,17 @@ func (c *stormCmd) Run(e env) (err error) {
 	if err := processes.Check(plan); err != nil {
 		return err
 	}
-	if plan.ActivityID == "" {
-		token, err := cl.TokenFor(e.ctx, c.caller(auth.Merchant))
-		if err != nil {
-			return err
-		}
-		m := cl.As(token)
-		if plan.ActivityID, err = newLoadSale(e, m, c.Stock, 15*time.Minute, 1); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, endSale(e, m, plan.ActivityID)) }()
-	}
-	buyers, err := purchase.NewBuyers(e.ctx, cl, c.Connections)
-	if err != nil {
-		return err
-	}
-	for i, b := range buyers {
-		plan.Tokens[i] = b.Token()
-	}
-	report, err := processes.Run(e.ctx, plan)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return json.NewEncoder(e.out).Encode(report)
-	}
-	printStorm(e.out, plan.ActivityID, report)
-	return nil
-}
-
-func printStorm(w io.Writer, activityID string, r storm.Report) {
-	fmt.Fprintf(w, "activity %s: %d connections begun within %s\n", activityID, r.Begun,
-		r.BegunWithin.Round(time.Millisecond))
-	for _, o := range slices.Sorted(maps.Keys(r.Outcomes)) {
-		fmt.Fprintf(w, "  %-24s %8d\n", o, r.Outcomes[o])
-	}
-	for _, k := range slices.Sorted(maps.Keys(r.Errors)) {
-		fmt.Fprintf(w, "  %-24s %8d  %s\n", k, r.Errors[k], r.Examples[k])
-	}
-	fmt.Fprintf(w, "connected  %s\n", r.Connected)
-	fmt.Fprintf(w, "response   %s\n", r.Response)
-	if r.Handshakes > 0 {
-		fmt.Fprintf(w, "TLS        %d handshakes, %d resumed a session\n", r.Handshakes, r.Resumed)
-	}
-	printHeld(w, "slow", r.Slow)
-	printHeld(w, "half-open", r.HalfOpen)
-}
-
-func printHeld(w io.Writer, kind string, h storm.HeldReport) {
-	if h.Begun > 0 {
-		fmt.Fprintf(w, "%-10s %d begun, %d failed, %d still open at the end, ended by the server: %s\n", kind, h.Begun,
-			h.Failed, h.StillOpen, h.Ended)
-	}
+	_, err = c.test(e, cl, loadTest{
+		stock: c.Stock, payWithin: 15 * time.Minute, perUser: 1, users: c.Connections,
+		run: func(activityID, _ string, buyers []purchase.Buyer) (load.Report, error) {
+			plan.ActivityID = activityID
+			for i, b := range buyers {
+				plan.Tokens[i] = b.Token()
+			}
+			return processes.Run(e.ctx, plan)
+		},
+	})
+	return err
 }
 
 type stormPartCmd struct{}

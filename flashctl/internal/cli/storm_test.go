@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"flashsale.internal/flashctl/client/load"
 	"flashsale.internal/flashctl/internal/shoptest"
 	"flashsale.internal/flashctl/internal/storm"
 )
@@ -15,17 +16,16 @@ func TestStorm(t *testing.T) {
 	t.Setenv("BASE_URL", shop.URL)
 	status, out, errs := run(t, "load", "storm", "--connections", "40", "--within", "100ms", "--json")
 	require.Zero(t, status, errs)
-	var report storm.Report
+	var report load.Report
 	require.NoError(t, json.Unmarshal([]byte(out), &report))
-	require.Equal(t, 40, report.Begun)
-	require.Equal(t, map[string]int{"201": 40}, report.Outcomes)
-	require.Empty(t, report.Errors)
-	require.Equal(t, 40, report.Response.Count)
+	require.Equal(t, 40, report.Step(storm.Begun).Times.Count)
+	require.Equal(t, map[string]int{"201": 40}, report.Step(storm.Responses).Outcomes)
+	require.Equal(t, 40, report.Step(storm.Responses).Times.Count)
 
 	status, out, errs = run(t, "load", "storm", "--connections", "10", "--processes", "1", "--within", "0s")
 	require.Zero(t, status, errs)
-	require.Contains(t, out, "10 connections begun within")
-	require.Regexp(t, `201 +10\n`, out)
+	require.Regexp(t, `begun +n=10 `, out)
+	require.Regexp(t, `201 +10 `, out)
 }
 
 func TestStormRefusesWhatDoesNotFit(t *testing.T) {

@@ -1,12 +1,12 @@
 package storm
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"net"
 	"os"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -22,24 +22,24 @@ const (
 // errWatched is the end of a connection that the server did not end.
 var errWatched = errors.New("watched to the end")
 
-// hold opens connection i, keeps it open by do and records its end. do returns errWatched, or the error by which it
-// detected that the server ended the connection.
-func (r *run) hold(ctx context.Context, i int, held *Held, do func(ctx context.Context, i int, until time.Time) error) {
+// hold opens connection i, keeps it open by do and records its end in a step. do returns errWatched, or the error by
+// which it detected that the server ended the connection.
+func (r *run) hold(ctx context.Context, i int, step string, do func(ctx context.Context, i int, until time.Time) error) {
 	began := time.Now()
 	err := do(ctx, i, began.Add(r.plan.Watch))
 	took := time.Since(began)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	held.Begun++
+	held := r.report.Step(step)
 	var stage *stageError
 	switch {
 	case errors.Is(err, errWatched):
-		held.StillOpen++
+		held.Count(StillOpen, 1)
 	case errors.As(err, &stage):
-		held.Failed++
-		r.sample.example("held: "+kindOf(err), err)
+		held.Fail(NotConnected, err)
 	default:
-		held.Ended = append(held.Ended, took)
+		held.Count(Ended, 1)
+		held.Time(took)
 	}
 }
 
@@ -56,7 +56,7 @@ func (r *run) sendHalf(ctx context.Context, i int, until time.Time) error {
 			return err
 		}
 		half := r.read()
-		if _, err := io.WriteString(conn, half[:len(half)/2]); err != nil {
+		if _, err := conn.Write(half[:len(half)/2]); err != nil {
 			return watched(err)
 		}
 	}
@@ -88,7 +88,7 @@ func (r *run) readSlowly(ctx context.Context, i int, until time.Time) error {
 	if conn, err = r.usable(ctx, conn); err != nil {
 		return err
 	}
-	if _, err := io.WriteString(conn, strings.Repeat(r.read(), slowRequests)); err != nil {
+	if _, err := conn.Write(bytes.Repeat(r.read(), slowRequests)); err != nil {
 		return watched(err)
 	}
 	tick := time.NewTicker(slowInterval)
@@ -97,7 +97,7 @@ func (r *run) readSlowly(ctx context.Context, i int, until time.Time) error {
 		if _, err := conn.Read(one); err != nil {
 			return watched(err)
 		}
-		if _, err := io.WriteString(conn, r.read()); err != nil {
+		if _, err := conn.Write(r.read()); err != nil {
 			return watched(err)
 		}
 		select {

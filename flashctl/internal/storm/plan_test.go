@@ -3,7 +3,6 @@ package storm
 import (
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -45,34 +44,4 @@ func TestSplit(t *testing.T) {
 		require.Equal(t, p.Slow, slow)
 		require.Equal(t, p.HalfOpen, halfOpen)
 	})
-}
-
-func TestSamplesAddUp(t *testing.T) {
-	at := time.Unix(1_800_000_000, 0)
-	all := newSample()
-	all.add(newSample())
-	all.add(Sample{
-		Begun: 1, First: at.Add(time.Second), Last: at.Add(time.Second), Outcomes: map[string]int{"201": 1},
-		Took: []time.Duration{3 * time.Second}, Handshakes: 1, Resumed: 1, Slow: Held{Begun: 2, Failed: 1, StillOpen: 1},
-	})
-	all.add(Sample{
-		Begun: 3, First: at, Last: at.Add(900 * time.Millisecond), Outcomes: map[string]int{"201": 1, "429 rate_limited": 1},
-		Errors: map[string]int{"connect: refused": 1}, Examples: map[string]string{"connect: refused": "an example"},
-		Took: []time.Duration{time.Second, 2 * time.Second}, Handshakes: 2,
-		Slow: Held{Begun: 1, Ended: []time.Duration{time.Second}},
-	})
-	r := all.report()
-	require.Equal(t, 4, r.Begun)
-	require.Equal(t, time.Second, r.BegunWithin)
-	require.Equal(t, map[string]int{"201": 2, "429 rate_limited": 1}, r.Outcomes)
-	require.Equal(t, map[string]int{"connect: refused": 1}, r.Errors)
-	require.Equal(t, "an example", r.Examples["connect: refused"])
-	require.Equal(t, 2*time.Second, r.Response.P50)
-	require.Equal(t, 3*time.Second, r.Response.Max)
-	require.Equal(t, 3, r.Handshakes)
-	require.Equal(t, 1, r.Resumed)
-	require.Equal(t, 3, r.Slow.Begun)
-	require.Equal(t, 1, r.Slow.Failed)
-	require.Equal(t, 1, r.Slow.StillOpen)
-	require.Equal(t, 1, r.Slow.Ended.Count)
 }

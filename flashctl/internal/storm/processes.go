@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"flashsale.internal/flashctl/client/load"
 )
 
 const (
@@ -52,9 +54,9 @@ func (p Processes) Check(plan Plan) error {
 }
 
 // Run starts the processes, begins the storm in all of them at one time, and adds up what they measured.
-func (p Processes) Run(ctx context.Context, plan Plan) (report Report, err error) {
+func (p Processes) Run(ctx context.Context, plan Plan) (report load.Report, err error) {
 	if err := p.Check(plan); err != nil {
-		return Report{}, err
+		return report, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, readyWithin+plan.Within+max(plan.Patience, plan.Watch)+exitWithin)
 	defer cancel()
@@ -73,7 +75,7 @@ func (p Processes) Run(ctx context.Context, plan Plan) (report Report, err error
 	for range parts {
 		c, err := start(p.Command(ctx))
 		if err != nil {
-			return Report{}, err
+			return report, err
 		}
 		children = append(children, c)
 	}
@@ -81,18 +83,17 @@ func (p Processes) Run(ctx context.Context, plan Plan) (report Report, err error
 		return errors.Join(c.send(parts[i]), c.receive(&struct{}{}))
 	})
 	if err != nil {
-		return Report{}, err
+		return report, err
 	}
 	begin := time.Now().Add(headStart)
-	samples := make([]Sample, p.N)
+	parted := make([]load.Report, p.N)
 	err = each(children, func(i int, c *child) error {
-		return errors.Join(c.send(begin), c.receive(&samples[i]))
+		return errors.Join(c.send(begin), c.receive(&parted[i]))
 	})
-	all := newSample()
-	for _, s := range samples {
-		all.add(s)
+	for _, part := range parted {
+		report.Add(part)
 	}
-	return all.report(), errors.Join(err, ctx.Err())
+	return report, errors.Join(err, ctx.Err())
 }
 
 func start(cmd *exec.Cmd) (*child, error) {
@@ -135,7 +136,7 @@ func each(children []*child, do func(i int, c *child) error) error {
 }
 
 // Serve runs a part of a storm in this process: it reads the plan, responds when it is prepared, reads the time of the
-// begin and writes its sample. Each document is a line.
+// begin and writes its report. Each document is a line.
 func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	if _, err := raiseFileLimit(); err != nil {
 		return err
@@ -156,6 +157,6 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err := lines.Decode(&begin); err != nil {
 		return fmt.Errorf("read the begin: %w", err)
 	}
-	sample, err := r.storm(ctx, begin)
-	return errors.Join(err, json.NewEncoder(out).Encode(sample))
+	report, err := r.storm(ctx, begin)
+	return errors.Join(err, json.NewEncoder(out).Encode(report))
 }

@@ -4,16 +4,15 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
+
+	"flashsale.internal/flashctl/client/load"
 )
 
 // maxBody bounds what is read of a response.
@@ -27,7 +26,7 @@ type run struct {
 	session tls.ClientSessionCache // for returning connections
 
 	mu     sync.Mutex
-	sample Sample
+	report load.Report
 	open   []net.Conn // kept until the last response
 }
 
@@ -40,7 +39,10 @@ func prepare(ctx context.Context, plan Plan) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &run{plan: plan, host: u.Host, sample: newSample()}
+	r := &run{plan: plan, host: u.Host}
+	for _, name := range []string{Begun, Connected, Responses, Slow, HalfOpen} { // the order of the report
+		r.report.Step(name)
+	}
 	if r.config, err = plan.tlsConfig(u); err != nil {
 		return nil, err
 	}
@@ -65,7 +67,7 @@ func (r *run) takeSession(ctx context.Context) error {
 }
 
 // storm begins every connection at its time after start, and returns when all have ended.
-func (r *run) storm(ctx context.Context, start time.Time) (Sample, error) {
+func (r *run) storm(ctx context.Context, start time.Time) (load.Report, error) {
 	defer func() {
 		for _, c := range r.open {
 			_ = c.Close()
@@ -73,16 +75,17 @@ func (r *run) storm(ctx context.Context, start time.Time) (Sample, error) {
 	}()
 	var all sync.WaitGroup
 	all.Go(func() {
-		r.spread(ctx, start, len(r.plan.Tokens), func(i int) { r.request(ctx, i) })
+		r.spread(ctx, start, len(r.plan.Tokens), func(i int) { r.request(ctx, i, start) })
 	})
 	all.Go(func() {
-		r.spread(ctx, start, r.plan.Slow, func(i int) { r.hold(ctx, i, &r.sample.Slow, r.readSlowly) })
+		r.spread(ctx, start, r.plan.Slow, func(i int) { r.hold(ctx, i, Slow, r.readSlowly) })
 	})
 	all.Go(func() {
-		r.spread(ctx, start, r.plan.HalfOpen, func(i int) { r.hold(ctx, i, &r.sample.HalfOpen, r.sendHalf) })
+		r.spread(ctx, start, r.plan.HalfOpen, func(i int) { r.hold(ctx, i, HalfOpen, r.sendHalf) })
 	})
 	all.Wait()
-	return r.sample, ctx.Err()
+	r.report.Took = time.Since(start)
+	return r.report, ctx.Err()
 }
 
 // spread calls do(0) to do(n-1) concurrently, at equal intervals within plan.Within after start, and waits for them.
@@ -102,33 +105,35 @@ func (r *run) spread(ctx context.Context, start time.Time, n int, do func(i int)
 }
 
 // request opens connection i, sends its path request and records the response.
-func (r *run) request(ctx context.Context, i int) {
+func (r *run) request(ctx context.Context, i int, start time.Time) {
 	began := time.Now()
 	returning := r.session != nil && i%100 < r.plan.Returning
 	conn, connected, err := r.connect(ctx, i, began.Add(r.plan.Patience), returning)
 	var outcome string
 	if err == nil {
-		outcome, err = exchange(conn, r.post(r.plan.Tokens[i]))
+		target := load.Target{Host: r.host, ActivityID: r.plan.ActivityID}
+		outcome, err = exchange(conn, target.AppendPath(nil, r.plan.Tokens[i]))
 	}
 	took := time.Since(began)
 
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.sample.begin(began)
+	r.report.Step(Begun).Time(began.Sub(start))
 	if connected > 0 {
-		r.sample.Connected = append(r.sample.Connected, connected)
+		r.report.Step(Connected).Time(connected)
 	}
 	if c, ok := conn.(*tls.Conn); ok {
-		r.sample.Handshakes++
+		session := NewSession
 		if c.ConnectionState().DidResume {
-			r.sample.Resumed++
+			session = Resumed
 		}
+		r.report.Step(Connected).Count(session, 1)
 	}
-	if err != nil {
-		r.sample.fail(err)
+	if response := r.report.Step(Responses); err != nil {
+		response.Fail(kindOf(err), err)
 	} else {
-		r.sample.Outcomes[outcome]++
-		r.sample.Took = append(r.sample.Took, took)
+		response.Count(outcome, 1)
+		response.Time(took)
 	}
 	switch {
 	case conn == nil:
@@ -179,9 +184,9 @@ func (r *run) dialer(i int, deadline time.Time) *net.Dialer {
 	return d
 }
 
-// exchange sends a request and returns its outcome: the status, with the code of a refusal.
-func exchange(conn net.Conn, request string) (string, error) {
-	if _, err := io.WriteString(conn, request); err != nil {
+// exchange sends a request and returns its outcome.
+func exchange(conn net.Conn, request []byte) (string, error) {
+	if _, err := conn.Write(request); err != nil {
 		return "", &stageError{"request", err}
 	}
 	resp, err := http.ReadResponse(bufio.NewReaderSize(conn, 2048), nil)
@@ -193,21 +198,10 @@ func exchange(conn net.Conn, request string) (string, error) {
 	if err != nil {
 		return "", &stageError{"response", err}
 	}
-	if resp.StatusCode < 300 {
-		return strconv.Itoa(resp.StatusCode), nil
-	}
-	var p struct{ Code string }
-	_ = json.Unmarshal(body, &p) // the response of a proxy has no code
-	return strings.TrimSpace(strconv.Itoa(resp.StatusCode) + " " + p.Code), nil
-}
-
-// post is the path request of the user with that token.
-func (r *run) post(token string) string {
-	return "POST /v1/activities/" + r.plan.ActivityID + "/paths HTTP/1.1\r\nHost: " + r.host +
-		"\r\nAuthorization: Bearer " + token + "\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+	return load.Outcome(resp.StatusCode, body), nil
 }
 
 // read is a request for the activity, which needs no token.
-func (r *run) read() string {
-	return "GET /v1/activities/" + r.plan.ActivityID + " HTTP/1.1\r\nHost: " + r.host + "\r\n\r\n"
+func (r *run) read() []byte {
+	return load.AppendRequest(nil, http.MethodGet, "/v1/activities/"+r.plan.ActivityID, r.host, "", "")
 }

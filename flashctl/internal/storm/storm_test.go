@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"flashsale.internal/flashctl/client/load"
 	"flashsale.internal/flashctl/internal/storm"
 )
 
@@ -48,6 +49,14 @@ func processes(t *testing.T, n int, part string) storm.Processes {
 		cmd.Env = append(os.Environ(), "STORM_PART="+part)
 		return cmd
 	}}
+}
+
+// run runs the plan in n processes.
+func run(t *testing.T, n int, p storm.Plan) (load.Report, error) {
+	t.Helper()
+	report, err := processes(t, n, "serve").Run(t.Context(), p)
+	report.Sum()
+	return report, err
 }
 
 // tokens are named by their numbers from 0.
@@ -102,17 +111,20 @@ func TestEveryConnectionIsCounted(t *testing.T) {
 	server.Start()
 	defer server.Close()
 
-	report, err := processes(t, 3, "serve").Run(t.Context(), plan(server.URL, 100))
+	report, err := run(t, 3, plan(server.URL, 100))
 	require.NoError(t, err)
-	require.Equal(t, map[string]int{"201": 70, "429 rate_limited": 10, "503 overloaded": 10}, report.Outcomes)
-	require.Equal(t, map[string]int{"response: closed": 10}, report.Errors)
-	require.NotEmpty(t, report.Examples["response: closed"])
-	require.Equal(t, 100, report.Begun)
-	require.Positive(t, report.BegunWithin)
-	require.Equal(t, 100, report.Connected.Count)
-	require.Equal(t, 90, report.Response.Count)
-	require.GreaterOrEqual(t, report.Response.Max, report.Connected.P50)
-	require.Zero(t, report.Handshakes)
+	response, begun := report.Step(storm.Responses), report.Step(storm.Begun).Times
+	require.Equal(t, map[string]int{
+		"201": 70, "429 rate_limited": 10, "503 overloaded": 10, "response: closed": 10,
+	}, response.Outcomes)
+	require.NotEmpty(t, response.Examples["response: closed"])
+	require.Equal(t, 100, begun.Count)
+	require.GreaterOrEqual(t, begun.Max, 97*time.Millisecond, "the last of a process is due after 33/34 of 100 ms")
+	require.GreaterOrEqual(t, report.Took, begun.Max)
+	require.Equal(t, 100, report.Step(storm.Connected).Times.Count)
+	require.Equal(t, 90, response.Times.Count)
+	require.GreaterOrEqual(t, response.Times.Max, report.Step(storm.Connected).Times.P50)
+	require.Empty(t, report.Step(storm.Connected).Outcomes, "no TLS")
 	require.EqualValues(t, 100, connections.Load())
 	mu.Lock()
 	defer mu.Unlock()
@@ -132,23 +144,23 @@ func TestTLS(t *testing.T) {
 
 	p.CA = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	p.Returning = 50
-	report, err := processes(t, 1, "serve").Run(t.Context(), p)
+	report, err := run(t, 1, p)
 	require.NoError(t, err)
-	require.Equal(t, map[string]int{"201": 40}, report.Outcomes)
-	require.Equal(t, 40, report.Handshakes)
-	require.Equal(t, 40, report.Resumed, "the first 50 of each 100 connections return")
+	require.Equal(t, map[string]int{"201": 40}, report.Step(storm.Responses).Outcomes)
+	require.Equal(t, map[string]int{storm.Resumed: 40}, report.Step(storm.Connected).Outcomes,
+		"the first 50 of each 100 connections return")
 
 	p.CA, p.Returning, p.Insecure = nil, 0, true
-	report, err = processes(t, 2, "serve").Run(t.Context(), p)
+	report, err = run(t, 2, p)
 	require.NoError(t, err)
-	require.Equal(t, map[string]int{"201": 40}, report.Outcomes)
-	require.Zero(t, report.Resumed)
+	require.Equal(t, map[string]int{"201": 40}, report.Step(storm.Responses).Outcomes)
+	require.Equal(t, map[string]int{storm.NewSession: 40}, report.Step(storm.Connected).Outcomes)
 
 	p.Insecure = false
-	report, err = processes(t, 2, "serve").Run(t.Context(), p)
+	report, err = run(t, 2, p)
 	require.NoError(t, err)
-	require.Equal(t, map[string]int{"tls: certificate": 40}, report.Errors)
-	require.Zero(t, report.Response.Count)
+	require.Equal(t, map[string]int{"tls: certificate": 40}, report.Step(storm.Responses).Outcomes)
+	require.Zero(t, report.Step(storm.Responses).Times.Count)
 
 	p.CA = []byte("none")
 	_, err = processes(t, 1, "serve").Run(t.Context(), p)
@@ -174,16 +186,14 @@ func TestHeldConnections(t *testing.T) {
 			defer server.Close()
 			p := plan(server.URL, 10)
 			p.Insecure, p.Slow, p.HalfOpen, p.Watch = true, 3, 6, time.Minute
-			report, err := processes(t, 2, "serve").Run(t.Context(), p)
+			report, err := run(t, 2, p)
 			require.NoError(t, err)
-			require.Equal(t, map[string]int{"201": 10}, report.Outcomes)
-			for _, h := range []storm.HeldReport{report.Slow, report.HalfOpen} {
-				require.Zero(t, h.Failed, report.Examples)
-				require.Zero(t, h.StillOpen)
-				require.Equal(t, h.Begun, h.Ended.Count)
+			require.Equal(t, map[string]int{"201": 10}, report.Step(storm.Responses).Outcomes)
+			for step, n := range map[string]int{storm.Slow: 3, storm.HalfOpen: 6} {
+				held := report.Step(step)
+				require.Equal(t, map[string]int{storm.Ended: n}, held.Outcomes, held.Examples)
+				require.Equal(t, n, held.Times.Count)
 			}
-			require.Equal(t, 3, report.Slow.Begun)
-			require.Equal(t, 6, report.HalfOpen.Begun)
 		})
 	}
 }
@@ -196,11 +206,12 @@ func TestHeldConnectionsThatStayOpen(t *testing.T) {
 	defer server.Close()
 	p := plan(server.URL, 1)
 	p.Slow, p.HalfOpen, p.Watch = 2, 2, 300*time.Millisecond
-	report, err := processes(t, 1, "serve").Run(t.Context(), p)
+	report, err := run(t, 1, p)
 	require.NoError(t, err)
-	require.Equal(t, 2, report.Slow.StillOpen)
-	require.Equal(t, 2, report.HalfOpen.StillOpen)
-	require.Zero(t, report.Slow.Ended.Count+report.HalfOpen.Ended.Count)
+	for _, step := range []string{storm.Slow, storm.HalfOpen} {
+		require.Equal(t, map[string]int{storm.StillOpen: 2}, report.Step(step).Outcomes)
+		require.Zero(t, report.Step(step).Times.Count)
+	}
 }
 
 func TestConnectionsWithoutResponse(t *testing.T) {
@@ -208,16 +219,16 @@ func TestConnectionsWithoutResponse(t *testing.T) {
 	require.NoError(t, err)
 	p := plan("http://"+l.Addr().String(), 5)
 	p.Patience = 200 * time.Millisecond
-	report, err := processes(t, 1, "serve").Run(t.Context(), p)
+	report, err := run(t, 1, p)
 	require.NoError(t, err)
-	require.Equal(t, map[string]int{"response: time-out": 5}, report.Errors)
+	require.Equal(t, map[string]int{"response: time-out": 5}, report.Step(storm.Responses).Outcomes)
 
 	require.NoError(t, l.Close())
-	report, err = processes(t, 1, "serve").Run(t.Context(), p)
+	report, err = run(t, 1, p)
 	require.NoError(t, err)
-	require.Equal(t, map[string]int{"connect: refused": 5}, report.Errors)
-	require.Equal(t, 5, report.Begun)
-	require.Zero(t, report.Connected.Count)
+	require.Equal(t, map[string]int{"connect: refused": 5}, report.Step(storm.Responses).Outcomes)
+	require.Equal(t, 5, report.Step(storm.Begun).Times.Count)
+	require.Zero(t, report.Step(storm.Connected).Times.Count)
 }
 
 func TestAProcessThatEndsIsAnError(t *testing.T) {

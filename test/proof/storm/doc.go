@@ -1,2 +1,3 @@
-// Package storm tests a large sale while every process and every dependency is killed twice. `make storm` runs it.
+// Package storm runs a whole sale on real dependencies while every service and every dependency is killed twice, and
+// checks that no accepted purchase was lost or doubled. `make proof LANE=storm` runs it.
 package storm

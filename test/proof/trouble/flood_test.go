@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"flashsale.internal/flashctl/client/load"
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/test/rig"
 	"flashsale.internal/test/shop"
@@ -32,7 +33,7 @@ func TestFlood(t *testing.T) {
 	require.NoError(t, err)
 	operator := r.Client.As(token)
 	ctl := shop.NewFlashctl(t, r)
-	measure := func() shop.PathLoad {
+	measure := func() load.Report {
 		t.Helper()
 		report, err := ctl.LoadPaths(ctx, other.ActivityID, "--rate", strconv.Itoa(limit/2), "--for", lasts.String(),
 			"--users", "500", "--conns", "200", "--no-buy")
@@ -43,7 +44,7 @@ func TestFlood(t *testing.T) {
 	quiet := measure()
 
 	type outcome struct {
-		report shop.PathLoad
+		report load.Report
 		err    error
 	}
 	ended := make(chan outcome, 1)
@@ -67,17 +68,27 @@ func TestFlood(t *testing.T) {
 	o := <-ended
 	require.NoError(t, o.err)
 
-	served := func(l shop.PathLoad) float64 { return float64(l.Outcomes["201"]) / float64(l.Calls) }
-	t.Logf("flood: %d calls in %s, %v, %d without a response", o.report.Calls, o.report.Took.Round(time.Millisecond),
-		o.report.Outcomes, o.report.Failed)
-	t.Logf("other sale, quiet: %.2f %% of %d calls got a path, p50 %s, p99 %s, %v", 100*served(quiet), quiet.Calls,
-		quiet.Given.P50, quiet.Given.P99, quiet.Outcomes)
-	t.Logf("other sale, flood: %.2f %% of %d calls got a path, p50 %s, p99 %s, %v", 100*served(during), during.Calls,
-		during.Given.P50, during.Given.P99, during.Outcomes)
-	assert.GreaterOrEqual(t, o.report.Outcomes["429 rate_limited"], o.report.Calls*8/10, "the flood is refused")
-	assert.GreaterOrEqual(t, float64(o.report.Calls), 0.7*flooding*o.report.Took.Seconds(), "the flood has its rate")
-	assert.Zero(t, quiet.Failed+during.Failed)
-	assert.GreaterOrEqual(t, served(quiet), 0.99)
-	assert.GreaterOrEqual(t, served(during), 0.99)
-	assert.Less(t, during.Given.P99, quiet.Given.P99+slower)
+	// of returns the path requests of a load, how many there were, and how many got no response.
+	of := func(r load.Report) (paths *load.Step, calls, failed int) {
+		paths = r.Step("path")
+		for _, n := range paths.Outcomes {
+			calls += n
+		}
+		return paths, calls, paths.Outcomes["no response"]
+	}
+	measured := func(name string, r load.Report) *load.Step {
+		paths, calls, failed := of(r)
+		served := float64(paths.Outcomes["201"]) / float64(calls)
+		t.Logf("other sale, %s: %.2f %% of %d calls got a path, %s, %v", name, 100*served, calls, paths.Times, paths.Outcomes)
+		assert.Zero(t, failed, name)
+		assert.GreaterOrEqual(t, served, 0.99, name)
+		return paths
+	}
+	paths, calls, failed := of(o.report)
+	t.Logf("flood: %d calls in %s, %v, %d without a response", calls, o.report.Took.Round(time.Millisecond),
+		paths.Outcomes, failed)
+	assert.GreaterOrEqual(t, paths.Outcomes["429 rate_limited"], calls*8/10, "the flood is refused")
+	assert.GreaterOrEqual(t, float64(calls), 0.7*flooding*o.report.Took.Seconds(), "the flood has its rate")
+	before := measured("quiet", quiet)
+	assert.Less(t, measured("flood", during).Times.P99, before.Times.P99+slower)
 }

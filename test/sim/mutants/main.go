@@ -3,7 +3,7 @@
 // changes no file: the compiler gets the broken files as an overlay. At the end it prints a table of all mutants with the
 // sale that detected each.
 //
-// Some mutants are detected by a test that needs MariaDB (MYSQL_DSN); `make sim-mutants` starts one.
+// Some mutants are detected by a test that needs MariaDB (MYSQL_DSN); `make proof LANE=mutants` starts one.
 //
 //	go run ./test/sim/mutants                   all of them, 1,000 sales each
 //	go run ./test/sim/mutants -set border       those of the border between merchants

@@ -1,2 +1,0 @@
-// Package brokerless sells during a long outage of the broker, on real dependencies, with the direct transport.
-package brokerless

@@ -1,2 +1,0 @@
-// Package redisless sells during an outage of Redis, on real dependencies, with and without a degraded sale.
-package redisless
