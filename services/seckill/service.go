@@ -32,6 +32,7 @@ import (
 	"flashsale.internal/services/seckill/internal/counts"
 	"flashsale.internal/services/seckill/internal/degraded"
 	"flashsale.internal/services/seckill/internal/gate"
+	"flashsale.internal/services/seckill/internal/grouping"
 	"flashsale.internal/services/seckill/internal/httpapi"
 	"flashsale.internal/services/seckill/internal/inventory"
 	"flashsale.internal/services/seckill/internal/pages"
@@ -193,13 +194,13 @@ func (s *Service) newLoops(cfg Config, gates *stockgate.Gate) (err error) {
 	if err := s.observeAccepted(); err != nil {
 		return err
 	}
-	calls := gate.Options{
+	bounds := grouping.Bounds{
 		// stockgate bounds each call by GateTimeout; this bound is a little higher.
 		CallTimeout: cfg.GateTimeout + 250*time.Millisecond,
 		CallerWait:  cfg.GateWait,
 		Queue:       cfg.GateQueue,
 	}
-	s.rooms = gate.NewRooms(gates, calls)
+	s.rooms = gate.NewRooms(gates, bounds)
 	s.roomCache = core.NewRoomCache(s.rooms, s.deps.Now)
 	var beacon room.Beacon
 	if cfg.DrawBeacon != "" {
@@ -213,20 +214,24 @@ func (s *Service) newLoops(cfg Config, gates *stockgate.Gate) (err error) {
 	if err != nil {
 		return err
 	}
-	calls.Keeps, calls.Kept = s.watch.Keeps, s.watch.Accepted
-	calls.Accepted = func(activityID string, n int) {
-		s.priority.Accepted(n)
-		s.relay.Accepted(activityID)
-	}
-	calls.Waited = func(n int, mean time.Duration) {
-		s.priority.Waited(n, mean)
-		s.roomControl.Waited(n, mean)
-	}
-	calls.Delay = s.priority.AcceptDelay
-	if s.gate, err = gate.New(gates, tel, calls); err != nil {
+	s.gate, err = gate.New(gates, tel, gate.Options{
+		Bounds: bounds,
+		Keeps:  s.watch.Keeps,
+		Kept:   s.watch.Accepted,
+		Accepted: func(activityID string, n int) {
+			s.priority.Accepted(n)
+			s.relay.Accepted(activityID)
+		},
+		Waited: func(n int, mean time.Duration) {
+			s.priority.Waited(n, mean)
+			s.roomControl.Waited(n, mean)
+		},
+		Delay: s.priority.AcceptDelay,
+	})
+	if err != nil {
 		return err
 	}
-	s.degraded = degraded.NewGate(s.gate, s.watch, cfg.GateWait, groupsOf(cfg))
+	s.degraded = degraded.NewGate(s.gate, s.watch, cfg.GateWait, cfg.GateQueue)
 	s.sales = core.NewSaleCache(degraded.Catalogue{Catalogue: catalogue, Watch: s.watch}, s.deps.Now)
 	s.feed = core.NewFeed(s.degraded, cfg.StreamsMax)
 	source := strings.ToLower(rand.Text())
@@ -237,30 +242,6 @@ func (s *Service) newLoops(cfg Config, gates *stockgate.Gate) (err error) {
 		Source: source, Known: s.sales.Known, Now: s.sales.Now, Log: tel.Log,
 	})
 	return nil
-}
-
-// maxDirectSales bounds the sales whose callers wait for inventory.
-const maxDirectSales = 1024
-
-// groupsOf returns the groups of calls to inventory. A call waits for the locks of the stock, so it has the whole wait of
-// a caller.
-func groupsOf(cfg Config) degraded.Groups {
-	bounds := gate.Bounds{
-		Timeout: cfg.GateWait, MaxWait: cfg.GateWait / 4, Queue: cfg.GateQueue, Keys: maxDirectSales, Calls: 1,
-		Size: degraded.ReserveSize,
-	}
-	lookups := bounds
-	lookups.Calls, lookups.Size = degraded.LookupCalls, degraded.LookupSize
-	return degraded.Groups{
-		Reserves: func(
-			call degraded.Call[contract.DirectPurchase, contract.DirectResult],
-		) degraded.Group[contract.DirectPurchase, contract.DirectResult] {
-			return gate.NewGroup(bounds, call)
-		},
-		Lookups: func(call degraded.Call[string, *contract.LedgerState]) degraded.Group[string, *contract.LedgerState] {
-			return gate.NewGroup(lookups, call)
-		},
-	}
 }
 
 // newHandler returns the handler of the buyers' API, the pages and the sign-in.

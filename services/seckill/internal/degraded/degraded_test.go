@@ -143,19 +143,6 @@ func (redisGate) Lookup(context.Context, string, string) (core.Reservation, bool
 	return core.Reservation{}, false, nil
 }
 
-// alone is a Group that makes a call for each request.
-type alone[Q, A any] struct{ call Call[Q, A] }
-
-func (g alone[Q, A]) Do(activityID string, request Q) (a A, err error) {
-	results, err := g.call(context.Background(), activityID, []Q{request})
-	if err != nil {
-		return a, err
-	}
-	return results[0], nil
-}
-
-func (alone[Q, A]) Close(context.Context) {}
-
 func direct(epoch int64, perSecond int64) contract.ActivityMode {
 	return contract.ActivityMode{
 		ActivityID: "1", Mode: contract.ModeDirect, Epoch: epoch, PerSecond: perSecond,
@@ -167,14 +154,7 @@ func direct(epoch int64, perSecond int64) contract.ActivityMode {
 func run(t *testing.T, s *stock, fn func(t *testing.T, w *Watch, g *Gate)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := NewWatch(s, s, slog.New(slog.DiscardHandler))
-		g := NewGate(redisGate{}, w, time.Second, Groups{
-			Reserves: func(call Call[contract.DirectPurchase, contract.DirectResult]) Group[contract.DirectPurchase, contract.DirectResult] {
-				return alone[contract.DirectPurchase, contract.DirectResult]{call}
-			},
-			Lookups: func(call Call[string, *contract.LedgerState]) Group[string, *contract.LedgerState] {
-				return alone[string, *contract.LedgerState]{call}
-			},
-		})
+		g := NewGate(redisGate{}, w, time.Second, 100)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- w.Run(ctx) }()

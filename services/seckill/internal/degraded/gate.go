@@ -11,47 +11,35 @@ import (
 	"flashsale.internal/pkg/ordersn"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/seckill/internal/core"
+	"flashsale.internal/services/seckill/internal/grouping"
 )
 
 // Bounds of the calls to inventory: requests in one call, and lookup calls in flight for one activity.
 const (
-	ReserveSize = 128
-	LookupSize  = 256
-	LookupCalls = 4
+	reserveSize = 128
+	lookupSize  = 256
+	lookupCalls = 4
 )
-
-// Call makes one call for the requests of many callers. It returns a result for each, in their order.
-type Call[Q, A any] func(ctx context.Context, activityID string, requests []Q) ([]A, error)
-
-// Group combines the requests of many callers into few calls.
-type Group[Q, A any] interface {
-	Do(activityID string, request Q) (A, error)
-	// Close refuses new requests and waits for those in flight until ctx ends.
-	Close(ctx context.Context)
-}
-
-// Groups make the groups of a Gate.
-type Groups struct {
-	Reserves func(Call[contract.DirectPurchase, contract.DirectResult]) Group[contract.DirectPurchase, contract.DirectResult]
-	Lookups  func(Call[string, *contract.LedgerState]) Group[string, *contract.LedgerState]
-}
 
 // Gate implements core.Gate. It passes calls to the gate in Redis, or to inventory while the sale is direct. Between the
 // two, while the sale is returning, nothing is sold, and results come from inventory.
 type Gate struct {
 	core.Gate
 	watch    *Watch
-	timeout  time.Duration
-	reserves Group[contract.DirectPurchase, contract.DirectResult]
-	lookups  Group[string, *contract.LedgerState]
+	timeout  time.Duration // of one call to inventory that no group makes
+	reserves *grouping.Grouper[contract.DirectPurchase, contract.DirectResult]
+	lookups  *grouping.Grouper[string, *contract.LedgerState]
 }
 
 var _ core.Gate = (*Gate)(nil)
 
-// NewGate returns a Gate on another one. timeout bounds one call to inventory that no group makes.
-func NewGate(redis core.Gate, watch *Watch, timeout time.Duration, groups Groups) *Gate {
-	g := &Gate{Gate: redis, watch: watch, timeout: timeout}
-	g.reserves, g.lookups = groups.Reserves(g.reserveGroup), groups.Lookups(g.lookupGroup)
+// NewGate returns a Gate on another one. A call to inventory waits for the locks of the stock, so it has the whole wait
+// of a caller.
+func NewGate(redis core.Gate, watch *Watch, callerWait time.Duration, queue int) *Gate {
+	g := &Gate{Gate: redis, watch: watch, timeout: callerWait}
+	bounds := grouping.Bounds{CallTimeout: callerWait, CallerWait: callerWait, Queue: queue}
+	g.reserves = grouping.New(grouping.Options{Bounds: bounds, Size: reserveSize}, g.reserveGroup)
+	g.lookups = grouping.New(grouping.Options{Bounds: bounds, Size: lookupSize, Calls: lookupCalls}, g.lookupGroup)
 	return g
 }
 
@@ -231,7 +219,7 @@ func (g *Gate) LookupAll(
 	defer cancel()
 	all := make(map[string]core.Reservation, len(orderSNs))
 	for len(orderSNs) > 0 {
-		n := min(LookupSize, len(orderSNs))
+		n := min(lookupSize, len(orderSNs))
 		found, err := g.watch.inventory.Lookup(ctx, contract.DirectLookup{ActivityID: activityID, OrderSNs: orderSNs[:n]})
 		if err != nil {
 			return nil, err

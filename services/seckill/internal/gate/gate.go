@@ -16,6 +16,7 @@ import (
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/seckill/internal/core"
+	"flashsale.internal/services/seckill/internal/grouping"
 )
 
 // Bounds of the groups.
@@ -25,7 +26,6 @@ const (
 	// writes each of them to disk, so fewer and larger calls cost less. A lookup writes nothing. With one lookup call at
 	// a time, the buyers of a sold-out sale waited for its round trip while the processor was idle.
 	lookupCalls = 4
-	maxKeys     = 1024 // gates with waiting callers
 )
 
 // Redis holds the methods of *stockgate.Gate that a Gate uses.
@@ -40,11 +40,7 @@ type Redis interface {
 
 // Options are the options of a Gate.
 type Options struct {
-	CallTimeout time.Duration // of one script call
-	// CallerWait bounds the wait of one caller, from its request to the end of its call; default 3 s. If CallTimeout is
-	// more than three quarters of it, the bound is CallerWait/4 + CallTimeout instead.
-	CallerWait time.Duration
-	Queue      int // callers waiting for one gate
+	grouping.Bounds
 	// Accepted, if set, is called with the number of purchases that a call has journaled. It must not block.
 	Accepted func(activityID string, n int)
 	// Keeps, if set, reports whether Kept is called with the purchases of the activity that a call has journaled. Both
@@ -70,9 +66,9 @@ type Gate struct {
 	size        metric.Int64Histogram
 	wait        metric.Float64Histogram
 	unconfirmed metric.Int64Counter
-	reserves    grouper[stockgate.Request, stockgate.Verdict]
-	lookups     grouper[string, found]
-	allowances  grouper[string, stockgate.Allowance]
+	reserves    *grouping.Grouper[stockgate.Request, stockgate.Verdict]
+	lookups     *grouping.Grouper[string, found]
+	allowances  *grouping.Grouper[string, stockgate.Allowance]
 }
 
 type found struct {
@@ -112,35 +108,23 @@ func New(redis Redis, tel *telemetry.Telemetry, o Options) (*Gate, error) {
 	if g.waited == nil {
 		g.waited = func(int, time.Duration) {}
 	}
-	if o.CallerWait <= 0 {
-		o.CallerWait = 3 * time.Second
-	}
-	// CallerWait covers the wait in the queue and the call. At least a quarter of it is for the queue, also if
-	// CallTimeout equals CallerWait. In that case a caller may wait for longer than CallerWait.
-	maxWait := max(o.CallerWait-o.CallTimeout, o.CallerWait/4)
-	g.reserves = grouper[stockgate.Request, stockgate.Verdict]{
-		call: g.reserveGroup, timeout: o.CallTimeout, maxWait: maxWait,
-		maxGroup: stockgate.MaxGroup, maxQueue: o.Queue, maxKeys: maxKeys, gather: gather,
-		waited: g.recordWait, delay: o.Delay,
-	}
-	g.lookups = grouper[string, found]{
-		call: g.lookupGroup, calls: lookupCalls, timeout: o.CallTimeout, maxWait: maxWait,
-		maxGroup: lookupGroup, maxQueue: o.Queue, maxKeys: maxKeys, gather: gather,
-	}
+	g.reserves = grouping.New(grouping.Options{
+		Bounds: o.Bounds, Size: stockgate.MaxGroup, Gathers: true, Waited: g.recordWait, Delay: o.Delay,
+	}, g.reserveGroup)
+	g.lookups = grouping.New(grouping.Options{
+		Bounds: o.Bounds, Size: lookupGroup, Calls: lookupCalls, Gathers: true,
+	}, g.lookupGroup)
 	// No call that reads allowances waits for others: the same buyers wait for their purchases next, and each pause made
 	// both of their calls later.
-	g.allowances = grouper[string, stockgate.Allowance]{
-		call: g.allowanceGroup, calls: lookupCalls, timeout: o.CallTimeout, maxWait: maxWait,
-		maxGroup: lookupGroup, maxQueue: o.Queue, maxKeys: maxKeys,
-	}
+	g.allowances = grouping.New(grouping.Options{Bounds: o.Bounds, Size: lookupGroup, Calls: lookupCalls}, redis.Allowances)
 	return g, nil
 }
 
 // Close refuses new calls and waits for those in flight until ctx ends.
 func (g *Gate) Close(ctx context.Context) {
-	g.reserves.close(ctx)
-	g.lookups.close(ctx)
-	g.allowances.close(ctx)
+	g.reserves.Close(ctx)
+	g.lookups.Close(ctx)
+	g.allowances.Close(ctx)
 }
 
 // Reserve implements core.Gate. Its span covers the wait for the group and is the parent of the journal entry.
@@ -148,7 +132,7 @@ func (g *Gate) Reserve(ctx context.Context, activityID string, p core.Purchase) 
 	ctx, end := g.tel.Span(ctx, "gate reserve", trace.SpanKindInternal,
 		telemetry.AttrActivityID.String(activityID), telemetry.AttrOrderSN.String(p.OrderSN))
 	defer func() { end(err) }()
-	v, err := g.reserves.do(activityID, stockgate.Request{
+	v, err := g.reserves.Do(activityID, stockgate.Request{
 		OrderSN: p.OrderSN, UserID: p.UserID, Lines: p.Lines, IssuedAt: p.IssuedAt,
 		Traceparent: telemetry.Traceparent(ctx),
 	})
@@ -223,7 +207,7 @@ func (g *Gate) Lookup(ctx context.Context, activityID, orderSN string) (_ core.R
 	_, end := g.tel.Span(ctx, "gate lookup", trace.SpanKindClient, dbSystem,
 		telemetry.AttrActivityID.String(activityID), telemetry.AttrOrderSN.String(orderSN))
 	defer func() { end(err) }()
-	f, err := g.lookups.do(activityID, orderSN)
+	f, err := g.lookups.Do(activityID, orderSN)
 	if err != nil || !f.ok {
 		return core.Reservation{}, false, mapError(err)
 	}
@@ -270,14 +254,8 @@ func (g *Gate) LookupAll(
 
 // Allowance implements core.Gate.
 func (g *Gate) Allowance(_ context.Context, activityID, userID string) (core.Allowance, error) {
-	a, err := g.allowances.do(activityID, userID)
+	a, err := g.allowances.Do(activityID, userID)
 	return core.Allowance(a), mapError(err)
-}
-
-func (g *Gate) allowanceGroup(
-	ctx context.Context, activityID string, userIDs []string,
-) ([]stockgate.Allowance, error) {
-	return g.redis.Allowances(ctx, activityID, userIDs)
 }
 
 // Purchases implements core.Gate.

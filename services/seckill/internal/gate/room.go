@@ -9,6 +9,7 @@ import (
 	"flashsale.internal/pkg/draw"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/seckill/internal/core"
+	"flashsale.internal/services/seckill/internal/grouping"
 )
 
 // RoomRedis holds the methods of *stockgate.Gate that Rooms uses.
@@ -23,27 +24,24 @@ type RoomRedis interface {
 // Rooms implements core.RoomGate. It joins many callers with one script call.
 type Rooms struct {
 	redis RoomRedis
-	joins grouper[core.Join, core.RoomNumber]
+	joins *grouping.Grouper[core.Join, core.RoomNumber]
 }
 
 var _ core.RoomGate = (*Rooms)(nil)
 
 // NewRooms returns Rooms. Its goroutines live while callers wait.
-func NewRooms(redis RoomRedis, o Options) *Rooms {
+func NewRooms(redis RoomRedis, b grouping.Bounds) *Rooms {
 	r := &Rooms{redis: redis}
-	r.joins = grouper[core.Join, core.RoomNumber]{
-		call: r.joinGroup, timeout: o.CallTimeout, maxWait: max(o.CallerWait-o.CallTimeout, o.CallerWait/4),
-		maxGroup: stockgate.MaxRoomGroup, maxQueue: o.Queue, maxKeys: maxKeys, gather: gather,
-	}
+	r.joins = grouping.New(grouping.Options{Bounds: b, Size: stockgate.MaxRoomGroup, Gathers: true}, r.joinGroup)
 	return r
 }
 
 // Close refuses new calls and waits for those in flight until ctx ends.
-func (r *Rooms) Close(ctx context.Context) { r.joins.close(ctx) }
+func (r *Rooms) Close(ctx context.Context) { r.joins.Close(ctx) }
 
 // Join implements core.RoomGate.
 func (r *Rooms) Join(_ context.Context, activityID string, j core.Join) (core.RoomNumber, error) {
-	n, err := r.joins.do(activityID, j)
+	n, err := r.joins.Do(activityID, j)
 	return n, mapRoomError(err)
 }
 

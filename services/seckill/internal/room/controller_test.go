@@ -17,6 +17,7 @@ import (
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/seckill/internal/core"
 	"flashsale.internal/services/seckill/internal/gate"
+	"flashsale.internal/services/seckill/internal/grouping"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -41,7 +42,7 @@ func newWorld(t *testing.T, rate int64) *world {
 		t: t, gates: stockgate.New(rdb, stockgate.Options{}), tel: tel, locks: lock.New(rdb, tel.Log),
 		activityID: "7",
 	}
-	w.rooms = gate.NewRooms(w.gates, gate.Options{CallTimeout: 10 * time.Second, CallerWait: 20 * time.Second, Queue: 1000})
+	w.rooms = gate.NewRooms(w.gates, grouping.Bounds{CallTimeout: 10 * time.Second, CallerWait: 20 * time.Second, Queue: 1000})
 	now := time.Now()
 	w.cfg = stockgate.Config{
 		State: stockgate.GateOpen, StartsAt: now.Add(5 * time.Minute), EndsAt: now.Add(time.Hour), PerUserLimit: 1,
