@@ -25,14 +25,14 @@ type Config struct {
 	settings.Direct
 	Paths
 	Pages
-	OIDC     signin.Settings
-	Captchas challenge.Settings
+	OIDC       signin.Settings
+	Challenges challenge.Settings
 
 	// InventoryURL is inventory's internal listener, for reservations while RocketMQ is unavailable.
 	InventoryURL string `env:"INVENTORY_INTERNAL_URL" envDefault:"http://127.0.0.1:7083"`
 
 	// GateWait bounds a buyer's wait for the gate; then the outcome is unknown. A GateTimeout close to it extends the
-	// bound (see gate.Options). GateTimeout bounds one call to Redis. GateQueue is the number of callers that may wait
+	// bound (see grouping.Bounds). GateTimeout bounds one call to Redis. GateQueue is the number of callers that may wait
 	// for one gate.
 	GateWait    time.Duration `env:"GATE_WAIT" envDefault:"3s"`
 	GateTimeout time.Duration `env:"GATE_TIMEOUT" envDefault:"1500ms"`

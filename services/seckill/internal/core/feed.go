@@ -16,8 +16,8 @@ const (
 
 // Feed sends status updates to open event streams. One loop looks up the purchases of all streams together.
 type Feed struct {
-	gate Gate
-	max  int
+	purchases Purchases
+	max       int
 
 	mu         sync.Mutex
 	byActivity map[string]map[*Stream]struct{}
@@ -27,8 +27,10 @@ type Feed struct {
 }
 
 // NewFeed returns a Feed with a bound on the streams of this process; Run starts it.
-func NewFeed(gate Gate, maxStreams int) *Feed {
-	return &Feed{gate: gate, max: maxStreams, byActivity: map[string]map[*Stream]struct{}{}, byUser: map[string]int{}}
+func NewFeed(purchases Purchases, maxStreams int) *Feed {
+	return &Feed{
+		purchases: purchases, max: maxStreams, byActivity: map[string]map[*Stream]struct{}{}, byUser: map[string]int{},
+	}
 }
 
 // Stream follows one purchase for one buyer.
@@ -153,7 +155,7 @@ func (f *Feed) poll(ctx context.Context) {
 	for id, sns := range followed {
 		for len(sns) > 0 && ctx.Err() == nil {
 			n := min(lookupSize, len(sns))
-			found, err := f.gate.LookupAll(ctx, id, sns[:n])
+			found, err := f.purchases.LookupAll(ctx, id, sns[:n])
 			if err != nil {
 				break // the next round repeats the lookup
 			}

@@ -28,7 +28,7 @@ const (
 	lookupCalls = 4
 )
 
-// Redis holds the methods of *stockgate.Gate that a Gate uses.
+// Redis holds the methods of *stockgate.Gate that SharedCalls use.
 type Redis interface {
 	Reserve(ctx context.Context, activityID string, requests []stockgate.Request) ([]stockgate.Verdict, error)
 	Lookup(ctx context.Context, activityID string, orderSNs []string) (map[string]stockgate.Entry, error)
@@ -38,7 +38,7 @@ type Redis interface {
 	Confirm(ctx context.Context, activityID string, orderSNs []string) (map[string]stockgate.Entry, error)
 }
 
-// Options are the options of a Gate.
+// Options are the options of SharedCalls.
 type Options struct {
 	grouping.Bounds
 	// Accepted, if set, is called with the number of purchases that a call has journaled. It must not block.
@@ -55,8 +55,8 @@ type Options struct {
 	Delay func() time.Duration
 }
 
-// Gate implements core.Gate.
-type Gate struct {
+// SharedCalls implements core.Purchases by the gates in Redis. Many callers share one script call.
+type SharedCalls struct {
 	redis       Redis
 	tel         *telemetry.Telemetry
 	accepted    func(activityID string, n int)
@@ -76,10 +76,10 @@ type found struct {
 	ok    bool
 }
 
-var _ core.Gate = (*Gate)(nil)
+var _ core.Purchases = (*SharedCalls)(nil)
 
-// New returns a Gate. Its goroutines live while callers wait.
-func New(redis Redis, tel *telemetry.Telemetry, o Options) (*Gate, error) {
+// New returns SharedCalls. Their goroutines live while callers wait.
+func New(redis Redis, tel *telemetry.Telemetry, o Options) (*SharedCalls, error) {
 	size, err := tel.Meter.Int64Histogram("flashsale.seckill.gate.group", metric.WithUnit("{purchase}"),
 		metric.WithDescription("Number of purchases in one script call"),
 		metric.WithExplicitBucketBoundaries(1, 2, 4, 8, 16, 32, 64, 128))
@@ -98,7 +98,7 @@ func New(redis Redis, tel *telemetry.Telemetry, o Options) (*Gate, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gate{
+	g := &SharedCalls{
 		redis: redis, tel: tel, accepted: o.Accepted, waited: o.Waited, keeps: o.Keeps, kept: o.Kept, size: size,
 		wait: wait, unconfirmed: unconfirmed,
 	}
@@ -121,14 +121,14 @@ func New(redis Redis, tel *telemetry.Telemetry, o Options) (*Gate, error) {
 }
 
 // Close refuses new calls and waits for those in flight until ctx ends.
-func (g *Gate) Close(ctx context.Context) {
+func (g *SharedCalls) Close(ctx context.Context) {
 	g.reserves.Close(ctx)
 	g.lookups.Close(ctx)
 	g.allowances.Close(ctx)
 }
 
-// Reserve implements core.Gate. Its span covers the wait for the group and is the parent of the journal entry.
-func (g *Gate) Reserve(ctx context.Context, activityID string, p core.Purchase) (_ core.Verdict, err error) {
+// Reserve implements core.Purchases. Its span covers the wait for the group and is the parent of the journal entry.
+func (g *SharedCalls) Reserve(ctx context.Context, activityID string, p core.Purchase) (_ core.Verdict, err error) {
 	ctx, end := g.tel.Span(ctx, "gate reserve", trace.SpanKindInternal,
 		telemetry.AttrActivityID.String(activityID), telemetry.AttrOrderSN.String(p.OrderSN))
 	defer func() { end(err) }()
@@ -137,7 +137,7 @@ func (g *Gate) Reserve(ctx context.Context, activityID string, p core.Purchase) 
 		Traceparent: telemetry.Traceparent(ctx),
 	})
 	if err != nil {
-		return core.Verdict{}, mapError(err)
+		return core.Verdict{}, MapError(err)
 	}
 	if v.Entry.Broken {
 		return core.Verdict{}, unreadable(p.OrderSN)
@@ -146,13 +146,13 @@ func (g *Gate) Reserve(ctx context.Context, activityID string, p core.Purchase) 
 	return toVerdict(activityID, v)
 }
 
-func (g *Gate) recordWait(n int, mean time.Duration) {
+func (g *SharedCalls) recordWait(n int, mean time.Duration) {
 	g.wait.Record(context.Background(), mean.Seconds())
 	g.waited(n, mean)
 }
 
 // reserveGroup reserves for the requests of many callers with one script call.
-func (g *Gate) reserveGroup(
+func (g *SharedCalls) reserveGroup(
 	ctx context.Context, activityID string, requests []stockgate.Request,
 ) (verdicts []stockgate.Verdict, err error) {
 	parents := make([]string, len(requests))
@@ -183,7 +183,7 @@ func (g *Gate) reserveGroup(
 }
 
 // keep passes on the purchases that a call has journaled, if they are kept.
-func (g *Gate) keep(activityID string, requests []stockgate.Request, verdicts []stockgate.Verdict) {
+func (g *SharedCalls) keep(activityID string, requests []stockgate.Request, verdicts []stockgate.Verdict) {
 	if g.keeps == nil || !g.keeps(activityID) {
 		return
 	}
@@ -202,14 +202,14 @@ func (g *Gate) keep(activityID string, requests []stockgate.Request, verdicts []
 
 var dbSystem = attribute.String("db.system.name", "redis")
 
-// Lookup implements core.Gate.
-func (g *Gate) Lookup(ctx context.Context, activityID, orderSN string) (_ core.Reservation, _ bool, err error) {
+// Lookup implements core.Purchases.
+func (g *SharedCalls) Lookup(ctx context.Context, activityID, orderSN string) (_ core.Reservation, _ bool, err error) {
 	_, end := g.tel.Span(ctx, "gate lookup", trace.SpanKindClient, dbSystem,
 		telemetry.AttrActivityID.String(activityID), telemetry.AttrOrderSN.String(orderSN))
 	defer func() { end(err) }()
 	f, err := g.lookups.Do(activityID, orderSN)
 	if err != nil || !f.ok {
-		return core.Reservation{}, false, mapError(err)
+		return core.Reservation{}, false, MapError(err)
 	}
 	if f.entry.Broken {
 		return core.Reservation{}, false, unreadable(orderSN)
@@ -220,10 +220,10 @@ func (g *Gate) Lookup(ctx context.Context, activityID, orderSN string) (_ core.R
 // unreadable returns the error for a damaged entry. It is ErrUnavailable, so that the buyer retries: the reconciler
 // rewrites the entry.
 func unreadable(orderSN string) error {
-	return mapError(fmt.Errorf("%w: entry of order_sn %s", stockgate.ErrBroken, orderSN))
+	return MapError(fmt.Errorf("%w: entry of order_sn %s", stockgate.ErrBroken, orderSN))
 }
 
-func (g *Gate) lookupGroup(ctx context.Context, activityID string, orderSNs []string) ([]found, error) {
+func (g *SharedCalls) lookupGroup(ctx context.Context, activityID string, orderSNs []string) ([]found, error) {
 	entries, err := g.redis.Lookup(ctx, activityID, orderSNs)
 	if err != nil {
 		return nil, err
@@ -235,13 +235,13 @@ func (g *Gate) lookupGroup(ctx context.Context, activityID string, orderSNs []st
 	return results, nil
 }
 
-// LookupAll implements core.Gate.
-func (g *Gate) LookupAll(
+// LookupAll implements core.Purchases.
+func (g *SharedCalls) LookupAll(
 	ctx context.Context, activityID string, orderSNs []string,
 ) (map[string]core.Reservation, error) {
 	entries, err := g.redis.Lookup(ctx, activityID, orderSNs)
 	if err != nil {
-		return nil, mapError(err)
+		return nil, MapError(err)
 	}
 	all := make(map[string]core.Reservation, len(entries))
 	for sn, e := range entries {
@@ -252,20 +252,20 @@ func (g *Gate) LookupAll(
 	return all, nil
 }
 
-// Allowance implements core.Gate.
-func (g *Gate) Allowance(_ context.Context, activityID, userID string) (core.Allowance, error) {
+// Allowance implements core.Purchases.
+func (g *SharedCalls) Allowance(_ context.Context, activityID, userID string) (core.Allowance, error) {
 	a, err := g.allowances.Do(activityID, userID)
-	return core.Allowance(a), mapError(err)
+	return core.Allowance(a), MapError(err)
 }
 
-// Purchases implements core.Gate.
-func (g *Gate) Purchases(ctx context.Context, activityID, userID string) ([]string, error) {
+// OfUser implements core.Purchases.
+func (g *SharedCalls) OfUser(ctx context.Context, activityID, userID string) ([]string, error) {
 	sns, err := g.redis.Purchases(ctx, activityID, userID)
-	return sns, mapError(err)
+	return sns, MapError(err)
 }
 
-// Confirm implements core.Gate.
-func (g *Gate) Confirm(ctx context.Context, r core.Reservation) (core.Reservation, bool, error) {
+// Confirm implements core.Purchases.
+func (g *SharedCalls) Confirm(ctx context.Context, r core.Reservation) (core.Reservation, bool, error) {
 	if !g.redis.WaitsForReplicas() {
 		return r, true, nil
 	}
@@ -276,7 +276,7 @@ func (g *Gate) Confirm(ctx context.Context, r core.Reservation) (core.Reservatio
 	}
 	switch {
 	case err != nil || !ok:
-		return core.Reservation{}, false, mapError(err)
+		return core.Reservation{}, false, MapError(err)
 	case e.Broken:
 		return core.Reservation{}, false, unreadable(r.OrderSN)
 	}
@@ -326,8 +326,8 @@ func toReservation(activityID string, e stockgate.Entry) core.Reservation {
 	}
 }
 
-// mapError converts an error of stockgate to one of core.
-func mapError(err error) error {
+// MapError converts an error of stockgate to one of core.
+func MapError(err error) error {
 	switch {
 	case err == nil:
 		return nil

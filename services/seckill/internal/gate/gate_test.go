@@ -133,7 +133,7 @@ func (s *slow) calls() int {
 	return len(s.groups)
 }
 
-func newGate(t *testing.T, r *slow, o Options) *Gate {
+func newGate(t *testing.T, r *slow, o Options) *SharedCalls {
 	t.Helper()
 	if o.CallTimeout == 0 { // long enough for a machine under load
 		o.CallTimeout, o.CallerWait = time.Minute, 2*time.Minute
@@ -244,7 +244,7 @@ func TestErrorsAreConvertedToThoseOfCore(t *testing.T) {
 		require.ErrorIs(t, err, want)
 		_, err = g.LookupAll(t.Context(), "7", []string{"1"})
 		require.ErrorIs(t, err, want)
-		_, err = g.Purchases(t.Context(), "7", "u")
+		_, err = g.OfUser(t.Context(), "7", "u")
 		require.ErrorIs(t, err, want)
 	}
 }

@@ -26,7 +26,7 @@ func (h *handlers) StreamReservation(
 	w http.ResponseWriter, r *http.Request, activityID, orderSN string, params api.StreamReservationParams,
 ) {
 	if !contract.ValidID(activityID) || !contract.ValidID(orderSN) {
-		h.refuse(w, r, notFound())
+		h.refuse(w, r, core.RefuseNotFound())
 		return
 	}
 	var ticket string

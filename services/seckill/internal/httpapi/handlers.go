@@ -8,11 +8,20 @@ import (
 	"flashsale.internal/pkg/httpserver"
 	"flashsale.internal/pkg/problem"
 	"flashsale.internal/services/seckill/api"
+	"flashsale.internal/services/seckill/internal/challenge"
 	"flashsale.internal/services/seckill/internal/core"
+	"flashsale.internal/services/seckill/internal/room"
+)
+
+type (
+	roomHandlers      = room.Handlers
+	challengeHandlers = challenge.Handlers
 )
 
 type handlers struct {
 	Deps
+	*roomHandlers
+	*challengeHandlers
 	metrics metrics
 	config  encodedConfig
 }
@@ -23,7 +32,13 @@ func (h *handlers) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	problem.Write(w, r, h.Tel.Log, err)
 }
 
-func notFound() error { return contract.Refuse(contract.CodeNotFound, "no such resource") }
+// refuseCall writes a refusal and counts it by call, unless that is empty.
+func (h *handlers) refuseCall(w http.ResponseWriter, r *http.Request, call string, err error) {
+	if call != "" {
+		h.metrics.refuse(call, err)
+	}
+	h.refuse(w, r, err)
+}
 
 // ListActivities implements api.ServerInterface.
 func (h *handlers) ListActivities(w http.ResponseWriter, r *http.Request, _ api.ListActivitiesParams) {
@@ -50,7 +65,7 @@ func (h *handlers) ListActivities(w http.ResponseWriter, r *http.Request, _ api.
 // GetActivity implements api.ServerInterface.
 func (h *handlers) GetActivity(w http.ResponseWriter, r *http.Request, activityID string) {
 	if !contract.ValidID(activityID) {
-		h.refuse(w, r, notFound())
+		h.refuse(w, r, core.RefuseNotFound())
 		return
 	}
 	v, err := h.Core.Activity(r.Context(), activityID)
@@ -111,8 +126,7 @@ func (h *handlers) checkSoldOut(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := h.Core.CheckSoldOut(r.Context(), httpserver.PathParam(r, "activity_id")); err != nil {
 			h.metrics.flagged.Add(noExemplar, 1)
-			h.metrics.refuse("path", err)
-			h.refuse(w, r, err)
+			h.refuseCall(w, r, "path", err)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -125,12 +139,11 @@ func (h *handlers) checkStarted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		activityID := httpserver.PathParam(r, "activity_id")
 		if !contract.ValidID(activityID) {
-			h.refuse(w, r, notFound())
+			h.refuse(w, r, core.RefuseNotFound())
 			return
 		}
 		if err := h.Core.CheckStarted(r.Context(), activityID); err != nil {
-			h.metrics.refuse("path", err)
-			h.refuse(w, r, err)
+			h.refuseCall(w, r, "path", err)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -153,17 +166,16 @@ func (h *handlers) checkAdmission(next http.Handler) http.Handler {
 		}
 		userID := auth.From(r.Context()).UserID
 		if err == nil {
-			err = h.Core.CheckRoom(r.Context(), userID, activityID, body.RoomTicket)
+			err = h.Tickets.Check(r.Context(), userID, activityID, body.RoomTicket)
 		}
 		if err == nil {
-			err = h.Core.CheckCaptcha(r.Context(), userID, activityID, body.CaptchaPass)
+			err = h.Challenges.CheckPass(r.Context(), userID, activityID, body.CaptchaPass)
 		}
 		if err == nil {
 			err = h.Core.CheckAllowance(r.Context(), userID, activityID)
 		}
 		if err != nil {
-			h.metrics.refuse("path", err)
-			h.refuse(w, r, err)
+			h.refuseCall(w, r, "path", err)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -174,8 +186,7 @@ func (h *handlers) checkAdmission(next http.Handler) http.Handler {
 func (h *handlers) CreatePath(w http.ResponseWriter, r *http.Request, activityID string) {
 	p, err := h.Core.IssuePath(r.Context(), auth.From(r.Context()).UserID, activityID)
 	if err != nil {
-		h.metrics.refuse("path", err)
-		h.refuse(w, r, err)
+		h.refuseCall(w, r, "path", err)
 		return
 	}
 	h.metrics.paths.Add(noExemplar, 1)
@@ -187,7 +198,7 @@ func (h *handlers) CreatePath(w http.ResponseWriter, r *http.Request, activityID
 func (h *handlers) CreateReservation(w http.ResponseWriter, r *http.Request, activityID, path string) {
 	ctx := r.Context()
 	if !contract.ValidID(activityID) {
-		h.refuse(w, r, notFound())
+		h.refuse(w, r, core.RefuseNotFound())
 		return
 	}
 	lines, err := readPurchase(w, r)
@@ -196,8 +207,7 @@ func (h *handlers) CreateReservation(w http.ResponseWriter, r *http.Request, act
 		p, err = h.Core.Purchase(ctx, auth.From(ctx).UserID, activityID, path, lines)
 	}
 	if err != nil {
-		h.metrics.refuse("purchase", err)
-		h.refuse(w, r, err)
+		h.refuseCall(w, r, "purchase", err)
 		return
 	}
 	if p.Fresh {
@@ -214,7 +224,7 @@ func (h *handlers) ListReservations(
 	w http.ResponseWriter, r *http.Request, activityID string, _ api.ListReservationsParams,
 ) {
 	if !contract.ValidID(activityID) {
-		h.refuse(w, r, notFound())
+		h.refuse(w, r, core.RefuseNotFound())
 		return
 	}
 	page, err := httpserver.PageOf(r)
@@ -241,7 +251,7 @@ func (h *handlers) ListReservations(
 // GetReservation implements api.ServerInterface.
 func (h *handlers) GetReservation(w http.ResponseWriter, r *http.Request, activityID, orderSN string) {
 	if !contract.ValidID(activityID) || !contract.ValidID(orderSN) {
-		h.refuse(w, r, notFound())
+		h.refuse(w, r, core.RefuseNotFound())
 		return
 	}
 	one, err := h.Core.Reservation(r.Context(), auth.From(r.Context()).UserID, activityID, orderSN)

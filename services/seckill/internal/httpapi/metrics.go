@@ -14,9 +14,8 @@ import (
 )
 
 type metrics struct {
-	accepted, repeated, paths, flagged, joined metric.Int64Counter
-	captchas, solved, failed                   metric.Int64Counter // by kind
-	refused                                    *sync.Map           // refusal -> *atomic.Int64; one entry for each call and code
+	accepted, repeated, paths, flagged metric.Int64Counter
+	refused                            *sync.Map // refusal -> *atomic.Int64; one entry for each call and code
 }
 
 type refusal struct {
@@ -38,11 +37,6 @@ func newMetrics(meter metric.Meter, openStreams func() int) (metrics, error) {
 		"Purchase requests that got 202 for a purchase that their path had made before")
 	m.flagged = counter("flashsale.seckill.flag.answered",
 		"Path requests refused as sold out by the cached sale, before all limits and without a call to Redis")
-	m.joined = counter("flashsale.seckill.room.joined", "Responses with a ticket of a waiting room, new or known")
-	m.captchas = counter("flashsale.seckill.captcha.created", "Challenges given to buyers, by kind")
-	m.solved = counter("flashsale.seckill.captcha.solved", "Right answers to challenges, by kind")
-	m.failed = counter("flashsale.seckill.captcha.failed",
-		"Answers to challenges that got captcha_wrong, by kind")
 	m.paths = counter("flashsale.seckill.paths.issued", "Path requests that got a path")
 	// Most buyers of a popular sale are refused. Their counters are plain integers, read when the metrics are
 	// collected.

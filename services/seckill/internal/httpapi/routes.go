@@ -13,16 +13,20 @@ import (
 	"flashsale.internal/pkg/httpserver"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/seckill/api"
+	"flashsale.internal/services/seckill/internal/challenge"
 	"flashsale.internal/services/seckill/internal/core"
 	"flashsale.internal/services/seckill/internal/pages"
+	"flashsale.internal/services/seckill/internal/room"
 )
 
 // Deps are the dependencies of the handler.
 type Deps struct {
-	Core     *core.Service
-	Verifier *auth.Verifier
-	Limits   *admission.Limits
-	Tel      *telemetry.Telemetry
+	Core       *core.Service
+	Tickets    *room.Tickets
+	Challenges *challenge.Challenges
+	Verifier   *auth.Verifier
+	Limits     *admission.Limits
+	Tel        *telemetry.Telemetry
 	// OpenStreams returns the number of open event streams, for a metric.
 	OpenStreams func() int
 	// DevToken signs a development token; nil means that the route does not exist.
@@ -95,6 +99,12 @@ func New(d Deps) (http.Handler, error) {
 		return nil, err
 	}
 	h := &handlers{Deps: d, metrics: m}
+	if h.roomHandlers, err = room.NewHandlers(d.Tickets, d.Tel.Meter, h.refuseCall); err != nil {
+		return nil, err
+	}
+	if h.challengeHandlers, err = challenge.NewHandlers(d.Challenges, d.Counts, d.Tel.Meter, h.refuseCall); err != nil {
+		return nil, err
+	}
 	if h.config, err = encodeConfig(d.Config); err != nil {
 		return nil, err
 	}
@@ -123,14 +133,14 @@ func New(d Deps) (http.Handler, error) {
 	r.With(h.counted, h.countAddress, shed.paths, h.checkSoldOut, on("path-per-ip"), buyer, h.countUser, h.checkStarted,
 		on("path-per-user"), h.checkAdmission, on("path-click"), markShared, on("path-activity"), on("path-total")).
 		Post(activity+"/paths", h.postPath)
-	room := r.With(shed.others, on("room-per-ip"), buyer, on("room-per-user"))
-	room.Post(activity+"/room", wrapped.JoinRoom)
-	room.Get(activity+"/room", wrapped.GetRoomTicket)
+	rooms := r.With(shed.others, on("room-per-ip"), buyer, on("room-per-user"))
+	rooms.Post(activity+"/room", wrapped.JoinRoom)
+	rooms.Get(activity+"/room", wrapped.GetRoomTicket)
 	// Before challenges open, a call charges no rule by user.
-	captchas := r.With(h.countAddress, shed.others, on("captcha-per-ip"), buyer, h.countUser, h.checkCaptchaOpen,
+	challenges := r.With(h.countAddress, shed.others, on("captcha-per-ip"), buyer, h.countUser, h.CheckOpen,
 		on("captcha-per-user"))
-	captchas.Post(activity+"/captchas", wrapped.CreateCaptcha)
-	captchas.Post(activity+"/captchas/{captcha_id}/answers", wrapped.AnswerCaptcha)
+	challenges.Post(activity+"/captchas", wrapped.CreateCaptcha)
+	challenges.Post(activity+"/captchas/{captcha_id}/answers", wrapped.AnswerCaptcha)
 	// The draw is public, so that every reader can verify it.
 	r.With(shed.others, on("browse-per-ip")).Get(activity+"/room/draw", wrapped.GetDraw)
 	r.With(shed.others, on("browse-per-ip")).Get(activity+"/room/tickets", wrapped.GetDrawTickets)
