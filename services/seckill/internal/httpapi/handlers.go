@@ -121,67 +121,6 @@ func (h *handlers) countUser(next http.Handler) http.Handler {
 	})
 }
 
-// checkSoldOut refuses path requests of a sale whose cached view is sold out.
-func (h *handlers) checkSoldOut(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := h.Core.CheckSoldOut(r.Context(), httpserver.PathParam(r, "activity_id")); err != nil {
-			h.metrics.flagged.Add(noExemplar, 1)
-			h.refuseCall(w, r, "path", err)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-// checkStarted refuses path requests before the start of the sale. It precedes the limits by user, so that an early
-// request does not use the permit that its buyer needs at the start.
-func (h *handlers) checkStarted(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		activityID := httpserver.PathParam(r, "activity_id")
-		if !contract.ValidID(activityID) {
-			h.refuse(w, r, core.RefuseNotFound())
-			return
-		}
-		if err := h.Core.CheckStarted(r.Context(), activityID); err != nil {
-			h.refuseCall(w, r, "path", err)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-// checkAdmission refuses path requests of a sale that is not open or is sold out, and those of buyers who are not admitted
-// by its waiting room, have solved no challenge or have no allowance, before they wait for their turn and before a limit
-// in Redis is charged.
-func (h *handlers) checkAdmission(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var body struct {
-			RoomTicket  string `json:"room_ticket"`
-			CaptchaPass string `json:"captcha_pass"`
-		}
-		err := httpserver.DecodeOptionalJSON(w, r, &body)
-		activityID := httpserver.PathParam(r, "activity_id")
-		if err == nil {
-			err = h.Core.CheckAdmission(r.Context(), activityID)
-		}
-		userID := auth.From(r.Context()).UserID
-		if err == nil {
-			err = h.Tickets.Check(r.Context(), userID, activityID, body.RoomTicket)
-		}
-		if err == nil {
-			err = h.Challenges.CheckPass(r.Context(), userID, activityID, body.CaptchaPass)
-		}
-		if err == nil {
-			err = h.Core.CheckAllowance(r.Context(), userID, activityID)
-		}
-		if err != nil {
-			h.refuseCall(w, r, "path", err)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
 // CreatePath implements api.ServerInterface. checkStarted and checkAdmission have validated the request.
 func (h *handlers) CreatePath(w http.ResponseWriter, r *http.Request, activityID string) {
 	p, err := h.Core.IssuePath(r.Context(), auth.From(r.Context()).UserID, activityID)

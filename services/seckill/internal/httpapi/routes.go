@@ -113,13 +113,7 @@ func New(d Deps) (http.Handler, error) {
 		ErrorHandlerFunc: func(w http.ResponseWriter, r *http.Request, err error) { h.refuse(w, r, badParameter(err)) },
 	}
 
-	// Each request passes these checks in order: the load shedder; on the path route the sold-out check; limits by
-	// address, which need no token; the token; on the path route whether the sale has started; limits by user; on the
-	// path route whether the sale is open, whether the waiting room has admitted the buyer, whether the buyer has
-	// solved a challenge and has allowance left, the click limit, and last the limits that queue. A refused request is
-	// charged only by the limits before the check that refuses it. path-activity is charged before path-total: a
-	// request that path-total refuses has used a permit of its activity. It gets no refund, which could cost a call to
-	// Redis. The loss slows no other activity.
+	// Each request passes the checks of its route in order. pathroute.go has those of the path route.
 	r := httpserver.NewRouter(d.Tel, httpserver.ErrorPages(pages.Error))
 	buyer := d.Verifier.Require()
 	on := d.Limits.On
@@ -130,9 +124,7 @@ func New(d Deps) (http.Handler, error) {
 	r.With(shed.others).Get("/v1/config", wrapped.GetConfig)
 	r.With(shed.others, on("browse-per-ip")).Get("/v1/activities", wrapped.ListActivities)
 	r.With(shed.others, on("browse-per-ip")).Get(activity, wrapped.GetActivity)
-	r.With(h.counted, h.countAddress, shed.paths, h.checkSoldOut, on("path-per-ip"), buyer, h.countUser, h.checkStarted,
-		on("path-per-user"), h.checkAdmission, on("path-click"), markShared, on("path-activity"), on("path-total")).
-		Post(activity+"/paths", h.postPath)
+	r.With(h.pathChecks(shed)...).Post(activity+"/paths", h.postPath)
 	rooms := r.With(shed.others, on("room-per-ip"), buyer, on("room-per-user"))
 	rooms.Post(activity+"/room", wrapped.JoinRoom)
 	rooms.Get(activity+"/room", wrapped.GetRoomTicket)
