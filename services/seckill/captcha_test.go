@@ -179,7 +179,7 @@ func TestCaptchaAndWaitingRoom(t *testing.T) {
 // the challenge, or takes the place of a puzzle that does not exist yet.
 func TestWorkForThoseWhoNeedIt(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, setup{cfg: func(c *config) { c.Captchas.Images, c.Captchas.Work = 1, challenge.WorkForAccessible }})
+	r := newRig(t, setup{cfg: func(c *config) { c.Challenges.Images, c.Challenges.Work = 1, challenge.WorkForAccessible }})
 	require.Equal(t, "accessible", r.call("GET", "/v1/config", "", nil).str("captcha_work"))
 	work := map[string]any{"kind": "pow"}
 	s := withCaptcha(r, contract.CaptchaSlide, -time.Minute)
@@ -200,7 +200,7 @@ func TestWorkForThoseWhoNeedIt(t *testing.T) {
 // wrong answer costs it. A proof of work remains possible, at a higher price.
 func TestSlide(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, setup{cfg: func(c *config) { c.Captchas.Images = 2 }})
+	r := newRig(t, setup{cfg: func(c *config) { c.Challenges.Images = 2 }})
 	s := withCaptcha(r, contract.CaptchaPow, -time.Minute)
 	s.captcha("ann", map[string]any{"kind": "slide"}).is(t, http.StatusBadRequest, contract.CodeInvalidRequest)
 	s.cfg.Version++
@@ -286,7 +286,7 @@ func TestProvider(t *testing.T) {
 		t.Run(provider, func(t *testing.T) {
 			f := newFakeProvider(t, "shared")
 			r := newRig(t, setup{cfg: func(c *config) {
-				c.Captchas = challenge.Settings{
+				c.Challenges = challenge.Settings{
 					Provider: provider, SiteKey: "site", Secret: "shared", Hostnames: []string{"shop.example"},
 					VerifyURL: f.URL, Images: 1,
 				}

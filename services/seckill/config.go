@@ -26,8 +26,8 @@ type Config struct {
 	settings.Timers
 	Paths
 	Pages
-	OIDC     signin.Settings
-	Captchas challenge.Settings
+	OIDC       signin.Settings
+	Challenges challenge.Settings
 
 	// Internal listener of inventory, for reservations while RocketMQ is unavailable.
 	InventoryURL string `env:"INVENTORY_INTERNAL_URL" envDefault:"http://127.0.0.1:7083"`

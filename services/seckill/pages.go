@@ -155,7 +155,7 @@ func luminance(c string) float64 {
 func (c *Config) pagesConfig(signIn api.PagesConfigSignIn) api.PagesConfig {
 	out := api.PagesConfig{
 		SignIn: signIn, PaymentProviders: []string{}, Languages: []string{"en", "zh"}, Version: command.Version(),
-		CaptchaWork: api.PagesConfigCaptchaWork(c.Captchas.Work),
+		CaptchaWork: api.PagesConfigCaptchaWork(c.Challenges.Work),
 		Brand: api.Brand{
 			Name: or(c.Name, "Flashsale"), LogoUrl: c.LogoURL, Accent: c.Accent, AccentInk: c.AccentInk,
 			AccentDark: c.AccentDark, AccentInkDark: c.AccentInkDark,

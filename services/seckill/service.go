@@ -28,10 +28,12 @@ import (
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/pkg/stockgate/counting"
 	"flashsale.internal/pkg/telemetry"
+	"flashsale.internal/services/seckill/internal/challenge"
 	"flashsale.internal/services/seckill/internal/core"
 	"flashsale.internal/services/seckill/internal/counts"
 	"flashsale.internal/services/seckill/internal/degraded"
 	"flashsale.internal/services/seckill/internal/gate"
+	"flashsale.internal/services/seckill/internal/grouping"
 	"flashsale.internal/services/seckill/internal/httpapi"
 	"flashsale.internal/services/seckill/internal/inventory"
 	"flashsale.internal/services/seckill/internal/pages"
@@ -59,19 +61,21 @@ type Deps struct {
 
 // Service is the seckill service.
 type Service struct {
-	deps     Deps
-	bus      *direct.Publisher
-	gate     *gate.Gate
-	degraded *degraded.Gate
-	watch    *degraded.Watch
-	client   *inventory.Client
-	relay    *relay.Relay
-	priority *priority.Controller
-	memory   *gate.MemoryWatch
-	sales    *core.SaleCache
-	rooms    *gate.Rooms
+	deps Deps
+	bus  *direct.Publisher
+	// A purchase passes three layers: purchases decides by the mode of the sale whether inventory or the gate reserves,
+	// sharedCalls group the purchases of many callers, and *stockgate.Gate runs the script.
+	purchases   *degraded.Switch
+	sharedCalls *gate.SharedCalls
+	watch       *degraded.Watch
+	client      *inventory.Client
+	relay       *relay.Relay
+	priority    *priority.Controller
+	memory      *gate.MemoryWatch
+	sales       *core.SaleCache
+	rooms       *room.RedisStore
 	// roomCache serves requests; roomControl moves the rooms on while this process holds the lock.
-	roomCache   *core.RoomCache
+	roomCache   *room.Cache
 	roomControl *room.Controller
 	feed        *core.Feed
 	counts      *counts.Recorder
@@ -84,7 +88,8 @@ type Service struct {
 	presence    *presence.Announcer
 	clocks      *clocks.Monitor
 	signIn      *signin.SignIn
-	captchas    *captchas
+	tickets     *room.Tickets
+	challenges  *challenge.Challenges
 	handler     http.Handler
 }
 
@@ -129,17 +134,14 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		v.AddBreaker("broker", s.bus.Breaker())
 		v.AddBreaker("gate", gates.Breaker())
 		v.AddBreaker("limits", deps.Limits.Breaker())
-		if p := s.captchas.provider; p != nil {
-			v.AddBreaker("challenge provider", p.Breaker())
+		if state, ok := s.challenges.Breaker(); ok {
+			v.AddBreaker("challenge provider", state)
 		}
 		v.AddRedis(deps.Redis)
 		v.AddClocks(ctx, s.clocks)
 		return v
 	})
-	if s.captchas, err = s.newCaptchas(cfg, gates); err != nil {
-		return nil, err
-	}
-	if s.handler, err = s.newHandler(cfg); err != nil {
+	if s.handler, err = s.newHandler(cfg, gate.Catalogue{Redis: gates}); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -194,17 +196,17 @@ func (s *Service) newLoops(cfg Config, gates *stockgate.Gate) (err error) {
 	if s.ownLease != nil {
 		s.directLease = ordersn.NewLease(inventory.Workers{Client: s.client, Holders: s.watch.Holders}, tel.Log, s.watch.Direct)
 	}
-	if err := s.observeAccepted(); err != nil {
+	if err := errors.Join(s.observeAccepted(), s.deps.Telemetry.ObserveStreams(s.feed.Open)); err != nil {
 		return err
 	}
-	calls := gate.Options{
+	bounds := grouping.Bounds{
 		// stockgate bounds each call by GateTimeout; this bound is a little higher.
 		CallTimeout: cfg.GateTimeout + 250*time.Millisecond,
 		CallerWait:  cfg.GateWait,
 		Queue:       cfg.GateQueue,
 	}
-	s.rooms = gate.NewRooms(gates, calls)
-	s.roomCache = core.NewRoomCache(s.rooms, s.deps.Now)
+	s.rooms = room.NewRedisStore(gates, bounds)
+	s.roomCache = room.NewCache(s.rooms, s.deps.Now)
 	var beacon room.Beacon
 	if cfg.DrawBeacon != "" {
 		beacon = room.NewDrand(cfg.DrawBeacon)
@@ -217,22 +219,26 @@ func (s *Service) newLoops(cfg Config, gates *stockgate.Gate) (err error) {
 	if err != nil {
 		return err
 	}
-	calls.Keeps, calls.Kept = s.watch.Keeps, s.watch.Accepted
-	calls.Accepted = func(activityID string, n int) {
-		s.priority.Accepted(n)
-		s.relay.Accepted(activityID)
-	}
-	calls.Waited = func(n int, mean time.Duration) {
-		s.priority.Waited(n, mean)
-		s.roomControl.Waited(n, mean)
-	}
-	calls.Delay = s.priority.AcceptDelay
-	if s.gate, err = gate.New(gates, tel, calls); err != nil {
+	s.sharedCalls, err = gate.New(gates, tel, gate.Options{
+		Bounds: bounds,
+		Keeps:  s.watch.Keeps,
+		Kept:   s.watch.Accepted,
+		Accepted: func(activityID string, n int) {
+			s.priority.Accepted(n)
+			s.relay.Accepted(activityID)
+		},
+		Waited: func(n int, mean time.Duration) {
+			s.priority.Waited(n, mean)
+			s.roomControl.Waited(n, mean)
+		},
+		Delay: s.priority.AcceptDelay,
+	})
+	if err != nil {
 		return err
 	}
-	s.degraded = degraded.NewGate(s.gate, s.watch, cfg.GateWait, groupsOf(cfg))
+	s.purchases = degraded.NewSwitch(s.sharedCalls, s.watch, cfg.GateWait, cfg.GateQueue)
 	s.sales = core.NewSaleCache(degraded.Catalogue{Catalogue: catalogue, Watch: s.watch}, s.deps.Now)
-	s.feed = core.NewFeed(s.degraded, cfg.StreamsMax)
+	s.feed = core.NewFeed(s.purchases, cfg.StreamsMax)
 	source := strings.ToLower(rand.Text())
 	s.counts = counts.NewRecorder(gates, counting.Options{
 		Source: source, Known: s.sales.Known, Now: s.sales.Now, Log: tel.Log,
@@ -243,55 +249,41 @@ func (s *Service) newLoops(cfg Config, gates *stockgate.Gate) (err error) {
 	return nil
 }
 
-// maxDirectSales bounds the sales whose callers wait for inventory.
-const maxDirectSales = 1024
-
-// groupsOf returns the groups of calls to inventory. A call waits for the locks of the stock, so it has the whole wait of
-// a caller.
-func groupsOf(cfg Config) degraded.Groups {
-	bounds := gate.Bounds{
-		Timeout: cfg.GateWait, MaxWait: cfg.GateWait / 4, Queue: cfg.GateQueue, Keys: maxDirectSales, Calls: 1,
-		Size: degraded.ReserveSize,
-	}
-	lookups := bounds
-	lookups.Calls, lookups.Size = degraded.LookupCalls, degraded.LookupSize
-	return degraded.Groups{
-		Reserves: func(
-			call degraded.Call[contract.DirectPurchase, contract.DirectResult],
-		) degraded.Group[contract.DirectPurchase, contract.DirectResult] {
-			return gate.NewGroup(bounds, call)
-		},
-		Lookups: func(call degraded.Call[string, *contract.LedgerState]) degraded.Group[string, *contract.LedgerState] {
-			return gate.NewGroup(lookups, call)
-		},
-	}
-}
-
 // newHandler returns the handler of the buyers' API, the pages and the sign-in.
-func (s *Service) newHandler(cfg Config) (http.Handler, error) {
+func (s *Service) newHandler(cfg Config, catalogue gate.Catalogue) (http.Handler, error) {
 	seal, err := core.NewSeal(cfg.PathSecrets...)
 	if err != nil {
 		return nil, err
 	}
+	s.tickets = room.NewTickets(s.rooms, s.roomCache, s.sales, seal)
+	s.challenges, err = challenge.New(challenge.Deps{
+		Settings: cfg.Challenges, Secrets: cfg.PathSecrets, Sales: s.sales, CheckTicket: s.tickets.Check,
+		HasPuzzles: func(ctx context.Context) (bool, error) { return catalogue.Slides(ctx, s.sales.Now(ctx)) },
+		Redis:      s.deps.Limits.Redis(), Transport: s.deps.Transport,
+	}, seal, s.deps.Telemetry)
+	if err != nil {
+		return nil, err
+	}
 	s.signIn = signin.New(cfg.OIDC, cfg.Auth, s.deps.Telemetry)
-	shown, err := pages.New(web.FS(), cfg.imageSources(), cfg.Captchas.Origins())
+	shown, err := pages.New(web.FS(), cfg.imageSources(), cfg.Challenges.Origins())
 	if err != nil {
 		return nil, err
 	}
 	routes := httpapi.Deps{
 		Core: core.NewService(core.Deps{
-			Gate: s.degraded, Sales: s.sales, RoomGate: s.rooms, Rooms: s.roomCache, Feed: s.feed, SNs: s.orderSNs(),
-			Seal: seal, Captchas: s.captchas.Captchas, AdmitPath: s.watch.AdmitPath, CallerWait: cfg.GateWait,
+			Purchases: s.purchases, Sales: s.sales, Feed: s.feed, SNs: s.orderSNs(), Seal: seal,
+			AdmitPath: s.watch.AdmitPath, CallerWait: cfg.GateWait,
 		}),
-		Verifier:    s.verifier,
-		Limits:      s.deps.Limits,
-		Tel:         s.deps.Telemetry,
-		OpenStreams: s.feed.Open,
-		Counts:      s.counts,
-		Suspects:    s.suspects,
+		Tickets:    s.tickets,
+		Challenges: s.challenges,
+		Verifier:   s.verifier,
+		Limits:     s.deps.Limits,
+		Tel:        s.deps.Telemetry,
+		Counts:     s.counts,
+		Suspects:   s.suspects,
 		Shed: func() {
 			s.roomControl.Shed()
-			s.captchas.shed()
+			s.challenges.Shed()
 		},
 		Config: cfg.pagesConfig(s.signIn.Method()),
 		Mounts: []func(chi.Router){shown.Mount, s.signIn.Mount},
@@ -378,14 +370,14 @@ func (s *Service) Components() []lifecycle.Component {
 		lifecycle.Component{Name: "sale cache", Run: s.sales.Run},
 		lifecycle.Component{Name: "room cache", Run: s.roomCache.Run},
 		lifecycle.Component{Name: "waiting rooms", Run: s.roomControl.Run},
-		lifecycle.Component{Name: "challenge images", Run: s.captchas.slides.Run},
+		lifecycle.Component{Name: "challenge images", Run: s.challenges.Run},
 		lifecycle.AtEnd("challenge provider", func(context.Context) error {
-			s.captchas.close()
+			s.challenges.Close()
 			return nil
 		}),
 		lifecycle.AtEnd("gate calls", func(ctx context.Context) error {
-			s.gate.Close(ctx)
-			s.degraded.Close(ctx)
+			s.sharedCalls.Close(ctx)
+			s.purchases.Close(ctx)
 			s.rooms.Close(ctx)
 			return nil
 		}),

@@ -1,6 +1,10 @@
 package main
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,6 +19,7 @@ const (
 	mostSettings = 78
 	mostWords    = 60
 	mostTargets  = 23
+	mostMetrics  = 50
 )
 
 func TestTheSurfaceStaysSmall(t *testing.T) {
@@ -23,8 +28,47 @@ func TestTheSurfaceStaysSmall(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, s.names())
 	require.LessOrEqual(t, len(s.names()), mostSettings, "settings")
+	require.LessOrEqual(t, len(metrics(t, "services", "pkg")), mostMetrics, "metrics")
 	require.LessOrEqual(t, matches(t, "docs/glossary.md", `(?m)^\* \*\*`), mostWords, "words of the glossary")
 	require.LessOrEqual(t, matches(t, "Makefile", `(?m)^[a-z-]+:.*## `), mostTargets, "targets that make help lists")
+}
+
+// metrics returns the names of the instruments: all texts flashsale.… in the code that name no attribute.
+func metrics(t *testing.T, dirs ...string) map[string]bool {
+	t.Helper()
+	found := map[string]bool{}
+	for _, dir := range dirs {
+		require.NoError(t, filepath.WalkDir(dir, func(file string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+				return err
+			}
+			f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+			if err != nil {
+				return err
+			}
+			ast.Inspect(f, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.ImportSpec:
+					return false
+				case *ast.CallExpr:
+					of, ok := n.Fun.(*ast.SelectorExpr)
+					if !ok {
+						return true
+					}
+					from, ok := of.X.(*ast.Ident)
+					return !ok || from.Name != "attribute"
+				case *ast.BasicLit:
+					if name := strings.Trim(n.Value, "\"`"); strings.HasPrefix(name, "flashsale.") && !strings.HasPrefix(name+"/", root) {
+						found[name] = true
+					}
+				}
+				return true
+			})
+			return nil
+		}))
+	}
+	require.NotEmpty(t, found)
+	return found
 }
 
 // matches returns how often the pattern, which must occur, does.

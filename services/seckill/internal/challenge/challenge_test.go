@@ -12,11 +12,9 @@ import (
 	altcha "github.com/altcha-org/altcha-lib-go"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
-
-	"flashsale.internal/services/seckill/internal/core"
 )
 
-func payload(t *testing.T, p core.Pow, number int64) string {
+func payload(t *testing.T, p Work, number int64) string {
 	t.Helper()
 	raw, err := json.Marshal(altcha.Payload{
 		Algorithm: p.Algorithm, Challenge: p.Challenge, Number: number, Salt: p.Salt, Signature: p.Signature,

@@ -1,5 +1,3 @@
-// Package challenge makes and verifies the challenges that buyers solve before they may take a path: proofs of work,
-// puzzles, and the widgets of third parties.
 package challenge
 
 import (
@@ -13,17 +11,19 @@ import (
 	"time"
 
 	altcha "github.com/altcha-org/altcha-lib-go"
-
-	"flashsale.internal/services/seckill/internal/core"
 )
 
 // maxPayload bounds the answer to a proof of work, in bytes.
 const maxPayload = 1024
 
-// Pow makes and verifies proofs of work in the format of ALTCHA.
-type Pow struct{ keys []string }
+// Work is a proof of work: the buyer finds the number n up to Max for which SHA-256(Salt + n) is Challenge.
+type Work struct {
+	Algorithm, Challenge, Salt, Signature string
+	Max                                   int64
+}
 
-var _ core.Pows = (*Pow)(nil)
+// Pow makes and verifies proofs of work in the format of ALTCHA. Both are cheap and need no state.
+type Pow struct{ keys []string }
 
 // NewPow returns a Pow with keys derived from these secrets: the first signs, all verify.
 func NewPow(secrets ...string) (*Pow, error) {
@@ -41,21 +41,21 @@ func NewPow(secrets ...string) (*Pow, error) {
 	return p, nil
 }
 
-// New implements core.Pows. The salt holds the id, so that a solution belongs to one challenge.
-func (p *Pow) New(captchaID string, most int64, expires time.Time) (core.Pow, error) {
+// New returns a proof of work. The salt holds the id, so that a solution belongs to one challenge.
+func (p *Pow) New(challengeID string, most int64, expires time.Time) (Work, error) {
 	c, err := altcha.CreateChallenge(altcha.ChallengeOptions{
-		MaxNumber: most, HMACKey: p.keys[0], Expires: &expires, Params: url.Values{"id": {captchaID}},
+		MaxNumber: most, HMACKey: p.keys[0], Expires: &expires, Params: url.Values{"id": {challengeID}},
 	})
 	if err != nil {
-		return core.Pow{}, fmt.Errorf("create a proof of work: %w", err)
+		return Work{}, fmt.Errorf("create a proof of work: %w", err)
 	}
-	return core.Pow{
+	return Work{
 		Algorithm: c.Algorithm, Challenge: c.Challenge, Salt: c.Salt, Signature: c.Signature, Max: c.MaxNumber,
 	}, nil
 }
 
-// Solved implements core.Pows. The payload is base64 of JSON, as ALTCHA's widget makes it.
-func (p *Pow) Solved(captchaID, payload string) bool {
+// Solved reports whether the payload is a solution of the challenge of that id. The payload is base64 of JSON, as ALTCHA's widget makes it.
+func (p *Pow) Solved(challengeID, payload string) bool {
 	if len(payload) > maxPayload {
 		return false
 	}
@@ -67,7 +67,7 @@ func (p *Pow) Solved(captchaID, payload string) bool {
 	if err := json.Unmarshal(raw, &answer); err != nil {
 		return false
 	}
-	if answer.Algorithm != string(altcha.SHA256) || altcha.ExtractParams(answer).Get("id") != captchaID {
+	if answer.Algorithm != string(altcha.SHA256) || altcha.ExtractParams(answer).Get("id") != challengeID {
 		return false
 	}
 	for _, key := range p.keys {

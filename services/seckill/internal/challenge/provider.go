@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"github.com/sony/gobreaker/v2"
-
-	"flashsale.internal/services/seckill/internal/core"
 )
 
 // Bounds of a call to a provider.
@@ -40,14 +38,28 @@ var origins = map[string][]string{
 // Origins returns the origins of the provider's scripts and frames; nil without a provider.
 func (s Settings) Origins() []string { return origins[s.Provider] }
 
-// Remote verifies tokens at a third party.
-type Remote struct {
+// Errors of a Provider.
+var (
+	// errUnverified means that the provider could not be reached or returned nothing usable.
+	errUnverified = errors.New("provider of challenges did not respond")
+	// errTokenRefused means that the provider refused a token.
+	errTokenRefused = errors.New("provider refused the token")
+)
+
+// Widget is the widget of a provider.
+type Widget struct{ Provider, SiteKey, Action string }
+
+// Token is the answer of a provider's widget, with what the provider has to confirm.
+type Token struct {
+	Value, Action, ChallengeID string
+}
+
+// Provider verifies the tokens of a third party.
+type Provider struct {
 	settings Settings
 	client   *http.Client
 	breaker  *gobreaker.CircuitBreaker[verdict]
 }
-
-var _ core.Provider = (*Remote)(nil)
 
 // verdict is the response of a provider. Both send these fields; hCaptcha has no action and no cdata.
 type verdict struct {
@@ -58,8 +70,8 @@ type verdict struct {
 	ErrorCodes []string `json:"error-codes"`
 }
 
-// NewRemote returns the provider of the settings, nil if they name none. transport is nil for the default.
-func NewRemote(s Settings, transport http.RoundTripper) *Remote {
+// NewProvider returns the provider of the settings, nil if they name none. transport is nil for the default.
+func NewProvider(s Settings, transport http.RoundTripper) *Provider {
 	if s.Provider == "" {
 		return nil
 	}
@@ -69,7 +81,7 @@ func NewRemote(s Settings, transport http.RoundTripper) *Remote {
 	if transport == nil {
 		transport = http.DefaultTransport.(*http.Transport).Clone()
 	}
-	return &Remote{
+	return &Provider{
 		settings: s,
 		client: &http.Client{
 			Transport: transport, Timeout: verifyTimeout,
@@ -84,33 +96,34 @@ func NewRemote(s Settings, transport http.RoundTripper) *Remote {
 }
 
 // Breaker returns the state of the breaker before the provider.
-func (p *Remote) Breaker() string { return p.breaker.State().String() }
+func (p *Provider) Breaker() string { return p.breaker.State().String() }
 
-// Available implements core.Provider. While the breaker is half open, some buyers get the widget, whose verification
+// Available reports whether the provider responded lately. While the breaker is half open, some buyers get the widget, whose verification
 // shows whether the provider responds again.
-func (p *Remote) Available() bool { return p.breaker.State() != gobreaker.StateOpen }
+func (p *Provider) Available() bool { return p.breaker.State() != gobreaker.StateOpen }
 
-// Widget implements core.Provider.
-func (p *Remote) Widget(activityID string) core.Widget {
-	return core.Widget{Provider: p.settings.Provider, SiteKey: p.settings.SiteKey, Action: "sale-" + activityID}
+// Widget returns the widget of an activity.
+func (p *Provider) Widget(activityID string) Widget {
+	return Widget{Provider: p.settings.Provider, SiteKey: p.settings.SiteKey, Action: "sale-" + activityID}
 }
 
 // Close closes idle connections.
-func (p *Remote) Close() { p.client.CloseIdleConnections() }
+func (p *Provider) Close() { p.client.CloseIdleConnections() }
 
-// Verify implements core.Provider. A refusal of the configuration counts as unverified: it is no fault of the buyer.
-func (p *Remote) Verify(ctx context.Context, t core.Token) error {
+// Verify returns nil for a token that the provider confirms, errTokenRefused or errUnverified. A refusal of the
+// configuration counts as unverified: it is no fault of the buyer.
+func (p *Provider) Verify(ctx context.Context, t Token) error {
 	if len(t.Value) > maxToken {
-		return core.ErrTokenRefused
+		return errTokenRefused
 	}
 	v, err := p.breaker.Execute(func() (verdict, error) { return p.call(ctx, t) })
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w: %w", core.ErrUnverified, err)
+		return fmt.Errorf("%w: %w", errUnverified, err)
 	case !v.Success, !slices.ContainsFunc(p.settings.Hostnames, func(h string) bool { return strings.EqualFold(h, v.Hostname) }):
-		return core.ErrTokenRefused
-	case p.settings.Provider == Turnstile && (v.Action != t.Action || v.Data != t.CaptchaID):
-		return core.ErrTokenRefused
+		return errTokenRefused
+	case p.settings.Provider == Turnstile && (v.Action != t.Action || v.Data != t.ChallengeID):
+		return errTokenRefused
 	}
 	return nil
 }
@@ -120,7 +133,7 @@ var configurationErrors = []string{
 	"missing-input-secret", "invalid-input-secret", "sitekey-secret-mismatch", "internal-error",
 }
 
-func (p *Remote) call(ctx context.Context, t core.Token) (verdict, error) {
+func (p *Provider) call(ctx context.Context, t Token) (verdict, error) {
 	form := url.Values{"secret": {p.settings.Secret}, "response": {t.Value}}
 	if p.settings.Provider == HCaptcha {
 		form.Set("sitekey", p.settings.SiteKey)

@@ -13,8 +13,6 @@ import (
 
 	"github.com/wenlng/go-captcha-assets/resources/tiles"
 	"github.com/wenlng/go-captcha/v2/slide"
-
-	"flashsale.internal/services/seckill/internal/core"
 )
 
 // Size of the images, and times of drawing.
@@ -25,6 +23,13 @@ const (
 	slideUses               = 4 // after these many uses an image is drawn anew
 	backgroundUses          = 8
 )
+
+// Slide is a puzzle: the buyer moves the part to its place in the image, from (PieceX, PieceY) to the right.
+type Slide struct {
+	Image, Piece                           string // data URLs
+	Width, Height, PieceWidth, PieceHeight int64
+	PieceX, PieceY                         int64
+}
 
 // Slides holds puzzles that a loop draws while the process is not overloaded. Requests only take them: an image may be
 // used again while no new one can be drawn.
@@ -39,12 +44,10 @@ type Slides struct {
 }
 
 type puzzle struct {
-	core.Slide
+	Slide
 	x    int64
 	uses int
 }
-
-var _ core.Slides = (*Slides)(nil)
 
 // NewSlides returns a store of at most size puzzles, about 60 KB each. Run draws them.
 func NewSlides(size int, needed func(ctx context.Context) bool, log *slog.Logger) *Slides {
@@ -58,12 +61,12 @@ func (s *Slides) Len() int {
 	return len(s.drawn)
 }
 
-// Take implements core.Slides.
-func (s *Slides) Take() (core.Slide, int64, bool) {
+// Take returns a puzzle and the x at which its part belongs; false if there is none. It does not wait.
+func (s *Slides) Take() (Slide, int64, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.drawn) == 0 {
-		return core.Slide{}, 0, false
+		return Slide{}, 0, false
 	}
 	p := &s.drawn[rand.IntN(len(s.drawn))] //nolint:gosec // the answer is secret, the choice of the image is not
 	p.uses++
@@ -168,7 +171,7 @@ func (a *artist) draw() (puzzle, error) {
 		return puzzle{}, err
 	}
 	at := made.GetData()
-	return puzzle{x: int64(at.X), Slide: core.Slide{
+	return puzzle{x: int64(at.X), Slide: Slide{
 		Image: img, Piece: piece, Width: slideWidth, Height: slideHeight,
 		PieceWidth: int64(at.Width), PieceHeight: int64(at.Height), PieceX: int64(at.DX), PieceY: int64(at.DY),
 	}}, nil

@@ -8,8 +8,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/sony/gobreaker/v2"
-
-	"flashsale.internal/services/seckill/internal/core"
 )
 
 // Bounds of Spent.
@@ -30,8 +28,6 @@ type Spent struct {
 	local map[string]time.Time
 }
 
-var _ core.Spent = (*Spent)(nil)
-
 // NewSpent returns a Spent with the Redis of the limits; nil means that this process is the only one.
 func NewSpent(rdb redis.UniversalClient) *Spent {
 	return &Spent{
@@ -44,12 +40,12 @@ func NewSpent(rdb redis.UniversalClient) *Spent {
 	}
 }
 
-// Shared implements core.Spent.
+// Shared reports whether all processes share the answers now.
 func (s *Spent) Shared() bool { return s.alone || s.breaker.State() != gobreaker.StateOpen }
 
-// Spend implements core.Spent. If the caller disconnects, the challenge is spent all the same.
-func (s *Spent) Spend(ctx context.Context, captchaID string, until time.Time) bool {
-	if !s.spendHere(captchaID, until) {
+// Spend reports whether this is the first answer to a challenge, over all processes if Shared. If the caller disconnects, the challenge is spent all the same.
+func (s *Spent) Spend(ctx context.Context, challengeID string, until time.Time) bool {
+	if !s.spendHere(challengeID, until) {
 		return false
 	}
 	if s.alone {
@@ -58,7 +54,7 @@ func (s *Spent) Spend(ctx context.Context, captchaID string, until time.Time) bo
 	first, err := s.breaker.Execute(func() (bool, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), spendTimeout)
 		defer cancel()
-		err := s.rdb.SetArgs(ctx, spentPrefix+captchaID, 1, redis.SetArgs{Mode: "NX", TTL: core.CaptchaTTL}).Err()
+		err := s.rdb.SetArgs(ctx, spentPrefix+challengeID, 1, redis.SetArgs{Mode: "NX", TTL: ttl}).Err()
 		if errors.Is(err, redis.Nil) {
 			return false, nil
 		}
@@ -68,16 +64,16 @@ func (s *Spent) Spend(ctx context.Context, captchaID string, until time.Time) bo
 }
 
 // spendHere is Spend for this process alone. If it holds too many, it drops those that have expired, and then any.
-func (s *Spent) spendHere(captchaID string, until time.Time) bool {
+func (s *Spent) spendHere(challengeID string, until time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, spent := s.local[captchaID]; spent {
+	if _, spent := s.local[challengeID]; spent {
 		return false
 	}
 	if len(s.local) >= maxLocalSpent {
-		s.forget(until.Add(-core.CaptchaTTL))
+		s.forget(until.Add(-ttl))
 	}
-	s.local[captchaID] = until
+	s.local[challengeID] = until
 	return true
 }
 

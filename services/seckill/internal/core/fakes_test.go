@@ -32,7 +32,6 @@ type world struct {
 	reads    int             // calls of GateStates
 	broken   map[string]bool // activities whose gates are unreadable
 
-	rooms    *rooms
 	verdict  Verdict
 	requests []Purchase // calls of Reserve
 	held     map[string]Reservation
@@ -100,7 +99,7 @@ func (w *world) Allowance(context.Context, string, string) (Allowance, error) {
 	return w.allowed, w.err
 }
 
-func (w *world) Purchases(context.Context, string, string) ([]string, error) {
+func (w *world) OfUser(context.Context, string, string) ([]string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.state == nil {
@@ -226,11 +225,11 @@ func newWorld(t *testing.T) (*world, *Service) {
 			State: StateOpen, StartsAt: noon.Add(-time.Hour), EndsAt: noon.Add(time.Hour),
 			Left: map[string]int64{"1": 1, "2": 0},
 		},
-		rooms: &rooms{tickets: map[string]RoomNumber{}}, hasSale: true, ready: true, now: noon, held: map[string]Reservation{}, verdict: Verdict{Outcome: Accepted},
+		hasSale: true, ready: true, now: noon, held: map[string]Reservation{}, verdict: Verdict{Outcome: Accepted},
 	}
 	seal, err := NewSeal("new", "old")
 	require.NoError(t, err)
 	return w, NewService(Deps{
-		Gate: w, RoomGate: w.rooms, Rooms: NewRoomCache(w.rooms, w.clock), Sales: NewSaleCache(w, w.clock), Feed: NewFeed(w, 3), SNs: w, Seal: seal, CallerWait: time.Second,
+		Purchases: w, Sales: NewSaleCache(w, w.clock), Feed: NewFeed(w, 3), SNs: w, Seal: seal, CallerWait: time.Second,
 	})
 }

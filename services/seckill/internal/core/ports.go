@@ -27,9 +27,9 @@ var (
 	ErrNoLease = errors.New("no worker id")
 )
 
-// Gate accepts purchases and reserves their units; nothing else in this service does. It may send the calls of many
+// Purchases accepts purchases and reserves their units; nothing else in this service does. It may send the calls of many
 // callers together.
-type Gate interface {
+type Purchases interface {
 	// Reserve requests the units of one purchase. Like Lookup it waits for a bounded time. ErrNoGate, ErrOverloaded and
 	// ErrBreakerOpen mean that this call reserved nothing. After any other error the outcome is unknown.
 	Reserve(ctx context.Context, activityID string, p Purchase) (Verdict, error)
@@ -39,8 +39,8 @@ type Gate interface {
 	LookupAll(ctx context.Context, activityID string, orderSNs []string) (map[string]Reservation, error)
 	// Allowance returns whether a user may reserve units at all. Like Lookup it waits for a bounded time.
 	Allowance(ctx context.Context, activityID, userID string) (Allowance, error)
-	// Purchases returns the order_sns of a user in an activity, latest last.
-	Purchases(ctx context.Context, activityID, userID string) ([]string, error)
+	// OfUser returns the order_sns of a user in an activity, latest last.
+	OfUser(ctx context.Context, activityID, userID string) ([]string, error)
 	// Confirm returns a purchase that Lookup has found, as the gate has it now, once a failover cannot lose it any
 	// more, as far as the settings demand it. It returns false if the gate has lost it since. Reserve includes it.
 	Confirm(ctx context.Context, r Reservation) (Reservation, bool, error)

@@ -9,7 +9,11 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-func ended() error { return contract.Refuse(contract.CodeActivityEnded, "the sale has ended") }
+// RefuseNotFound returns the refusal of a path that names nothing.
+func RefuseNotFound() error { return contract.Refuse(contract.CodeNotFound, "no such resource") }
+
+// RefuseEnded returns the refusal of a sale that has ended.
+func RefuseEnded() error { return contract.Refuse(contract.CodeActivityEnded, "the sale has ended") }
 
 func paused() error { return contract.Refuse(contract.CodeActivityPaused, "the sale is paused") }
 
@@ -64,14 +68,14 @@ func (s *Service) unknownSKU(activityID string, lines []contract.Line) error {
 	return contract.InvalidField("lines", "name a SKU that is not part of this activity")
 }
 
-// refusal converts an error of a port to a refusal for the buyer. It returns refusals and unknown errors unchanged.
-func (s *Service) refusal(ctx context.Context, activityID string, err error) error {
+// Refusal converts an error of a port to a refusal for the buyer. It returns refusals and unknown errors unchanged.
+func (c *SaleCache) Refusal(ctx context.Context, activityID string, err error) error {
 	var r *contract.Refusal
 	switch {
 	case errors.As(err, &r):
 		return err
 	case errors.Is(err, ErrNoGate), errors.Is(err, ErrNoSale):
-		return s.absent(ctx, activityID, err)
+		return c.absent(ctx, activityID, err)
 	case errors.Is(err, errNotReady):
 		return notReady(nil)
 	case errors.Is(err, ErrOverloaded):
@@ -99,19 +103,19 @@ func unknownOutcome(err error) error {
 
 // absent returns the refusal of an activity whose gate or sale Redis lacks: not_found if the activity does not exist,
 // gate_unavailable if inventory has yet to write it to this Redis, for the first time or again.
-func (s *Service) absent(ctx context.Context, activityID string, cause error) error {
+func (c *SaleCache) absent(ctx context.Context, activityID string, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
 	defer cancel()
 	// Read before the sale, which may be written right afterwards, and after it: a Redis that lost everything before the
 	// sale was read is not ready then.
-	ready, err := s.Sales.cat.Ready(ctx)
+	ready, err := c.cat.Ready(ctx)
 	if err == nil && ready {
-		_, cause = s.Sales.cat.Sale(ctx, activityID)
-		ready, err = s.Sales.cat.Ready(ctx)
+		_, cause = c.cat.Sale(ctx, activityID)
+		ready, err = c.cat.Ready(ctx)
 	}
 	switch {
 	case err != nil:
-		return s.refusal(ctx, activityID, err)
+		return c.Refusal(ctx, activityID, err)
 	case ready && errors.Is(cause, ErrNoSale):
 		return contract.Refuse(contract.CodeNotFound, "no such activity")
 	}

@@ -9,10 +9,12 @@ import (
 )
 
 // Ages and bounds of the cache. The loop refreshes the sales in use often enough that the states of their gates are no
-// older than maxDecisionAge while Redis responds.
+// older than MaxDecisionAge while Redis responds.
 const (
-	maxDecisionAge  = 200 * time.Millisecond // of a gate state that decides a request
-	maxDisplayAge   = time.Second            // of data that a buyer reads
+	// MaxDecisionAge is the age of a gate state that decides a request, MaxDisplayAge that of data that a buyer reads.
+	MaxDecisionAge = 200 * time.Millisecond
+	MaxDisplayAge  = time.Second
+
 	refreshInterval = 100 * time.Millisecond
 	idleAfter       = 10 * time.Second // since the last use; then the sale is dropped from the cache
 	maxOffsetAge    = time.Second      // of the offset to Redis time
@@ -129,7 +131,7 @@ func (c *SaleCache) update(ctx context.Context, id string, states map[string]Gat
 	if known != nil {
 		v.Sale, v.saleAt = known.Sale, known.saleAt
 	}
-	if at.Sub(v.saleAt) >= maxDisplayAge {
+	if at.Sub(v.saleAt) >= MaxDisplayAge {
 		sale, err := c.cat.Sale(ctx, id)
 		switch {
 		case err == nil:
@@ -144,6 +146,15 @@ func (c *SaleCache) update(ctx context.Context, id string, states map[string]Gat
 	if s.view == nil || !s.view.gateAt.After(at) {
 		s.view = &v
 	}
+}
+
+// GateState returns the gate state of an activity, at most maxAge old, or a refusal.
+func (c *SaleCache) GateState(ctx context.Context, id string, maxAge time.Duration) (GateState, error) {
+	v, err := c.get(ctx, id, maxAge)
+	if err != nil {
+		return GateState{}, c.Refusal(ctx, id, err)
+	}
+	return v.GateState, nil
 }
 
 // get returns a view whose gate state is no older than maxAge, and reads it if necessary. Concurrent callers share one
@@ -240,7 +251,7 @@ func (c *SaleCache) fresh(id string) *view {
 	}
 	now := c.now()
 	s.usedAt = now
-	if s.view == nil || now.Sub(s.view.gateAt) > maxDecisionAge {
+	if s.view == nil || now.Sub(s.view.gateAt) > MaxDecisionAge {
 		return nil
 	}
 	return s.view
@@ -265,11 +276,11 @@ func (c *SaleCache) track(id string) {
 	}
 }
 
-// list returns all sales whose window has not ended, at most maxDisplayAge old. Concurrent callers share one read.
+// list returns all sales whose window has not ended, at most MaxDisplayAge old. Concurrent callers share one read.
 func (c *SaleCache) list(ctx context.Context) ([]view, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.listedAt.IsZero() && c.now().Sub(c.listedAt) <= maxDisplayAge {
+	if !c.listedAt.IsZero() && c.now().Sub(c.listedAt) <= MaxDisplayAge {
 		return c.sales, nil
 	}
 	done := c.listing

@@ -15,7 +15,7 @@ func TestConcurrentCallersShareOneRead(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 100 {
 		wg.Go(func() {
-			v, err := s.Sales.get(t.Context(), "7", maxDecisionAge)
+			v, err := s.Sales.get(t.Context(), "7", MaxDecisionAge)
 			if err == nil && v.Left["1"] != 1 {
 				t.Errorf("read %+v", v)
 			}
@@ -28,7 +28,7 @@ func TestConcurrentCallersShareOneRead(t *testing.T) {
 func TestAbsentActivitiesAreNotCached(t *testing.T) {
 	_, s := newWorld(t)
 	for i := 100; i < 200; i++ {
-		_, err := s.Sales.get(t.Context(), strconv.Itoa(i), maxDecisionAge)
+		_, err := s.Sales.get(t.Context(), strconv.Itoa(i), MaxDecisionAge)
 		require.ErrorIs(t, err, ErrNoGate)
 	}
 	require.Empty(t, s.Sales.slots)
@@ -36,7 +36,7 @@ func TestAbsentActivitiesAreNotCached(t *testing.T) {
 
 func TestIdleSalesAreDropped(t *testing.T) {
 	w, s := newWorld(t)
-	_, err := s.Sales.get(t.Context(), "7", maxDecisionAge)
+	_, err := s.Sales.get(t.Context(), "7", MaxDecisionAge)
 	require.NoError(t, err)
 	s.Sales.refresh(t.Context())
 	require.Len(t, s.Sales.slots, 1)
@@ -47,14 +47,14 @@ func TestIdleSalesAreDropped(t *testing.T) {
 
 func TestCacheFollowsTheGate(t *testing.T) {
 	w, s := newWorld(t)
-	_, err := s.Sales.get(t.Context(), "7", maxDecisionAge)
+	_, err := s.Sales.get(t.Context(), "7", MaxDecisionAge)
 	require.NoError(t, err)
 	w.advance(150 * time.Millisecond)
 	w.change(func() { w.state = &GateState{State: StatePaused, EndsAt: noon.Add(time.Hour)} })
 	s.Sales.refresh(t.Context())
 	require.Equal(t, StatePaused, s.Sales.fresh("7").State)
 
-	w.advance(maxDisplayAge)
+	w.advance(MaxDisplayAge)
 	w.change(func() { w.sale.Title = "renamed" })
 	s.Sales.refresh(t.Context())
 	require.Equal(t, "renamed", s.Sales.fresh("7").Title)
@@ -89,10 +89,10 @@ func TestRunKeepsUsedSalesFresh(t *testing.T) {
 // An unreadable gate makes its own sale unavailable, and no other.
 func TestUnreadableGateAffectsItsOwnSaleOnly(t *testing.T) {
 	w, s := newWorld(t)
-	_, err := s.Sales.get(t.Context(), "7", maxDecisionAge)
+	_, err := s.Sales.get(t.Context(), "7", MaxDecisionAge)
 	require.NoError(t, err)
 	w.change(func() { w.broken = map[string]bool{"8": true} })
-	_, err = s.Sales.get(t.Context(), "8", maxDecisionAge)
+	_, err = s.Sales.get(t.Context(), "8", MaxDecisionAge)
 	require.ErrorIs(t, err, ErrUnavailable)
 	s.Sales.track("8") // its buyers keep requesting it
 	w.advance(150 * time.Millisecond)

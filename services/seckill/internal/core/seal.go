@@ -1,7 +1,6 @@
 package core
 
 import (
-	"crypto/cipher"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -17,16 +16,16 @@ import (
 // A path is base64url of version | order_sn | expiry | MAC. 33 bytes make 44 characters without a spare bit, so each
 // path has exactly one encoding. The MAC is HMAC-SHA256, cut to 16 bytes.
 const (
+	// MACLen is the length of a MAC in bytes.
+	MACLen = 16
+
 	pathVersion = 1
-	macLen      = 16
-	pathBytes   = 1 + 8 + 8 + macLen
+	pathBytes   = 1 + 8 + 8 + MACLen
 	pathChars   = pathBytes / 3 * 4
 
 	ticketVersion  = 1
-	ticketMinBytes = 1 + 8 + 1 + macLen
+	ticketMinBytes = 1 + 8 + 1 + MACLen
 	ticketMaxChars = (ticketMinBytes + 64 + 2) / 3 * 4
-
-	roomTicketMaxChars = 19 + 1 + 22 + 1 + 22 // sequence number, nonce and MAC
 )
 
 var errSeal = errors.New("seal does not verify")
@@ -38,10 +37,7 @@ var encoding = base64.RawURLEncoding.Strict()
 type Seal struct{ keys []*sealKey }
 
 // sealKey is one secret with a pool of HMAC states, because creating a state costs as much as computing a MAC.
-type sealKey struct {
-	states sync.Pool
-	aead   cipher.AEAD // of the ids of challenges
-}
+type sealKey struct{ states sync.Pool }
 
 // macState holds the state and the buffers for one MAC.
 type macState struct {
@@ -50,12 +46,11 @@ type macState struct {
 	sum  [sha256.Size]byte
 }
 
-func newSealKey(secret string) (*sealKey, error) {
+func newSealKey(secret string) *sealKey {
 	key := []byte(secret)
-	aead, err := newAEAD(secret)
-	return &sealKey{aead: aead, states: sync.Pool{New: func() any {
+	return &sealKey{sync.Pool{New: func() any {
 		return &macState{Hash: hmac.New(sha256.New, key), text: make([]byte, 0, 256)}
-	}}}, err
+	}}}
 }
 
 // NewSeal returns a Seal with these secrets, the signing one first.
@@ -65,11 +60,7 @@ func NewSeal(secrets ...string) (*Seal, error) {
 		if secret == "" {
 			return nil, errors.New("a path secret is empty")
 		}
-		key, err := newSealKey(secret)
-		if err != nil {
-			return nil, err
-		}
-		s.keys = append(s.keys, key)
+		s.keys = append(s.keys, newSealKey(secret))
 	}
 	if len(s.keys) == 0 {
 		return nil, errors.New("no path secret")
@@ -98,7 +89,7 @@ func (s *Seal) path(activityID, userID, orderSN string, expires time.Time) (stri
 	raw = append(raw, pathVersion)
 	raw = binary.BigEndian.AppendUint64(raw, sn)
 	raw = binary.BigEndian.AppendUint64(raw, uint64(expires.Unix()))
-	raw = s.keys[0].mac(raw, "path", raw, activityID, userID)
+	raw = s.AppendMAC(raw, "path", raw, activityID, userID)
 	return encoding.EncodeToString(raw), nil
 }
 
@@ -112,8 +103,8 @@ func (s *Seal) openPath(token, activityID, userID string) (path, error) {
 	if n, err := encoding.Decode(raw[:], []byte(token)); err != nil || n != pathBytes || raw[0] != pathVersion {
 		return path{}, errSeal
 	}
-	signed := raw[:pathBytes-macLen]
-	if !s.verifies(raw[pathBytes-macLen:], "path", signed, activityID, userID) {
+	signed := raw[:pathBytes-MACLen]
+	if !s.Verifies(raw[pathBytes-MACLen:], "path", signed, activityID, userID) {
 		return path{}, errSeal
 	}
 	sn, sec := binary.BigEndian.Uint64(raw[1:9]), binary.BigEndian.Uint64(raw[9:17])
@@ -131,7 +122,7 @@ func (s *Seal) ticket(activityID, userID, orderSN string, expires time.Time) str
 	raw = binary.BigEndian.AppendUint64(raw, uint64(expires.Unix()))
 	raw = append(raw, byte(len(userID)))
 	raw = append(raw, userID...)
-	raw = s.keys[0].mac(raw, "ticket", raw, activityID, orderSN)
+	raw = s.AppendMAC(raw, "ticket", raw, activityID, orderSN)
 	return encoding.EncodeToString(raw)
 }
 
@@ -143,8 +134,8 @@ func (s *Seal) openTicket(token, activityID, orderSN string) (ticket, error) {
 	if err != nil || len(raw) < ticketMinBytes || raw[0] != ticketVersion || len(raw) != ticketMinBytes+int(raw[9]) {
 		return ticket{}, errSeal
 	}
-	signed := raw[:len(raw)-macLen]
-	if !s.verifies(raw[len(raw)-macLen:], "ticket", signed, activityID, orderSN) {
+	signed := raw[:len(raw)-MACLen]
+	if !s.Verifies(raw[len(raw)-MACLen:], "ticket", signed, activityID, orderSN) {
 		return ticket{}, errSeal
 	}
 	sec := binary.BigEndian.Uint64(raw[1:9])
@@ -154,37 +145,14 @@ func (s *Seal) openTicket(token, activityID, orderSN string) (ticket, error) {
 	return ticket{userID: string(signed[10:]), expires: time.Unix(int64(sec), 0).UTC()}, nil
 }
 
-// roomTicket returns the ticket of a user for a waiting room: sequence number, nonce and MAC. docs/draw.md specifies it.
-func (s *Seal) roomTicket(activityID, userID string, n RoomNumber) string {
-	sequence := strconv.FormatInt(n.Sequence, 10)
-	mac := s.keys[0].mac(nil, "room", n.Nonce[:], activityID, userID, sequence)
-	return sequence + "." + encoding.EncodeToString(n.Nonce[:]) + "." + encoding.EncodeToString(mac)
+// AppendMAC appends the MAC of signed and fields to dst. The MAC holds the purpose: what is signed for one purpose never
+// verifies for another.
+func (s *Seal) AppendMAC(dst []byte, purpose string, signed []byte, fields ...string) []byte {
+	return s.keys[0].mac(dst, purpose, signed, fields...)
 }
 
-// openRoomTicket verifies that the ticket was issued to this user for the waiting room of this activity.
-func (s *Seal) openRoomTicket(token, activityID, userID string) (n RoomNumber, err error) {
-	if len(token) > roomTicketMaxChars || strings.ContainsAny(token, "\r\n") {
-		return RoomNumber{}, errSeal
-	}
-	sequence, rest, _ := strings.Cut(token, ".")
-	nonce, mac, _ := strings.Cut(rest, ".")
-	if n.Sequence, err = strconv.ParseInt(sequence, 10, 64); err != nil || n.Sequence < 1 ||
-		strconv.FormatInt(n.Sequence, 10) != sequence {
-		return RoomNumber{}, errSeal
-	}
-	raw, err := encoding.DecodeString(nonce)
-	if err != nil || len(raw) != len(n.Nonce) {
-		return RoomNumber{}, errSeal
-	}
-	copy(n.Nonce[:], raw)
-	got, err := encoding.DecodeString(mac)
-	if err != nil || !s.verifies(got, "room", n.Nonce[:], activityID, userID, sequence) {
-		return RoomNumber{}, errSeal
-	}
-	return n, nil
-}
-
-func (s *Seal) verifies(got []byte, purpose string, signed []byte, fields ...string) bool {
+// Verifies reports whether got is the MAC of these by one of the secrets.
+func (s *Seal) Verifies(got []byte, purpose string, signed []byte, fields ...string) bool {
 	ok := false
 	for _, key := range s.keys {
 		var sum [sha256.Size]byte
@@ -204,7 +172,7 @@ func (k *sealKey) mac(dst []byte, purpose string, signed []byte, fields ...strin
 	}
 	s.Reset()
 	s.Write(s.text)
-	return append(dst, s.Sum(s.sum[:0])[:macLen]...)
+	return append(dst, s.Sum(s.sum[:0])[:MACLen]...)
 }
 
 func appendPart[T string | []byte](dst []byte, part T) []byte {

@@ -18,18 +18,14 @@ const (
 
 // Deps are the dependencies of a Service.
 type Deps struct {
-	Gate  Gate
-	Sales *SaleCache
-	// RoomGate and Rooms are the waiting rooms.
-	RoomGate RoomGate
-	Rooms    *RoomCache
-	Feed     *Feed
-	SNs      OrderSNs
-	Seal     *Seal
-	Captchas Captchas
+	Purchases Purchases
+	Sales     *SaleCache
+	Feed      *Feed
+	SNs       OrderSNs
+	Seal      *Seal
 	// AdmitPath reports whether a path of an activity may be issued now; nil: each may.
 	AdmitPath func(activityID string) bool
-	// CallerWait bounds the time that a caller waits for a list. Gate itself bounds the wait for a single purchase.
+	// CallerWait bounds the time that a caller waits for a list. Purchases itself bounds the wait for a single purchase.
 	CallerWait time.Duration
 }
 
@@ -60,9 +56,9 @@ func (v *view) at(now time.Time) ActivityView {
 	sale.StartsAt, sale.EndsAt = v.GateState.StartsAt, v.GateState.EndsAt
 	a := ActivityView{Sale: sale, State: v.StateAt(now), ServerTime: now, Left: v.Left, RoomRate: v.GateState.RoomRate}
 	a.Captcha = v.GateState.Captcha.On()
-	a.RoomOpensAt = sale.StartsAt.Add(-roomOpens)
+	a.RoomOpensAt = v.GateState.RoomOpensAt()
 	if v.GateState.Captcha.On() && a.RoomRate == 0 {
-		a.CaptchaOpensAt = v.GateState.captchaOpensAt()
+		a.CaptchaOpensAt = v.GateState.ChallengesOpenAt()
 	}
 	if a.State != StateEnded && v.allSoldOut() {
 		a.MayReturnUntil = v.mayReturnUntil(now, nil)
@@ -77,7 +73,7 @@ func (s *Service) Activities(
 ) (page []ActivityView, next string, err error) {
 	all, err := s.Sales.list(ctx)
 	if err != nil {
-		return nil, "", s.refusal(ctx, "", err)
+		return nil, "", s.Sales.Refusal(ctx, "", err)
 	}
 	now := s.Sales.Now(ctx)
 	var shown []ActivityView
@@ -101,11 +97,11 @@ func (s *Service) Activities(
 	return shown, next, nil
 }
 
-// Activity returns one sale, at most maxDisplayAge old.
+// Activity returns one sale, at most MaxDisplayAge old.
 func (s *Service) Activity(ctx context.Context, activityID string) (ActivityView, error) {
-	v, err := s.Sales.get(ctx, activityID, maxDisplayAge)
+	v, err := s.Sales.get(ctx, activityID, MaxDisplayAge)
 	if err != nil {
-		return ActivityView{}, s.refusal(ctx, activityID, err)
+		return ActivityView{}, s.Sales.Refusal(ctx, activityID, err)
 	}
 	return v.at(s.Sales.Now(ctx)), nil
 }
@@ -161,30 +157,30 @@ func (s *Service) CheckSoldOut(ctx context.Context, activityID string) error {
 
 // CheckStarted refuses a call before the start of the sale, by the cached sale and the cached offset of Redis time.
 func (s *Service) CheckStarted(ctx context.Context, activityID string) error {
-	v, err := s.Sales.get(ctx, activityID, maxDecisionAge)
+	g, err := s.Sales.GateState(ctx, activityID, MaxDecisionAge)
 	if err != nil {
-		return s.refusal(ctx, activityID, err)
+		return err
 	}
 	now := s.Sales.Now(ctx)
-	if !now.Before(v.GateState.StartsAt) {
+	if !now.Before(g.StartsAt) {
 		return nil
 	}
-	return v.checkOpen(now)
+	return g.checkOpen(now)
 }
 
 // CheckAdmission refuses a sale that is not open or is sold out, by the cached sale. The gate decides the purchase
 // itself.
 func (s *Service) CheckAdmission(ctx context.Context, activityID string) error {
-	v, err := s.Sales.get(ctx, activityID, maxDecisionAge)
+	g, err := s.Sales.GateState(ctx, activityID, MaxDecisionAge)
 	if err != nil {
-		return s.refusal(ctx, activityID, err)
-	}
-	now := s.Sales.Now(ctx)
-	if err := v.checkOpen(now); err != nil {
 		return err
 	}
-	if v.allSoldOut() {
-		return soldOut(v.mayReturnUntil(now, nil), now)
+	now := s.Sales.Now(ctx)
+	if err := g.checkOpen(now); err != nil {
+		return err
+	}
+	if g.allSoldOut() {
+		return soldOut(g.mayReturnUntil(now, nil), now)
 	}
 	return nil
 }
@@ -193,12 +189,12 @@ func (s *Service) CheckAdmission(ctx context.Context, activityID string) error {
 // reads the gate and writes nothing. A gate that does not respond refuses no user: it decides the purchase itself, and
 // the other checks refuse requests during an outage.
 func (s *Service) CheckAllowance(ctx context.Context, userID, activityID string) error {
-	a, err := s.Gate.Allowance(ctx, activityID, userID)
+	a, err := s.Purchases.Allowance(ctx, activityID, userID)
 	switch {
 	case errors.Is(err, ErrUnavailable), errors.Is(err, ErrBreakerOpen), errors.Is(err, context.DeadlineExceeded):
 		return nil
 	case err != nil:
-		return s.refusal(ctx, activityID, err)
+		return s.Sales.Refusal(ctx, activityID, err)
 	case a.Used:
 		return limitReached(a.OrderSNs, a.BarredUntil)
 	}
@@ -206,14 +202,14 @@ func (s *Service) CheckAllowance(ctx context.Context, userID, activityID string)
 }
 
 // checkOpen returns the refusal of a sale that is not open at now, or nil.
-func (v *view) checkOpen(now time.Time) error {
-	switch v.StateAt(now) {
+func (g GateState) checkOpen(now time.Time) error {
+	switch g.StateAt(now) {
 	case StateEnded:
-		return ended()
+		return RefuseEnded()
 	case StatePaused:
 		return paused()
 	case StateScheduled:
-		return notStarted(v.GateState.StartsAt)
+		return notStarted(g.StartsAt)
 	case StateOpen:
 	}
 	return nil
@@ -247,11 +243,11 @@ func (s *Service) Purchase(
 			return soldOut(v.mayReturnUntil(now, lines), now)
 		})
 	}
-	v, err := s.Gate.Reserve(ctx, activityID, Purchase{
+	v, err := s.Purchases.Reserve(ctx, activityID, Purchase{
 		OrderSN: p.orderSN, UserID: userID, Lines: lines, IssuedAt: s.SNs.IssuedAt(p.orderSN),
 	})
 	if err != nil {
-		return Purchased{}, s.refusal(ctx, activityID, err)
+		return Purchased{}, s.Sales.Refusal(ctx, activityID, err)
 	}
 	s.Sales.track(activityID)
 	switch v.Outcome {
@@ -262,7 +258,7 @@ func (s *Service) Purchase(
 	case NotStarted:
 		return Purchased{}, notStarted(v.StartsAt)
 	case Ended:
-		return Purchased{}, ended()
+		return Purchased{}, RefuseEnded()
 	case Paused:
 		return Purchased{}, paused()
 	case SoldOut:
@@ -284,16 +280,16 @@ func (s *Service) Purchase(
 func (s *Service) repeated(
 	ctx context.Context, activityID, orderSN, userID string, lines []contract.Line, refuse func() error,
 ) (Purchased, error) {
-	r, found, err := s.Gate.Lookup(ctx, activityID, orderSN)
+	r, found, err := s.Purchases.Lookup(ctx, activityID, orderSN)
 	if err != nil {
-		return Purchased{}, s.refusal(ctx, activityID, err)
+		return Purchased{}, s.Sales.Refusal(ctx, activityID, err)
 	}
 	if !found {
 		return Purchased{}, refuse()
 	}
 	if r.Status == StatusQueued {
-		if r, found, err = s.Gate.Confirm(ctx, r); err != nil {
-			return Purchased{}, s.refusal(ctx, activityID, err)
+		if r, found, err = s.Purchases.Confirm(ctx, r); err != nil {
+			return Purchased{}, s.Sales.Refusal(ctx, activityID, err)
 		}
 		if !found { // in a failover after Lookup
 			return Purchased{}, unknownOutcome(nil)
@@ -319,9 +315,9 @@ func (s *Service) Reservation(ctx context.Context, userID, activityID, orderSN s
 	if !s.SNs.Belongs(orderSN, userID) {
 		return Reservation{}, noReservation()
 	}
-	r, found, err := s.Gate.Lookup(ctx, activityID, orderSN)
+	r, found, err := s.Purchases.Lookup(ctx, activityID, orderSN)
 	if err != nil {
-		return Reservation{}, s.refusal(ctx, activityID, err)
+		return Reservation{}, s.Sales.Refusal(ctx, activityID, err)
 	}
 	if !found || r.UserID != userID {
 		return Reservation{}, noReservation()
@@ -339,9 +335,9 @@ func (s *Service) Reservations(
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.CallerWait)
 	defer cancel()
-	sns, err := s.Gate.Purchases(ctx, activityID, userID)
+	sns, err := s.Purchases.OfUser(ctx, activityID, userID)
 	if err != nil {
-		return nil, "", s.refusal(ctx, activityID, err)
+		return nil, "", s.Sales.Refusal(ctx, activityID, err)
 	}
 	// order_sns rise with time: they give the order of the list, and one of them can be the cursor.
 	sort.Slice(sns, func(i, j int) bool { return numberLess(sns[j], sns[i]) })
@@ -357,9 +353,9 @@ func (s *Service) Reservations(
 	if len(sns) == 0 {
 		return nil, "", nil
 	}
-	found, err := s.Gate.LookupAll(ctx, activityID, sns)
+	found, err := s.Purchases.LookupAll(ctx, activityID, sns)
 	if err != nil {
-		return nil, "", s.refusal(ctx, activityID, err)
+		return nil, "", s.Sales.Refusal(ctx, activityID, err)
 	}
 	for _, sn := range sns {
 		if r, ok := found[sn]; ok && r.UserID == userID {

@@ -264,7 +264,7 @@ func TestSoldOutSaleNeedsLookupsOnly(t *testing.T) {
 	require.Equal(t, 2, w.lookups)
 
 	// A cached gate state that is too old is not used: the gate decides.
-	w.advance(maxDecisionAge + time.Millisecond)
+	w.advance(MaxDecisionAge + time.Millisecond)
 	w.change(func() { w.verdict = Verdict{Outcome: Accepted} })
 	_, err = s.Purchase(t.Context(), "carol", "7", stale.Path, lines)
 	require.NoError(t, err)
@@ -366,12 +366,12 @@ func TestActivitiesListsOpenAndScheduledOnes(t *testing.T) {
 	page, _, err = s.Activities(t.Context(), 20, "")
 	require.NoError(t, err)
 	require.Len(t, page, 1, "the list may be a second old")
-	w.advance(maxDisplayAge + time.Millisecond)
+	w.advance(MaxDisplayAge + time.Millisecond)
 	page, _, err = s.Activities(t.Context(), 20, "")
 	require.NoError(t, err)
 	require.Empty(t, page)
 
-	w.advance(2 * maxDisplayAge)
+	w.advance(2 * MaxDisplayAge)
 	w.change(func() { w.ready = false })
 	_, _, err = s.Activities(t.Context(), 20, "")
 	refused(t, err, contract.CodeGateUnavailable)

@@ -56,6 +56,24 @@ type GateState struct {
 	Unpaid map[string]time.Time
 }
 
+// Times before the start of a sale. pkg/stockgate/lua/room.lua opens rooms by the same value.
+const (
+	roomOpens      = 10 * time.Minute
+	challengesOpen = 5 * time.Minute
+)
+
+// RoomOpensAt returns when the waiting room of the activity opens.
+func (g GateState) RoomOpensAt() time.Time { return g.StartsAt.Add(-roomOpens) }
+
+// ChallengesOpenAt returns when the challenges of the activity open. With a waiting room they open at admission, which
+// is not before the start.
+func (g GateState) ChallengesOpenAt() time.Time {
+	if g.RoomRate > 0 {
+		return g.StartsAt
+	}
+	return g.StartsAt.Add(-challengesOpen)
+}
+
 // StateAt returns the state of the sale at a moment. A sale that the merchant ended or paused has that state whatever
 // its window.
 func (g GateState) StateAt(now time.Time) State {

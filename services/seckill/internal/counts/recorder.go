@@ -15,8 +15,8 @@ import (
 
 const maxActivities = 1024
 
-// Gate holds the method of *stockgate.Gate that a Recorder uses.
-type Gate interface {
+// Redis holds the method of *stockgate.Gate that a Recorder uses.
+type Redis interface {
 	AddCounts(ctx context.Context, activityID, source string, c stockgate.RequestCounts) error
 }
 
@@ -32,13 +32,13 @@ type requests struct {
 }
 
 // NewRecorder returns a Recorder; Run makes it write.
-func NewRecorder(gate Gate, o counting.Options) *Recorder {
+func NewRecorder(redis Redis, o counting.Options) *Recorder {
 	return &Recorder{counting.NewActivities(counting.Kind[*requests, stockgate.RequestCounts]{
 		Name: "request counts", Every: time.Second, Unit: time.Second, MaxActivities: maxActivities,
 		New: func() *requests { return &requests{} },
 		Add: func(ctx context.Context, activityID, source string, at time.Time, c stockgate.RequestCounts) error {
 			c.At = at
-			return gate.AddCounts(ctx, activityID, source, c)
+			return redis.AddCounts(ctx, activityID, source, c)
 		},
 	}, o)}
 }

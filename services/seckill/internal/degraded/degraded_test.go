@@ -127,7 +127,7 @@ func (s *stock) reported() map[string]time.Duration {
 }
 
 // redisGate is the gate in Redis: it accepts everything and holds nothing.
-type redisGate struct{ core.Gate }
+type redisGate struct{ core.Purchases }
 
 func (redisGate) Reserve(_ context.Context, _ string, p core.Purchase) (core.Verdict, error) {
 	return core.Verdict{Outcome: core.Accepted, Reservation: core.Reservation{OrderSN: p.OrderSN}}, nil
@@ -137,24 +137,11 @@ func (redisGate) LookupAll(context.Context, string, []string) (map[string]core.R
 	return map[string]core.Reservation{}, nil
 }
 
-func (redisGate) Purchases(context.Context, string, string) ([]string, error) { return nil, nil }
+func (redisGate) OfUser(context.Context, string, string) ([]string, error) { return nil, nil }
 
 func (redisGate) Lookup(context.Context, string, string) (core.Reservation, bool, error) {
 	return core.Reservation{}, false, nil
 }
-
-// alone is a Group that makes a call for each request.
-type alone[Q, A any] struct{ call Call[Q, A] }
-
-func (g alone[Q, A]) Do(activityID string, request Q) (a A, err error) {
-	results, err := g.call(context.Background(), activityID, []Q{request})
-	if err != nil {
-		return a, err
-	}
-	return results[0], nil
-}
-
-func (alone[Q, A]) Close(context.Context) {}
 
 func direct(epoch int64, perSecond int64) contract.ActivityMode {
 	return contract.ActivityMode{
@@ -163,18 +150,11 @@ func direct(epoch int64, perSecond int64) contract.ActivityMode {
 	}
 }
 
-// run runs a Watch and a Gate in a bubble.
-func run(t *testing.T, s *stock, fn func(t *testing.T, w *Watch, g *Gate)) {
+// run runs a Watch and a Switch in a bubble.
+func run(t *testing.T, s *stock, fn func(t *testing.T, w *Watch, g *Switch)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := NewWatch(s, s, slog.New(slog.DiscardHandler))
-		g := NewGate(redisGate{}, w, time.Second, Groups{
-			Reserves: func(call Call[contract.DirectPurchase, contract.DirectResult]) Group[contract.DirectPurchase, contract.DirectResult] {
-				return alone[contract.DirectPurchase, contract.DirectResult]{call}
-			},
-			Lookups: func(call Call[string, *contract.LedgerState]) Group[string, *contract.LedgerState] {
-				return alone[string, *contract.LedgerState]{call}
-			},
-		})
+		g := NewSwitch(redisGate{}, w, time.Second, 100)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- w.Run(ctx) }()
@@ -194,14 +174,14 @@ func purchases(n int) []core.Acceptance {
 	return list
 }
 
-func reserve(t *testing.T, g *Gate) (core.Outcome, error) {
+func reserve(t *testing.T, g *Switch) (core.Outcome, error) {
 	v, err := g.Reserve(t.Context(), "1", core.Purchase{OrderSN: "5", UserID: "u", Lines: []contract.Line{{SKUID: "7", Qty: 1}}})
 	return v.Outcome, err
 }
 
 func TestPurchasesFollowTheMode(t *testing.T) {
 	s := &stock{mode: contract.ActivityMode{ActivityID: "1", Mode: contract.ModeGate, PerSecond: 10}, outcome: contract.DirectReserved}
-	run(t, s, func(t *testing.T, _ *Watch, g *Gate) {
+	run(t, s, func(t *testing.T, _ *Watch, g *Switch) {
 		outcome, err := reserve(t, g)
 		require.NoError(t, err)
 		require.Equal(t, core.Accepted, outcome)
@@ -246,7 +226,7 @@ func TestPurchasesFollowTheMode(t *testing.T) {
 // has issued without Redis: the ledger alone decides those.
 func TestNumbersIssuedWithoutRedisNeedRecentModes(t *testing.T) {
 	s := &stock{mode: contract.ActivityMode{ActivityID: "1", Mode: contract.ModeGate}}
-	run(t, s, func(t *testing.T, _ *Watch, g *Gate) {
+	run(t, s, func(t *testing.T, _ *Watch, g *Switch) {
 		withoutRedis := core.Purchase{
 			OrderSN: strconv.Itoa(1<<40 | 230<<14), UserID: "u", Lines: []contract.Line{{SKUID: "7", Qty: 1}},
 		}
@@ -269,7 +249,7 @@ func TestAcceptedPurchasesAreHandedOverFirst(t *testing.T) {
 		mode: contract.ActivityMode{ActivityID: "1", Mode: contract.ModeGate, PerSecond: 10}, outcome: contract.DirectReserved,
 		journal: 5, oldest: time.Hour,
 	}
-	run(t, s, func(t *testing.T, w *Watch, g *Gate) {
+	run(t, s, func(t *testing.T, w *Watch, g *Switch) {
 		require.True(t, w.Keeps("1"))
 		require.False(t, w.Keeps("2"))
 		w.Accepted("1", purchases(600))
@@ -305,7 +285,7 @@ func TestAcceptedPurchasesAreHandedOverAtTheEnd(t *testing.T) {
 		mode: contract.ActivityMode{ActivityID: "1", Mode: contract.ModeGate, PerSecond: 10}, outcome: contract.DirectReserved,
 		journal: 5, oldest: time.Hour,
 	}
-	run(t, s, func(_ *testing.T, w *Watch, _ *Gate) {
+	run(t, s, func(_ *testing.T, w *Watch, _ *Switch) {
 		w.Accepted("1", purchases(300))
 		s.set(func() { s.mode = direct(1, 10) })
 	})
@@ -314,7 +294,7 @@ func TestAcceptedPurchasesAreHandedOverAtTheEnd(t *testing.T) {
 
 func TestPublishedPurchasesAreNotKept(t *testing.T) {
 	s := &stock{mode: contract.ActivityMode{ActivityID: "1", Mode: contract.ModeGate}, journal: 2, oldest: time.Hour}
-	run(t, s, func(t *testing.T, w *Watch, _ *Gate) {
+	run(t, s, func(t *testing.T, w *Watch, _ *Switch) {
 		w.Accepted("1", purchases(3))
 		time.Sleep(2 * time.Second)
 		kept, _ := w.Kept()
@@ -341,7 +321,7 @@ func TestPublishedPurchasesAreNotKept(t *testing.T) {
 
 func TestALostGateIsReported(t *testing.T) {
 	s := &stock{mode: contract.ActivityMode{ActivityID: "1", Mode: contract.ModeGate, PerSecond: 10}}
-	run(t, s, func(t *testing.T, _ *Watch, _ *Gate) {
+	run(t, s, func(t *testing.T, _ *Watch, _ *Switch) {
 		require.Empty(t, s.reported())
 		s.set(func() { s.noRedis = true })
 		time.Sleep(2500 * time.Millisecond)
@@ -353,7 +333,7 @@ func TestALostGateIsReported(t *testing.T) {
 		require.Empty(t, s.reported())
 	})
 	never := &stock{mode: s.mode, noRedis: true}
-	run(t, never, func(t *testing.T, _ *Watch, _ *Gate) {
+	run(t, never, func(t *testing.T, _ *Watch, _ *Switch) {
 		time.Sleep(10 * time.Second)
 		require.Empty(t, never.reported(), "this process has never reached it")
 	})
@@ -362,7 +342,7 @@ func TestALostGateIsReported(t *testing.T) {
 // A process that has lost the gate for long does not use it again before it has read the modes.
 func TestAGateThatReturnsIsUsedAfterTheModesAreRead(t *testing.T) {
 	s := &stock{mode: contract.ActivityMode{ActivityID: "1", Mode: contract.ModeGate, PerSecond: 10}}
-	run(t, s, func(t *testing.T, _ *Watch, g *Gate) {
+	run(t, s, func(t *testing.T, _ *Watch, g *Switch) {
 		s.set(func() { s.noRedis, s.down = true, true })
 		time.Sleep(5 * time.Second)
 		s.set(func() { s.noRedis = false })
@@ -386,7 +366,7 @@ func TestAGateIsUsedAfterTheFirstReadingOfTheModes(t *testing.T) {
 		mode: contract.ActivityMode{ActivityID: "1", Mode: contract.ModeGate, PerSecond: 10}, down: true,
 		degraded: map[string]bool{"1": true, "2": false},
 	}
-	run(t, s, func(t *testing.T, w *Watch, g *Gate) {
+	run(t, s, func(t *testing.T, w *Watch, g *Switch) {
 		time.Sleep(time.Hour)
 		_, err := reserve(t, g)
 		require.ErrorIs(t, err, core.ErrBreakerOpen)
@@ -394,7 +374,7 @@ func TestAGateIsUsedAfterTheFirstReadingOfTheModes(t *testing.T) {
 		require.ErrorIs(t, err, core.ErrBreakerOpen)
 		_, err = g.LookupAll(t.Context(), "1", []string{"5"})
 		require.ErrorIs(t, err, core.ErrBreakerOpen)
-		_, err = g.Purchases(t.Context(), "1", "u")
+		_, err = g.OfUser(t.Context(), "1", "u")
 		require.ErrorIs(t, err, core.ErrBreakerOpen)
 		require.Equal(t, 1, s.readings(), "readings within a second are shared")
 
@@ -425,7 +405,7 @@ func TestAGateIsUsedAfterTheFirstReadingOfTheModes(t *testing.T) {
 
 func TestPathsFollowPerSecond(t *testing.T) {
 	s := &stock{mode: direct(1, 10)}
-	run(t, s, func(t *testing.T, w *Watch, _ *Gate) {
+	run(t, s, func(t *testing.T, w *Watch, _ *Switch) {
 		admitted := func() (n int) {
 			for range 100 {
 				if w.AdmitPath("1") {
@@ -444,7 +424,7 @@ func TestPathsFollowPerSecond(t *testing.T) {
 
 func TestResultsComeFromTheLedgerMeanwhile(t *testing.T) {
 	s := &stock{mode: direct(1, 10), down: true}
-	run(t, s, func(t *testing.T, w *Watch, g *Gate) {
+	run(t, s, func(t *testing.T, w *Watch, g *Switch) {
 		s.set(func() {
 			s.down = false
 			s.ledger = []contract.LedgerState{{OrderSN: "5", UserID: "u", Status: "created"}}
@@ -463,7 +443,7 @@ func TestResultsComeFromTheLedgerMeanwhile(t *testing.T) {
 		_, found, err = g.Lookup(t.Context(), "1", strconv.Itoa(1<<40|230<<14))
 		require.NoError(t, err, "it was issued without Redis")
 		require.False(t, found)
-		sns, err := g.Purchases(t.Context(), "1", "u")
+		sns, err := g.OfUser(t.Context(), "1", "u")
 		require.NoError(t, err)
 		require.Equal(t, []string{"5"}, sns)
 
@@ -485,7 +465,7 @@ func TestResultsComeFromTheLedgerMeanwhile(t *testing.T) {
 
 func TestTheCatalogueOfDirectSales(t *testing.T) {
 	s := &stock{mode: direct(1, 10), outcome: contract.DirectSoldOut}
-	run(t, s, func(t *testing.T, w *Watch, g *Gate) {
+	run(t, s, func(t *testing.T, w *Watch, g *Switch) {
 		c := Catalogue{Catalogue: deadCatalogue{}, Watch: w}
 		states, err := c.GateStates(t.Context(), []string{"1", "2"})
 		require.ErrorIs(t, err, core.ErrUnavailable)

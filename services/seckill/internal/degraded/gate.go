@@ -11,58 +11,46 @@ import (
 	"flashsale.internal/pkg/ordersn"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/seckill/internal/core"
+	"flashsale.internal/services/seckill/internal/grouping"
 )
 
 // Bounds of the calls to inventory: requests in one call, and lookup calls in flight for one activity.
 const (
-	ReserveSize = 128
-	LookupSize  = 256
-	LookupCalls = 4
+	reserveSize = 128
+	lookupSize  = 256
+	lookupCalls = 4
 )
 
-// Call makes one call for the requests of many callers. It returns a result for each, in their order.
-type Call[Q, A any] func(ctx context.Context, activityID string, requests []Q) ([]A, error)
-
-// Group combines the requests of many callers into few calls.
-type Group[Q, A any] interface {
-	Do(activityID string, request Q) (A, error)
-	// Close refuses new requests and waits for those in flight until ctx ends.
-	Close(ctx context.Context)
-}
-
-// Groups make the groups of a Gate.
-type Groups struct {
-	Reserves func(Call[contract.DirectPurchase, contract.DirectResult]) Group[contract.DirectPurchase, contract.DirectResult]
-	Lookups  func(Call[string, *contract.LedgerState]) Group[string, *contract.LedgerState]
-}
-
-// Gate implements core.Gate. It passes calls to the gate in Redis, or to inventory while the sale is direct. Between the
+// Switch implements core.Purchases. It passes calls to the gate in Redis, or to inventory while the sale is direct. Between the
 // two, while the sale is returning, nothing is sold, and results come from inventory.
-type Gate struct {
-	core.Gate
+type Switch struct {
+	core.Purchases
 	watch    *Watch
-	timeout  time.Duration
-	reserves Group[contract.DirectPurchase, contract.DirectResult]
-	lookups  Group[string, *contract.LedgerState]
+	timeout  time.Duration // of one call to inventory that no group makes
+	reserves *grouping.Grouper[contract.DirectPurchase, contract.DirectResult]
+	lookups  *grouping.Grouper[string, *contract.LedgerState]
 }
 
-var _ core.Gate = (*Gate)(nil)
+var _ core.Purchases = (*Switch)(nil)
 
-// NewGate returns a Gate on another one. timeout bounds one call to inventory that no group makes.
-func NewGate(redis core.Gate, watch *Watch, timeout time.Duration, groups Groups) *Gate {
-	g := &Gate{Gate: redis, watch: watch, timeout: timeout}
-	g.reserves, g.lookups = groups.Reserves(g.reserveGroup), groups.Lookups(g.lookupGroup)
+// NewSwitch returns a Switch on the gates in Redis. A call to inventory waits for the locks of the stock, so it has the whole wait
+// of a caller.
+func NewSwitch(redis core.Purchases, watch *Watch, callerWait time.Duration, queue int) *Switch {
+	g := &Switch{Purchases: redis, watch: watch, timeout: callerWait}
+	bounds := grouping.Bounds{CallTimeout: callerWait, CallerWait: callerWait, Queue: queue}
+	g.reserves = grouping.New(grouping.Options{Bounds: bounds, Size: reserveSize}, g.reserveGroup)
+	g.lookups = grouping.New(grouping.Options{Bounds: bounds, Size: lookupSize, Calls: lookupCalls}, g.lookupGroup)
 	return g
 }
 
 // Close refuses new calls and waits for those in flight until ctx ends.
-func (g *Gate) Close(ctx context.Context) {
+func (g *Switch) Close(ctx context.Context) {
 	g.reserves.Close(ctx)
 	g.lookups.Close(ctx)
 }
 
-// Reserve implements core.Gate.
-func (g *Gate) Reserve(ctx context.Context, activityID string, p core.Purchase) (core.Verdict, error) {
+// Reserve implements core.Purchases.
+func (g *Switch) Reserve(ctx context.Context, activityID string, p core.Purchase) (core.Verdict, error) {
 	m, err := g.watch.certainMode(ctx, activityID, false)
 	if err != nil {
 		return core.Verdict{}, err
@@ -76,7 +64,7 @@ func (g *Gate) Reserve(ctx context.Context, activityID string, p core.Purchase) 
 			// By this order_sn the sale may be direct. Then the other processes rely on the ledger to have it or not.
 			return core.Verdict{}, core.ErrBreakerOpen
 		}
-		return g.Gate.Reserve(ctx, activityID, p)
+		return g.Purchases.Reserve(ctx, activityID, p)
 	}
 	if rand.Int64N(100) < m.Drop || !g.watch.handedOver(activityID, m.Epoch) { //nolint:gosec // no secret depends on it
 		return core.Verdict{}, core.ErrLater
@@ -103,7 +91,7 @@ var outcomes = map[contract.DirectOutcome]core.Outcome{
 	contract.DirectUnknownSKU:   core.UnknownSKU,
 }
 
-func (g *Gate) verdict(activityID string, r contract.DirectResult) (core.Verdict, error) {
+func (g *Switch) verdict(activityID string, r contract.DirectResult) (core.Verdict, error) {
 	switch r.Outcome {
 	case contract.DirectLater:
 		return core.Verdict{}, core.ErrLater
@@ -135,7 +123,7 @@ func reservation(activityID string, st contract.LedgerState) core.Reservation {
 	}
 }
 
-func (g *Gate) reserveGroup(
+func (g *Switch) reserveGroup(
 	ctx context.Context, activityID string, purchases []contract.DirectPurchase,
 ) ([]contract.DirectResult, error) {
 	// A buyer may send one purchase twice at once: a call has each order_sn once.
@@ -167,15 +155,15 @@ func (g *Gate) reserveGroup(
 	return results, nil
 }
 
-// Lookup implements core.Gate. A purchase that the ledger lacks may still be in the journal: then the outcome is unknown,
+// Lookup implements core.Purchases. A purchase that the ledger lacks may still be in the journal: then the outcome is unknown,
 // unless this process has kept it, or its order_sn was issued while Redis was unavailable.
-func (g *Gate) Lookup(ctx context.Context, activityID, orderSN string) (core.Reservation, bool, error) {
+func (g *Switch) Lookup(ctx context.Context, activityID, orderSN string) (core.Reservation, bool, error) {
 	m, err := g.watch.certainMode(ctx, activityID, true)
 	if err != nil {
 		return core.Reservation{}, false, err
 	}
 	if m.Mode == contract.ModeGate {
-		r, found, err := g.Gate.Lookup(ctx, activityID, orderSN)
+		r, found, err := g.Purchases.Lookup(ctx, activityID, orderSN)
 		if err == nil && !found && g.watch.mayBeDirect(activityID) {
 			err = core.ErrBreakerOpen
 		}
@@ -200,7 +188,7 @@ func (g *Gate) Lookup(ctx context.Context, activityID, orderSN string) (core.Res
 	return core.Reservation{}, false, nil
 }
 
-func (g *Gate) lookupGroup(ctx context.Context, activityID string, orderSNs []string) ([]*contract.LedgerState, error) {
+func (g *Switch) lookupGroup(ctx context.Context, activityID string, orderSNs []string) ([]*contract.LedgerState, error) {
 	found, err := g.watch.inventory.Lookup(ctx, contract.DirectLookup{ActivityID: activityID, OrderSNs: orderSNs})
 	if err != nil {
 		return nil, err
@@ -216,8 +204,8 @@ func (g *Gate) lookupGroup(ctx context.Context, activityID string, orderSNs []st
 	return states, nil
 }
 
-// LookupAll implements core.Gate.
-func (g *Gate) LookupAll(
+// LookupAll implements core.Purchases.
+func (g *Switch) LookupAll(
 	ctx context.Context, activityID string, orderSNs []string,
 ) (map[string]core.Reservation, error) {
 	m, err := g.watch.certainMode(ctx, activityID, true)
@@ -225,13 +213,13 @@ func (g *Gate) LookupAll(
 		return nil, err
 	}
 	if m.Mode == contract.ModeGate {
-		return g.Gate.LookupAll(ctx, activityID, orderSNs)
+		return g.Purchases.LookupAll(ctx, activityID, orderSNs)
 	}
 	ctx, cancel := context.WithTimeout(ctx, g.timeout)
 	defer cancel()
 	all := make(map[string]core.Reservation, len(orderSNs))
 	for len(orderSNs) > 0 {
-		n := min(LookupSize, len(orderSNs))
+		n := min(lookupSize, len(orderSNs))
 		found, err := g.watch.inventory.Lookup(ctx, contract.DirectLookup{ActivityID: activityID, OrderSNs: orderSNs[:n]})
 		if err != nil {
 			return nil, err
@@ -244,14 +232,14 @@ func (g *Gate) LookupAll(
 	return all, nil
 }
 
-// Purchases implements core.Gate.
-func (g *Gate) Purchases(ctx context.Context, activityID, userID string) ([]string, error) {
+// OfUser implements core.Purchases.
+func (g *Switch) OfUser(ctx context.Context, activityID, userID string) ([]string, error) {
 	m, err := g.watch.certainMode(ctx, activityID, true)
 	if err != nil {
 		return nil, err
 	}
 	if m.Mode == contract.ModeGate {
-		return g.Gate.Purchases(ctx, activityID, userID)
+		return g.Purchases.OfUser(ctx, activityID, userID)
 	}
 	ctx, cancel := context.WithTimeout(ctx, g.timeout)
 	defer cancel()
@@ -263,10 +251,10 @@ func (g *Gate) Purchases(ctx context.Context, activityID, userID string) ([]stri
 	return sns, err
 }
 
-// Confirm implements core.Gate.
-func (g *Gate) Confirm(ctx context.Context, r core.Reservation) (core.Reservation, bool, error) {
+// Confirm implements core.Purchases.
+func (g *Switch) Confirm(ctx context.Context, r core.Reservation) (core.Reservation, bool, error) {
 	if g.watch.mode(r.ActivityID).Mode == contract.ModeGate {
-		return g.Gate.Confirm(ctx, r)
+		return g.Purchases.Confirm(ctx, r)
 	}
 	return r, true, nil
 }

@@ -31,7 +31,7 @@ func (c Catalogue) Sale(ctx context.Context, activityID string) (core.Sale, erro
 		}
 	}
 	if err != nil {
-		return core.Sale{}, mapError(err)
+		return core.Sale{}, MapError(err)
 	}
 	return toSale(s), nil
 }
@@ -40,7 +40,7 @@ func (c Catalogue) Sale(ctx context.Context, activityID string) (core.Sale, erro
 func (c Catalogue) Sales(ctx context.Context) ([]core.Sale, error) {
 	sales, err := c.Redis.Sales(ctx)
 	if err != nil {
-		return nil, mapError(err)
+		return nil, MapError(err)
 	}
 	out := make([]core.Sale, len(sales))
 	for i, s := range sales {
@@ -53,13 +53,13 @@ func (c Catalogue) Sales(ctx context.Context) ([]core.Sale, error) {
 func (c Catalogue) GateStates(ctx context.Context, activityIDs []string) (map[string]core.GateState, error) {
 	levels, err := c.Redis.StockLevels(ctx, activityIDs...)
 	if err != nil {
-		return nil, mapError(err)
+		return nil, MapError(err)
 	}
 	out := make(map[string]core.GateState, len(levels))
 	var errs []error
 	for i, l := range levels {
 		if l.Err != nil {
-			errs = append(errs, mapError(l.Err))
+			errs = append(errs, MapError(l.Err))
 		}
 		if l.Found {
 			out[activityIDs[i]] = core.GateState{
@@ -74,7 +74,7 @@ func (c Catalogue) GateStates(ctx context.Context, activityIDs []string) (map[st
 // Backlog returns the number of purchases in the journal of a gate, and the age of the oldest one.
 func (c Catalogue) Backlog(ctx context.Context, activityID string) (purchases int64, oldest time.Duration, err error) {
 	b, err := c.Redis.Backlog(ctx, activityID)
-	return b.JournalLen, b.OldestAge, mapError(err)
+	return b.JournalLen, b.OldestAge, MapError(err)
 }
 
 // Rooms returns the activities that have a waiting room and have not ended at that time.
@@ -101,11 +101,11 @@ func (c Catalogue) Slides(ctx context.Context, now time.Time) (bool, error) {
 func (c Catalogue) notEnded(ctx context.Context, now time.Time) ([]stockgate.StockLevel, error) {
 	activityIDs, err := c.Redis.Registered(ctx)
 	if err != nil {
-		return nil, mapError(err)
+		return nil, MapError(err)
 	}
 	levels, err := c.Redis.StockLevels(ctx, activityIDs...)
 	if err != nil {
-		return nil, mapError(err)
+		return nil, MapError(err)
 	}
 	return slices.DeleteFunc(levels, func(l stockgate.StockLevel) bool {
 		return l.Err != nil || !l.Found || l.State == stockgate.GateEnded || !now.Before(l.EndsAt)
@@ -115,13 +115,13 @@ func (c Catalogue) notEnded(ctx context.Context, now time.Time) ([]stockgate.Sto
 // Ready implements core.Catalogue.
 func (c Catalogue) Ready(ctx context.Context) (bool, error) {
 	ready, err := c.Redis.Ready(ctx)
-	return ready, mapError(err)
+	return ready, MapError(err)
 }
 
 // Now implements core.Catalogue.
 func (c Catalogue) Now(ctx context.Context) (time.Time, error) {
 	now, err := c.Redis.Now(ctx)
-	return now, mapError(err)
+	return now, MapError(err)
 }
 
 func toSale(s stockgate.Sale) core.Sale {

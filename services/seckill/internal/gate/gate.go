@@ -16,6 +16,7 @@ import (
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/seckill/internal/core"
+	"flashsale.internal/services/seckill/internal/grouping"
 )
 
 // Bounds of the groups.
@@ -25,10 +26,9 @@ const (
 	// writes each of them to disk, so fewer and larger calls cost less. A lookup writes nothing. With one lookup call at
 	// a time, the buyers of a sold-out sale waited for its round trip while the processor was idle.
 	lookupCalls = 4
-	maxKeys     = 1024 // gates with waiting callers
 )
 
-// Redis holds the methods of *stockgate.Gate that a Gate uses.
+// Redis holds the methods of *stockgate.Gate that SharedCalls use.
 type Redis interface {
 	Reserve(ctx context.Context, activityID string, requests []stockgate.Request) ([]stockgate.Verdict, error)
 	Lookup(ctx context.Context, activityID string, orderSNs []string) (map[string]stockgate.Entry, error)
@@ -38,13 +38,9 @@ type Redis interface {
 	Confirm(ctx context.Context, activityID string, orderSNs []string) (map[string]stockgate.Entry, error)
 }
 
-// Options are the options of a Gate.
+// Options are the options of SharedCalls.
 type Options struct {
-	CallTimeout time.Duration // of one script call
-	// CallerWait bounds the wait of one caller, from its request to the end of its call; default 3 s. If CallTimeout is
-	// more than three quarters of it, the bound is CallerWait/4 + CallTimeout instead.
-	CallerWait time.Duration
-	Queue      int // callers waiting for one gate
+	grouping.Bounds
 	// Accepted, if set, is called with the number of purchases that a call has journaled. It must not block.
 	Accepted func(activityID string, n int)
 	// Keeps, if set, reports whether Kept is called with the purchases of the activity that a call has journaled. Both
@@ -59,8 +55,8 @@ type Options struct {
 	Delay func() time.Duration
 }
 
-// Gate implements core.Gate.
-type Gate struct {
+// SharedCalls implements core.Purchases by the gates in Redis. Many callers share one script call.
+type SharedCalls struct {
 	redis       Redis
 	tel         *telemetry.Telemetry
 	accepted    func(activityID string, n int)
@@ -70,9 +66,9 @@ type Gate struct {
 	size        metric.Int64Histogram
 	wait        metric.Float64Histogram
 	unconfirmed metric.Int64Counter
-	reserves    grouper[stockgate.Request, stockgate.Verdict]
-	lookups     grouper[string, found]
-	allowances  grouper[string, stockgate.Allowance]
+	reserves    *grouping.Grouper[stockgate.Request, stockgate.Verdict]
+	lookups     *grouping.Grouper[string, found]
+	allowances  *grouping.Grouper[string, stockgate.Allowance]
 }
 
 type found struct {
@@ -80,10 +76,10 @@ type found struct {
 	ok    bool
 }
 
-var _ core.Gate = (*Gate)(nil)
+var _ core.Purchases = (*SharedCalls)(nil)
 
-// New returns a Gate. Its goroutines live while callers wait.
-func New(redis Redis, tel *telemetry.Telemetry, o Options) (*Gate, error) {
+// New returns SharedCalls. Their goroutines live while callers wait.
+func New(redis Redis, tel *telemetry.Telemetry, o Options) (*SharedCalls, error) {
 	size, err := tel.Meter.Int64Histogram("flashsale.seckill.gate.group", metric.WithUnit("{purchase}"),
 		metric.WithDescription("Number of purchases in one script call"),
 		metric.WithExplicitBucketBoundaries(1, 2, 4, 8, 16, 32, 64, 128))
@@ -102,7 +98,7 @@ func New(redis Redis, tel *telemetry.Telemetry, o Options) (*Gate, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gate{
+	g := &SharedCalls{
 		redis: redis, tel: tel, accepted: o.Accepted, waited: o.Waited, keeps: o.Keeps, kept: o.Kept, size: size,
 		wait: wait, unconfirmed: unconfirmed,
 	}
@@ -112,48 +108,36 @@ func New(redis Redis, tel *telemetry.Telemetry, o Options) (*Gate, error) {
 	if g.waited == nil {
 		g.waited = func(int, time.Duration) {}
 	}
-	if o.CallerWait <= 0 {
-		o.CallerWait = 3 * time.Second
-	}
-	// CallerWait covers the wait in the queue and the call. At least a quarter of it is for the queue, also if
-	// CallTimeout equals CallerWait. In that case a caller may wait for longer than CallerWait.
-	maxWait := max(o.CallerWait-o.CallTimeout, o.CallerWait/4)
-	g.reserves = grouper[stockgate.Request, stockgate.Verdict]{
-		call: g.reserveGroup, timeout: o.CallTimeout, maxWait: maxWait,
-		maxGroup: stockgate.MaxGroup, maxQueue: o.Queue, maxKeys: maxKeys, gather: gather,
-		waited: g.recordWait, delay: o.Delay,
-	}
-	g.lookups = grouper[string, found]{
-		call: g.lookupGroup, calls: lookupCalls, timeout: o.CallTimeout, maxWait: maxWait,
-		maxGroup: lookupGroup, maxQueue: o.Queue, maxKeys: maxKeys, gather: gather,
-	}
+	g.reserves = grouping.New(grouping.Options{
+		Bounds: o.Bounds, Size: stockgate.MaxGroup, Gathers: true, Waited: g.recordWait, Delay: o.Delay,
+	}, g.reserveGroup)
+	g.lookups = grouping.New(grouping.Options{
+		Bounds: o.Bounds, Size: lookupGroup, Calls: lookupCalls, Gathers: true,
+	}, g.lookupGroup)
 	// No call that reads allowances waits for others: the same buyers wait for their purchases next, and each pause made
 	// both of their calls later.
-	g.allowances = grouper[string, stockgate.Allowance]{
-		call: g.allowanceGroup, calls: lookupCalls, timeout: o.CallTimeout, maxWait: maxWait,
-		maxGroup: lookupGroup, maxQueue: o.Queue, maxKeys: maxKeys,
-	}
+	g.allowances = grouping.New(grouping.Options{Bounds: o.Bounds, Size: lookupGroup, Calls: lookupCalls}, redis.Allowances)
 	return g, nil
 }
 
 // Close refuses new calls and waits for those in flight until ctx ends.
-func (g *Gate) Close(ctx context.Context) {
-	g.reserves.close(ctx)
-	g.lookups.close(ctx)
-	g.allowances.close(ctx)
+func (g *SharedCalls) Close(ctx context.Context) {
+	g.reserves.Close(ctx)
+	g.lookups.Close(ctx)
+	g.allowances.Close(ctx)
 }
 
-// Reserve implements core.Gate. Its span covers the wait for the group and is the parent of the journal entry.
-func (g *Gate) Reserve(ctx context.Context, activityID string, p core.Purchase) (_ core.Verdict, err error) {
+// Reserve implements core.Purchases. Its span covers the wait for the group and is the parent of the journal entry.
+func (g *SharedCalls) Reserve(ctx context.Context, activityID string, p core.Purchase) (_ core.Verdict, err error) {
 	ctx, end := g.tel.Span(ctx, "gate reserve", trace.SpanKindInternal,
 		telemetry.AttrActivityID.String(activityID), telemetry.AttrOrderSN.String(p.OrderSN))
 	defer func() { end(err) }()
-	v, err := g.reserves.do(activityID, stockgate.Request{
+	v, err := g.reserves.Do(activityID, stockgate.Request{
 		OrderSN: p.OrderSN, UserID: p.UserID, Lines: p.Lines, IssuedAt: p.IssuedAt,
 		Traceparent: telemetry.Traceparent(ctx),
 	})
 	if err != nil {
-		return core.Verdict{}, mapError(err)
+		return core.Verdict{}, MapError(err)
 	}
 	if v.Entry.Broken {
 		return core.Verdict{}, unreadable(p.OrderSN)
@@ -162,13 +146,13 @@ func (g *Gate) Reserve(ctx context.Context, activityID string, p core.Purchase) 
 	return toVerdict(activityID, v)
 }
 
-func (g *Gate) recordWait(n int, mean time.Duration) {
+func (g *SharedCalls) recordWait(n int, mean time.Duration) {
 	g.wait.Record(context.Background(), mean.Seconds())
 	g.waited(n, mean)
 }
 
 // reserveGroup reserves for the requests of many callers with one script call.
-func (g *Gate) reserveGroup(
+func (g *SharedCalls) reserveGroup(
 	ctx context.Context, activityID string, requests []stockgate.Request,
 ) (verdicts []stockgate.Verdict, err error) {
 	parents := make([]string, len(requests))
@@ -199,7 +183,7 @@ func (g *Gate) reserveGroup(
 }
 
 // keep passes on the purchases that a call has journaled, if they are kept.
-func (g *Gate) keep(activityID string, requests []stockgate.Request, verdicts []stockgate.Verdict) {
+func (g *SharedCalls) keep(activityID string, requests []stockgate.Request, verdicts []stockgate.Verdict) {
 	if g.keeps == nil || !g.keeps(activityID) {
 		return
 	}
@@ -218,14 +202,14 @@ func (g *Gate) keep(activityID string, requests []stockgate.Request, verdicts []
 
 var dbSystem = attribute.String("db.system.name", "redis")
 
-// Lookup implements core.Gate.
-func (g *Gate) Lookup(ctx context.Context, activityID, orderSN string) (_ core.Reservation, _ bool, err error) {
+// Lookup implements core.Purchases.
+func (g *SharedCalls) Lookup(ctx context.Context, activityID, orderSN string) (_ core.Reservation, _ bool, err error) {
 	_, end := g.tel.Span(ctx, "gate lookup", trace.SpanKindClient, dbSystem,
 		telemetry.AttrActivityID.String(activityID), telemetry.AttrOrderSN.String(orderSN))
 	defer func() { end(err) }()
-	f, err := g.lookups.do(activityID, orderSN)
+	f, err := g.lookups.Do(activityID, orderSN)
 	if err != nil || !f.ok {
-		return core.Reservation{}, false, mapError(err)
+		return core.Reservation{}, false, MapError(err)
 	}
 	if f.entry.Broken {
 		return core.Reservation{}, false, unreadable(orderSN)
@@ -236,10 +220,10 @@ func (g *Gate) Lookup(ctx context.Context, activityID, orderSN string) (_ core.R
 // unreadable returns the error for a damaged entry. It is ErrUnavailable, so that the buyer retries: the reconciler
 // rewrites the entry.
 func unreadable(orderSN string) error {
-	return mapError(fmt.Errorf("%w: entry of order_sn %s", stockgate.ErrBroken, orderSN))
+	return MapError(fmt.Errorf("%w: entry of order_sn %s", stockgate.ErrBroken, orderSN))
 }
 
-func (g *Gate) lookupGroup(ctx context.Context, activityID string, orderSNs []string) ([]found, error) {
+func (g *SharedCalls) lookupGroup(ctx context.Context, activityID string, orderSNs []string) ([]found, error) {
 	entries, err := g.redis.Lookup(ctx, activityID, orderSNs)
 	if err != nil {
 		return nil, err
@@ -251,13 +235,13 @@ func (g *Gate) lookupGroup(ctx context.Context, activityID string, orderSNs []st
 	return results, nil
 }
 
-// LookupAll implements core.Gate.
-func (g *Gate) LookupAll(
+// LookupAll implements core.Purchases.
+func (g *SharedCalls) LookupAll(
 	ctx context.Context, activityID string, orderSNs []string,
 ) (map[string]core.Reservation, error) {
 	entries, err := g.redis.Lookup(ctx, activityID, orderSNs)
 	if err != nil {
-		return nil, mapError(err)
+		return nil, MapError(err)
 	}
 	all := make(map[string]core.Reservation, len(entries))
 	for sn, e := range entries {
@@ -268,26 +252,20 @@ func (g *Gate) LookupAll(
 	return all, nil
 }
 
-// Allowance implements core.Gate.
-func (g *Gate) Allowance(_ context.Context, activityID, userID string) (core.Allowance, error) {
-	a, err := g.allowances.do(activityID, userID)
-	return core.Allowance(a), mapError(err)
+// Allowance implements core.Purchases.
+func (g *SharedCalls) Allowance(_ context.Context, activityID, userID string) (core.Allowance, error) {
+	a, err := g.allowances.Do(activityID, userID)
+	return core.Allowance(a), MapError(err)
 }
 
-func (g *Gate) allowanceGroup(
-	ctx context.Context, activityID string, userIDs []string,
-) ([]stockgate.Allowance, error) {
-	return g.redis.Allowances(ctx, activityID, userIDs)
-}
-
-// Purchases implements core.Gate.
-func (g *Gate) Purchases(ctx context.Context, activityID, userID string) ([]string, error) {
+// OfUser implements core.Purchases.
+func (g *SharedCalls) OfUser(ctx context.Context, activityID, userID string) ([]string, error) {
 	sns, err := g.redis.Purchases(ctx, activityID, userID)
-	return sns, mapError(err)
+	return sns, MapError(err)
 }
 
-// Confirm implements core.Gate.
-func (g *Gate) Confirm(ctx context.Context, r core.Reservation) (core.Reservation, bool, error) {
+// Confirm implements core.Purchases.
+func (g *SharedCalls) Confirm(ctx context.Context, r core.Reservation) (core.Reservation, bool, error) {
 	if !g.redis.WaitsForReplicas() {
 		return r, true, nil
 	}
@@ -298,7 +276,7 @@ func (g *Gate) Confirm(ctx context.Context, r core.Reservation) (core.Reservatio
 	}
 	switch {
 	case err != nil || !ok:
-		return core.Reservation{}, false, mapError(err)
+		return core.Reservation{}, false, MapError(err)
 	case e.Broken:
 		return core.Reservation{}, false, unreadable(r.OrderSN)
 	}
@@ -348,8 +326,8 @@ func toReservation(activityID string, e stockgate.Entry) core.Reservation {
 	}
 }
 
-// mapError converts an error of stockgate to one of core.
-func mapError(err error) error {
+// MapError converts an error of stockgate to one of core.
+func MapError(err error) error {
 	switch {
 	case err == nil:
 		return nil

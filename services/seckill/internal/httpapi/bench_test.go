@@ -18,11 +18,13 @@ import (
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/settings"
 	"flashsale.internal/pkg/telemetry"
+	"flashsale.internal/services/seckill/internal/challenge"
 	"flashsale.internal/services/seckill/internal/core"
+	"flashsale.internal/services/seckill/internal/room"
 )
 
 // soldOut is a gate of a sold-out sale.
-type soldOut struct{ core.Gate }
+type soldOut struct{ core.Purchases }
 
 func (soldOut) Reserve(context.Context, string, core.Purchase) (core.Verdict, error) {
 	return core.Verdict{Outcome: core.SoldOut, MayReturnUntil: time.Now().Add(time.Minute)}, nil
@@ -32,7 +34,7 @@ func (soldOut) Reserve(context.Context, string, core.Purchase) (core.Verdict, er
 func BenchmarkPurchase(b *testing.B) {
 	for _, c := range []struct {
 		name   string
-		gate   core.Gate
+		gate   core.Purchases
 		status int
 	}{
 		{"accepted", still{}, http.StatusAccepted}, {"sold out", soldOut{}, http.StatusConflict},
@@ -58,7 +60,7 @@ type benchServer struct {
 	token   string
 }
 
-func newBenchServer(b *testing.B, gate core.Gate) benchServer {
+func newBenchServer(b *testing.B, gate core.Purchases) benchServer {
 	b.Helper()
 	tel, err := telemetry.Setup(b.Context(), "seckill", "test", telemetry.Options{LogWriter: io.Discard})
 	require.NoError(b, err)
@@ -73,10 +75,14 @@ func newBenchServer(b *testing.B, gate core.Gate) benchServer {
 	limits, err := admission.Local(admission.Settings{Rules: rules}, tel)
 	require.NoError(b, err)
 	svc := core.NewService(core.Deps{
-		Gate: gate, Sales: sales, Feed: core.NewFeed(gate, 1), SNs: open{}, Seal: seal,
+		Purchases: gate, Sales: sales, Feed: core.NewFeed(gate, 1), SNs: open{}, Seal: seal,
 		CallerWait: 3 * time.Second,
 	})
-	h, err := New(Deps{Core: svc, Verifier: verifier, Limits: limits, Tel: tel, OpenStreams: func() int { return 0 }})
+	h, err := New(Deps{
+		Core: svc, Tickets: room.NewTickets(nil, nil, sales, seal),
+		Challenges: &challenge.Challenges{Deps: challenge.Deps{Sales: sales}},
+		Verifier:   verifier, Limits: limits, Tel: tel,
+	})
 	require.NoError(b, err)
 	token, err := auth.Mint(cfg.HS256Secrets[0], auth.Identity{UserID: "alice"}, time.Hour)
 	require.NoError(b, err)

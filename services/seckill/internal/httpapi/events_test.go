@@ -21,13 +21,15 @@ import (
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/settings"
 	"flashsale.internal/pkg/telemetry"
+	"flashsale.internal/services/seckill/internal/challenge"
 	"flashsale.internal/services/seckill/internal/core"
+	"flashsale.internal/services/seckill/internal/room"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // still is a gate whose purchases stay queued.
-type still struct{ core.Gate }
+type still struct{ core.Purchases }
 
 func (still) Allowance(context.Context, string, string) (core.Allowance, error) {
 	return core.Allowance{}, nil
@@ -75,11 +77,13 @@ func streams(t *testing.T, most int, s admission.Settings) (handler http.Handler
 	limits, err := admission.Local(s, telemetry.Discard(t))
 	require.NoError(t, err)
 	feed = core.NewFeed(still{}, most)
+	sales := core.NewSaleCache(open{}, time.Now)
 	handler, err = New(Deps{
+		Tickets: room.NewTickets(nil, nil, sales, seal), Challenges: &challenge.Challenges{Deps: challenge.Deps{Sales: sales}},
 		Core: core.NewService(core.Deps{
-			Gate: still{}, Sales: core.NewSaleCache(open{}, time.Now), Feed: feed, SNs: open{}, Seal: seal, CallerWait: time.Second,
+			Purchases: still{}, Sales: sales, Feed: feed, SNs: open{}, Seal: seal, CallerWait: time.Second,
 		}),
-		Verifier: verifier, Limits: limits, Tel: telemetry.Discard(t), OpenStreams: feed.Open,
+		Verifier: verifier, Limits: limits, Tel: telemetry.Discard(t),
 	})
 	require.NoError(t, err)
 	token, err := auth.Mint(cfg.HS256Secrets[0], auth.Identity{UserID: "alice"}, time.Hour)

@@ -8,11 +8,20 @@ import (
 	"flashsale.internal/pkg/httpserver"
 	"flashsale.internal/pkg/problem"
 	"flashsale.internal/services/seckill/api"
+	"flashsale.internal/services/seckill/internal/challenge"
 	"flashsale.internal/services/seckill/internal/core"
+	"flashsale.internal/services/seckill/internal/room"
+)
+
+type (
+	roomHandlers      = room.Handlers
+	challengeHandlers = challenge.Handlers
 )
 
 type handlers struct {
 	Deps
+	*roomHandlers
+	*challengeHandlers
 	metrics metrics
 	config  encodedConfig
 }
@@ -23,7 +32,13 @@ func (h *handlers) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	problem.Write(w, r, h.Tel.Log, err)
 }
 
-func notFound() error { return contract.Refuse(contract.CodeNotFound, "no such resource") }
+// refuseCall writes a refusal and counts it by call, unless that is empty.
+func (h *handlers) refuseCall(w http.ResponseWriter, r *http.Request, call string, err error) {
+	if call != "" {
+		h.metrics.refuse(call, err)
+	}
+	h.refuse(w, r, err)
+}
 
 // ListActivities implements api.ServerInterface.
 func (h *handlers) ListActivities(w http.ResponseWriter, r *http.Request, _ api.ListActivitiesParams) {
@@ -50,7 +65,7 @@ func (h *handlers) ListActivities(w http.ResponseWriter, r *http.Request, _ api.
 // GetActivity implements api.ServerInterface.
 func (h *handlers) GetActivity(w http.ResponseWriter, r *http.Request, activityID string) {
 	if !contract.ValidID(activityID) {
-		h.refuse(w, r, notFound())
+		h.refuse(w, r, core.RefuseNotFound())
 		return
 	}
 	v, err := h.Core.Activity(r.Context(), activityID)
@@ -106,76 +121,11 @@ func (h *handlers) countUser(next http.Handler) http.Handler {
 	})
 }
 
-// checkSoldOut refuses path requests of a sale whose cached view is sold out.
-func (h *handlers) checkSoldOut(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := h.Core.CheckSoldOut(r.Context(), httpserver.PathParam(r, "activity_id")); err != nil {
-			h.metrics.flagged.Add(noExemplar, 1)
-			h.metrics.refuse("path", err)
-			h.refuse(w, r, err)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-// checkStarted refuses path requests before the start of the sale. It precedes the limits by user, so that an early
-// request does not use the permit that its buyer needs at the start.
-func (h *handlers) checkStarted(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		activityID := httpserver.PathParam(r, "activity_id")
-		if !contract.ValidID(activityID) {
-			h.refuse(w, r, notFound())
-			return
-		}
-		if err := h.Core.CheckStarted(r.Context(), activityID); err != nil {
-			h.metrics.refuse("path", err)
-			h.refuse(w, r, err)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-// checkAdmission refuses path requests of a sale that is not open or is sold out, and those of buyers who are not admitted
-// by its waiting room, have solved no challenge or have no allowance, before they wait for their turn and before a limit
-// in Redis is charged.
-func (h *handlers) checkAdmission(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var body struct {
-			RoomTicket  string `json:"room_ticket"`
-			CaptchaPass string `json:"captcha_pass"`
-		}
-		err := httpserver.DecodeOptionalJSON(w, r, &body)
-		activityID := httpserver.PathParam(r, "activity_id")
-		if err == nil {
-			err = h.Core.CheckAdmission(r.Context(), activityID)
-		}
-		userID := auth.From(r.Context()).UserID
-		if err == nil {
-			err = h.Core.CheckRoom(r.Context(), userID, activityID, body.RoomTicket)
-		}
-		if err == nil {
-			err = h.Core.CheckCaptcha(r.Context(), userID, activityID, body.CaptchaPass)
-		}
-		if err == nil {
-			err = h.Core.CheckAllowance(r.Context(), userID, activityID)
-		}
-		if err != nil {
-			h.metrics.refuse("path", err)
-			h.refuse(w, r, err)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
 // CreatePath implements api.ServerInterface. checkStarted and checkAdmission have validated the request.
 func (h *handlers) CreatePath(w http.ResponseWriter, r *http.Request, activityID string) {
 	p, err := h.Core.IssuePath(r.Context(), auth.From(r.Context()).UserID, activityID)
 	if err != nil {
-		h.metrics.refuse("path", err)
-		h.refuse(w, r, err)
+		h.refuseCall(w, r, "path", err)
 		return
 	}
 	h.metrics.paths.Add(noExemplar, 1)
@@ -187,7 +137,7 @@ func (h *handlers) CreatePath(w http.ResponseWriter, r *http.Request, activityID
 func (h *handlers) CreateReservation(w http.ResponseWriter, r *http.Request, activityID, path string) {
 	ctx := r.Context()
 	if !contract.ValidID(activityID) {
-		h.refuse(w, r, notFound())
+		h.refuse(w, r, core.RefuseNotFound())
 		return
 	}
 	lines, err := readPurchase(w, r)
@@ -196,15 +146,14 @@ func (h *handlers) CreateReservation(w http.ResponseWriter, r *http.Request, act
 		p, err = h.Core.Purchase(ctx, auth.From(ctx).UserID, activityID, path, lines)
 	}
 	if err != nil {
-		h.metrics.refuse("purchase", err)
-		h.refuse(w, r, err)
+		h.refuseCall(w, r, "purchase", err)
 		return
 	}
 	if p.Fresh {
-		h.metrics.accepted.Add(noExemplar, 1)
+		h.metrics.accept("accepted")
 		h.Counts.Accepted(activityID)
 	} else {
-		h.metrics.repeated.Add(noExemplar, 1)
+		h.metrics.accept("repeated")
 	}
 	writeAccepted(w, p)
 }
@@ -214,7 +163,7 @@ func (h *handlers) ListReservations(
 	w http.ResponseWriter, r *http.Request, activityID string, _ api.ListReservationsParams,
 ) {
 	if !contract.ValidID(activityID) {
-		h.refuse(w, r, notFound())
+		h.refuse(w, r, core.RefuseNotFound())
 		return
 	}
 	page, err := httpserver.PageOf(r)
@@ -241,7 +190,7 @@ func (h *handlers) ListReservations(
 // GetReservation implements api.ServerInterface.
 func (h *handlers) GetReservation(w http.ResponseWriter, r *http.Request, activityID, orderSN string) {
 	if !contract.ValidID(activityID) || !contract.ValidID(orderSN) {
-		h.refuse(w, r, notFound())
+		h.refuse(w, r, core.RefuseNotFound())
 		return
 	}
 	one, err := h.Core.Reservation(r.Context(), auth.From(r.Context()).UserID, activityID, orderSN)

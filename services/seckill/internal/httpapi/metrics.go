@@ -14,9 +14,8 @@ import (
 )
 
 type metrics struct {
-	accepted, repeated, paths, flagged, joined metric.Int64Counter
-	captchas, solved, failed                   metric.Int64Counter // by kind
-	refused                                    *sync.Map           // refusal -> *atomic.Int64; one entry for each call and code
+	purchases, paths metric.Int64Counter
+	refused          *sync.Map // refusal -> *atomic.Int64; one entry for each call and code
 }
 
 type refusal struct {
@@ -24,7 +23,7 @@ type refusal struct {
 	code contract.Code
 }
 
-func newMetrics(meter metric.Meter, openStreams func() int) (metrics, error) {
+func newMetrics(meter metric.Meter) (metrics, error) {
 	m := metrics{refused: &sync.Map{}}
 	var all []error
 	counter := func(name, description string) metric.Int64Counter {
@@ -32,23 +31,16 @@ func newMetrics(meter metric.Meter, openStreams func() int) (metrics, error) {
 		all = append(all, err)
 		return c
 	}
-	m.accepted = counter("flashsale.seckill.purchases.accepted",
-		"Purchase requests that reserved units at the gate; repeated requests are not counted")
-	m.repeated = counter("flashsale.seckill.purchases.repeated",
-		"Purchase requests that got 202 for a purchase that their path had made before")
-	m.flagged = counter("flashsale.seckill.flag.answered",
-		"Path requests refused as sold out by the cached sale, before all limits and without a call to Redis")
-	m.joined = counter("flashsale.seckill.room.joined", "Responses with a ticket of a waiting room, new or known")
-	m.captchas = counter("flashsale.seckill.captcha.created", "Challenges given to buyers, by kind")
-	m.solved = counter("flashsale.seckill.captcha.solved", "Right answers to challenges, by kind")
-	m.failed = counter("flashsale.seckill.captcha.failed",
-		"Answers to challenges that got captcha_wrong, by kind")
+	m.purchases = counter("flashsale.seckill.purchases",
+		"Purchase requests that got 202 by outcome: accepted (they reserved units at the gate), repeated (their path had "+
+			"made the purchase before)")
 	m.paths = counter("flashsale.seckill.paths.issued", "Path requests that got a path")
 	// Most buyers of a popular sale are refused. Their counters are plain integers, read when the metrics are
 	// collected.
 	_, err := meter.Int64ObservableCounter("flashsale.seckill.refused",
 		metric.WithDescription("Path and purchase requests that were refused, by call and error code; "+
-			"excludes refusals of the load shedder, the limits and the token check"),
+			"the call cached_sale is a path request that the cached sale refused, before all limits and without a call "+
+			"to Redis; excludes refusals of the load shedder, the limits and the token check"),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
 			m.refused.Range(func(key, n any) bool {
 				of := key.(refusal)
@@ -58,19 +50,17 @@ func newMetrics(meter metric.Meter, openStreams func() int) (metrics, error) {
 			})
 			return nil
 		}))
-	all = append(all, err)
-	_, err = meter.Int64ObservableGauge("flashsale.seckill.streams.open",
-		metric.WithDescription("Number of open event streams"),
-		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
-			o.Observe(int64(openStreams()))
-			return nil
-		}))
 	return m, errors.Join(append(all, err)...)
 }
 
 // noExemplar is the context for counters of frequent events. With the request's context the counter would search for a
 // recorded trace as an exemplar, which costs more than counting.
 var noExemplar = context.Background()
+
+// accept counts a purchase.
+func (m metrics) accept(outcome string) {
+	m.purchases.Add(noExemplar, 1, metric.WithAttributes(telemetry.AttrOutcome.String(outcome)))
+}
 
 func (m metrics) refuse(call string, err error) {
 	key := refusal{call, contract.CodeOf(err)}

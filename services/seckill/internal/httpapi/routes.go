@@ -13,18 +13,20 @@ import (
 	"flashsale.internal/pkg/httpserver"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/seckill/api"
+	"flashsale.internal/services/seckill/internal/challenge"
 	"flashsale.internal/services/seckill/internal/core"
 	"flashsale.internal/services/seckill/internal/pages"
+	"flashsale.internal/services/seckill/internal/room"
 )
 
 // Deps are the dependencies of the handler.
 type Deps struct {
-	Core     *core.Service
-	Verifier *auth.Verifier
-	Limits   *admission.Limits
-	Tel      *telemetry.Telemetry
-	// OpenStreams returns the number of open event streams, for a metric.
-	OpenStreams func() int
+	Core       *core.Service
+	Tickets    *room.Tickets
+	Challenges *challenge.Challenges
+	Verifier   *auth.Verifier
+	Limits     *admission.Limits
+	Tel        *telemetry.Telemetry
 	// DevToken signs a development token; nil means that the route does not exist.
 	DevToken func(id auth.Identity, ttl time.Duration) (string, error)
 	// Shed, if set, is called for each request that the load shedder refuses. It must not block.
@@ -37,9 +39,6 @@ type Deps struct {
 	Config api.PagesConfig
 	// Mounts add the routes of the pages and of the sign-in.
 	Mounts []func(chi.Router)
-	// StreamFor is the lifetime of an event stream, Heartbeat the interval of its comments. 0 means the default of
-	// events.go: 60 s and 15 s.
-	StreamFor, Heartbeat time.Duration
 }
 
 // Counts counts the outcomes of path and purchase requests. Its methods are called in each of them and must not block.
@@ -74,19 +73,13 @@ func (unsuspected) User(string, string, core.Cause)    {}
 
 // New returns the handler of all public routes.
 func New(d Deps) (http.Handler, error) {
-	if d.StreamFor == 0 {
-		d.StreamFor = streamFor
-	}
-	if d.Heartbeat == 0 {
-		d.Heartbeat = heartbeat
-	}
 	if d.Counts == nil {
 		d.Counts = uncounted{}
 	}
 	if d.Suspects == nil {
 		d.Suspects = unsuspected{}
 	}
-	m, err := newMetrics(d.Tel.Meter, d.OpenStreams)
+	m, err := newMetrics(d.Tel.Meter)
 	if err != nil {
 		return nil, err
 	}
@@ -95,6 +88,12 @@ func New(d Deps) (http.Handler, error) {
 		return nil, err
 	}
 	h := &handlers{Deps: d, metrics: m}
+	if h.roomHandlers, err = room.NewHandlers(d.Tickets, d.Tel.Meter, h.refuseCall); err != nil {
+		return nil, err
+	}
+	if h.challengeHandlers, err = challenge.NewHandlers(d.Challenges, d.Counts, d.Tel.Meter, h.refuseCall); err != nil {
+		return nil, err
+	}
 	if h.config, err = encodeConfig(d.Config); err != nil {
 		return nil, err
 	}
@@ -103,13 +102,7 @@ func New(d Deps) (http.Handler, error) {
 		ErrorHandlerFunc: func(w http.ResponseWriter, r *http.Request, err error) { h.refuse(w, r, badParameter(err)) },
 	}
 
-	// Each request passes these checks in order: the load shedder; on the path route the sold-out check; limits by
-	// address, which need no token; the token; on the path route whether the sale has started; limits by user; on the
-	// path route whether the sale is open, whether the waiting room has admitted the buyer, whether the buyer has
-	// solved a challenge and has allowance left, the click limit, and last the limits that queue. A refused request is
-	// charged only by the limits before the check that refuses it. path-activity is charged before path-total: a
-	// request that path-total refuses has used a permit of its activity. It gets no refund, which could cost a call to
-	// Redis. The loss slows no other activity.
+	// Each request passes the checks of its route in order. pathroute.go has those of the path route.
 	r := httpserver.NewRouter(d.Tel, httpserver.ErrorPages(pages.Error))
 	buyer := d.Verifier.Require()
 	on := d.Limits.On
@@ -120,17 +113,15 @@ func New(d Deps) (http.Handler, error) {
 	r.With(shed.others).Get("/v1/config", wrapped.GetConfig)
 	r.With(shed.others, on("browse-per-ip")).Get("/v1/activities", wrapped.ListActivities)
 	r.With(shed.others, on("browse-per-ip")).Get(activity, wrapped.GetActivity)
-	r.With(h.counted, h.countAddress, shed.paths, h.checkSoldOut, on("path-per-ip"), buyer, h.countUser, h.checkStarted,
-		on("path-per-user"), h.checkAdmission, on("path-click"), markShared, on("path-activity"), on("path-total")).
-		Post(activity+"/paths", h.postPath)
-	room := r.With(shed.others, on("room-per-ip"), buyer, on("room-per-user"))
-	room.Post(activity+"/room", wrapped.JoinRoom)
-	room.Get(activity+"/room", wrapped.GetRoomTicket)
+	r.With(h.pathChecks(shed)...).Post(activity+"/paths", h.postPath)
+	rooms := r.With(shed.others, on("room-per-ip"), buyer, on("room-per-user"))
+	rooms.Post(activity+"/room", wrapped.JoinRoom)
+	rooms.Get(activity+"/room", wrapped.GetRoomTicket)
 	// Before challenges open, a call charges no rule by user.
-	captchas := r.With(h.countAddress, shed.others, on("captcha-per-ip"), buyer, h.countUser, h.checkCaptchaOpen,
+	challenges := r.With(h.countAddress, shed.others, on("captcha-per-ip"), buyer, h.countUser, h.CheckOpen,
 		on("captcha-per-user"))
-	captchas.Post(activity+"/captchas", wrapped.CreateCaptcha)
-	captchas.Post(activity+"/captchas/{captcha_id}/answers", wrapped.AnswerCaptcha)
+	challenges.Post(activity+"/captchas", wrapped.CreateCaptcha)
+	challenges.Post(activity+"/captchas/{captcha_id}/answers", wrapped.AnswerCaptcha)
 	// The draw is public, so that every reader can verify it.
 	r.With(shed.others, on("browse-per-ip")).Get(activity+"/room/draw", wrapped.GetDraw)
 	r.With(shed.others, on("browse-per-ip")).Get(activity+"/room/tickets", wrapped.GetDrawTickets)

@@ -13,6 +13,7 @@ import (
 	"flashsale.internal/pkg/admission"
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/problem"
+	"flashsale.internal/pkg/telemetry"
 )
 
 // Bounds of the number of requests in flight. The limiter moves the limit between them: down while requests take
@@ -27,27 +28,25 @@ const (
 // shedder refuses requests at once while too many are in flight for this process, so that those it accepts get a
 // response in time. It does not count a request while that waits for its turn for a path.
 type shedder struct {
-	limiter         adaptivelimiter.AdaptiveLimiter[any]
-	refused, spared metric.Int64Counter
-	onRefused       func()
+	limiter   adaptivelimiter.AdaptiveLimiter[any]
+	counter   metric.Int64Counter // by outcome
+	onRefused func()
 }
 
 // newShedder returns a shedder. onRefused, if set, is called for each request that it refuses.
 func newShedder(meter metric.Meter, onRefused func()) (*shedder, error) {
 	limits := adaptivelimiter.NewBuilder[any]().WithLimits(minInFlight, maxInFlight, initialInFlight)
 	s := &shedder{limiter: limits.Build(), onRefused: onRefused}
-	var errs [4]error
-	s.refused, errs[0] = meter.Int64Counter("flashsale.seckill.shed",
-		metric.WithDescription("Requests refused because too many were in flight"))
-	s.spared, errs[1] = meter.Int64Counter("flashsale.seckill.shed.spared",
-		metric.WithDescription("Purchases admitted above the limit of requests in flight, because their buyers hold a "+
-			"path"))
+	var errs [3]error
+	s.counter, errs[0] = meter.Int64Counter("flashsale.seckill.shed",
+		metric.WithDescription("Requests above the limit of requests in flight by outcome: refused, or spared (purchases, "+
+			"whose buyers hold a path)"))
 	limit, err := meter.Int64ObservableGauge("flashsale.seckill.shed.limit",
 		metric.WithDescription("Limit of the number of requests in flight"))
-	errs[2] = err
+	errs[1] = err
 	inFlight, err := meter.Int64ObservableGauge("flashsale.seckill.shed.in_flight",
 		metric.WithDescription("Number of requests in flight, without those that wait for a path"))
-	errs[3] = err
+	errs[2] = err
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
@@ -59,11 +58,15 @@ func newShedder(meter metric.Meter, onRefused func()) (*shedder, error) {
 	return s, err
 }
 
+func (s *shedder) count(ctx context.Context, outcome string) {
+	s.counter.Add(ctx, 1, metric.WithAttributes(telemetry.AttrOutcome.String(outcome)))
+}
+
 // purchases accepts every purchase, because its buyer was admitted when the path was issued. Purchases count as
 // requests in flight, so that other requests are refused first. The gate's queue bounds their number.
 func (s *shedder) purchases(next http.Handler) http.Handler {
 	return s.admit(next, func(w http.ResponseWriter, r *http.Request) {
-		s.spared.Add(r.Context(), 1)
+		s.count(r.Context(), "spared")
 		next.ServeHTTP(w, r)
 	})
 }
@@ -121,7 +124,7 @@ func (s *shedder) paths(next http.Handler) http.Handler {
 var discardLog = slog.New(slog.DiscardHandler) // shed requests are counted, not logged
 
 func (s *shedder) refuse(w http.ResponseWriter, r *http.Request) {
-	s.refused.Add(r.Context(), 1)
+	s.count(r.Context(), "refused")
 	if s.onRefused != nil {
 		s.onRefused()
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"flashsale.internal/pkg/draw"
-	"flashsale.internal/services/seckill/internal/core"
 )
 
 const (
@@ -80,12 +79,12 @@ func TestDrawHasABeacon(t *testing.T) {
 	w.join(0, 5)
 	w.start(chain(t, nil))
 	w.startsIn(50 * time.Second)
-	w.eventually("root", func(r core.Room) bool { return r.Root != nil })
+	w.eventually("root", func(r Room) bool { return r.Root != nil })
 	require.Nil(t, w.room().Seed)
 	w.startsIn(41 * time.Second)
-	w.eventually("seed", func(r core.Room) bool { return r.Seed != nil })
+	w.eventually("seed", func(r Room) bool { return r.Seed != nil })
 	r := w.room()
-	at := w.cfg.StartsAt.Add(-core.RoomCloses + beaconDelay).Unix()
+	at := w.cfg.StartsAt.Add(-closes + beaconDelay).Unix()
 	want := randomness((at-genesis+period-1)/period + 1)
 	require.Equal(t, want[:], []byte(r.Beacon))
 	require.Equal(t, draw.Seed(r.Key, *r.Root, r.Beacon), *r.Seed)
@@ -99,11 +98,11 @@ func TestDrawDoesNotWaitForItsBeacon(t *testing.T) {
 	w.join(0, 5)
 	w.start(chain(t, &down))
 	w.startsIn(20 * time.Second)
-	w.eventually("root", func(r core.Room) bool { return r.Root != nil })
+	w.eventually("root", func(r Room) bool { return r.Root != nil })
 	w.startsIn(-time.Second)
-	w.eventually("seed", func(r core.Room) bool { return r.Seed != nil })
+	w.eventually("seed", func(r Room) bool { return r.Seed != nil })
 	r := w.room()
 	require.Empty(t, r.Beacon)
 	require.Equal(t, draw.Seed(r.Key, *r.Root, nil), *r.Seed)
-	w.eventually("admitted", func(r core.Room) bool { return r.Admitted == 5 })
+	w.eventually("admitted", func(r Room) bool { return r.Admitted == 5 })
 }

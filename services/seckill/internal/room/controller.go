@@ -1,5 +1,3 @@
-// Package room moves the waiting rooms on: one process at a time, under a lock, computes the draws and admits places. All
-// processes only read what it stores.
 package room
 
 import (
@@ -36,7 +34,7 @@ type Locks interface {
 
 // Deps are the dependencies of a Controller.
 type Deps struct {
-	Rooms core.RoomGate
+	Rooms Store
 	// List returns the activities that have a waiting room and have not ended.
 	List  func(ctx context.Context) ([]string, error)
 	Locks Locks
@@ -57,7 +55,7 @@ type Controller struct {
 
 // progress is what the controller has of one room.
 type progress struct {
-	room   core.Room
+	room   Room
 	read   bool // room was read
 	credit float64
 	at     time.Time // of the last admission
@@ -116,7 +114,7 @@ func (c *Controller) work(ctx context.Context, fence int64) error {
 		for id, p := range c.rooms {
 			err := c.step(ctx, id, p, fence)
 			switch {
-			case errors.Is(err, core.ErrFenced):
+			case errors.Is(err, ErrFenced):
 				return err
 			case err != nil && ctx.Err() == nil && !expected(err):
 				c.log.WarnContext(ctx, "waiting room does not move on", "activity_id", id, "error", err)
@@ -139,7 +137,7 @@ func (c *Controller) work(ctx context.Context, fence int64) error {
 // breaker logs.
 func expected(err error) bool {
 	for _, of := range []error{
-		core.ErrNoRoom, core.ErrNoGate, core.ErrRoomNotOpen, core.ErrRoomNotReady, core.ErrRoomEnded, core.ErrUnavailable,
+		ErrNone, core.ErrNoGate, ErrNotOpen, ErrNotReady, ErrEnded, core.ErrUnavailable,
 		core.ErrBreakerOpen,
 	} {
 		if errors.Is(err, of) {
@@ -194,7 +192,7 @@ func (c *Controller) read(ctx context.Context, id string, p *progress) error {
 	defer cancel()
 	known := p.room
 	if !p.read {
-		known = core.Room{Key: draw.NewHash()}
+		known = Room{Key: draw.NewHash()}
 	}
 	room, err := c.Rooms.Room(ctx, id, known)
 	if err == nil {
@@ -235,7 +233,7 @@ func (c *Controller) storeRoot(ctx context.Context, id string, p *progress) erro
 func (c *Controller) storeSeed(ctx context.Context, id string, p *progress) error {
 	r := p.room
 	var beacon draw.Beacon
-	if closed := r.StartsAt.Add(-core.RoomCloses); c.Beacon != nil && r.Early > 0 {
+	if closed := r.StartsAt.Add(-closes); c.Beacon != nil && r.Early > 0 {
 		at := closed.Add(beaconDelay)
 		now := c.Now()
 		if r.Now.Before(at) || now.Sub(p.tried) < retryInterval {

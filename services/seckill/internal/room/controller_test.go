@@ -15,8 +15,8 @@ import (
 	"flashsale.internal/pkg/lock"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/pkg/telemetry"
-	"flashsale.internal/services/seckill/internal/core"
 	"flashsale.internal/services/seckill/internal/gate"
+	"flashsale.internal/services/seckill/internal/grouping"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type world struct {
 	t          *testing.T
 	gates      *stockgate.Gate
-	rooms      *gate.Rooms
+	rooms      *RedisStore
 	tel        *telemetry.Telemetry
 	locks      *lock.Locker
 	activityID string
@@ -41,7 +41,7 @@ func newWorld(t *testing.T, rate int64) *world {
 		t: t, gates: stockgate.New(rdb, stockgate.Options{}), tel: tel, locks: lock.New(rdb, tel.Log),
 		activityID: "7",
 	}
-	w.rooms = gate.NewRooms(w.gates, gate.Options{CallTimeout: 10 * time.Second, CallerWait: 20 * time.Second, Queue: 1000})
+	w.rooms = NewRedisStore(w.gates, grouping.Bounds{CallTimeout: 10 * time.Second, CallerWait: 20 * time.Second, Queue: 1000})
 	now := time.Now()
 	w.cfg = stockgate.Config{
 		State: stockgate.GateOpen, StartsAt: now.Add(5 * time.Minute), EndsAt: now.Add(time.Hour), PerUserLimit: 1,
@@ -67,16 +67,16 @@ func (w *world) join(from, n int) (commitments []draw.Hash) {
 	for i := range n {
 		user, nonce := fmt.Sprint("u", from+i), draw.NewNonce()
 		c := draw.Commit("7", user, nonce)
-		_, err := w.rooms.Join(w.t.Context(), "7", core.Join{UserID: user, Key: key, Nonce: nonce, Commitment: c})
+		_, err := w.rooms.Join(w.t.Context(), "7", Join{UserID: user, Key: key, Nonce: nonce, Commitment: c})
 		require.NoError(w.t, err)
 		commitments = append(commitments, c)
 	}
 	return commitments
 }
 
-func (w *world) room() core.Room {
+func (w *world) room() Room {
 	w.t.Helper()
-	r, err := w.rooms.Room(w.t.Context(), "7", core.Room{Key: draw.NewHash()})
+	r, err := w.rooms.Room(w.t.Context(), "7", Room{Key: draw.NewHash()})
 	require.NoError(w.t, err)
 	return r
 }
@@ -106,7 +106,7 @@ func (w *world) start(beacon ...Beacon) (c *Controller, stop func()) {
 	return c, stop
 }
 
-func (w *world) eventually(what string, done func(r core.Room) bool) {
+func (w *world) eventually(what string, done func(r Room) bool) {
 	w.t.Helper()
 	require.Eventually(w.t, func() bool { return done(w.room()) }, 30*time.Second, 10*time.Millisecond, what)
 }
@@ -117,7 +117,7 @@ func TestControllerStoresTheDraw(t *testing.T) {
 	w.start()
 	require.Nil(t, w.room().Root)
 	w.startsIn(50 * time.Second)
-	w.eventually("seed", func(r core.Room) bool { return r.Seed != nil })
+	w.eventually("seed", func(r Room) bool { return r.Seed != nil })
 	tree, err := draw.NewTree(early)
 	require.NoError(t, err)
 	root, err := tree.Root()
@@ -128,7 +128,7 @@ func TestControllerStoresTheDraw(t *testing.T) {
 	w.join(20, 5)
 	require.Zero(t, w.room().Admitted)
 	w.startsIn(-time.Second)
-	w.eventually("admitted", func(r core.Room) bool { return r.Admitted == 25 })
+	w.eventually("admitted", func(r Room) bool { return r.Admitted == 25 })
 	require.EqualValues(t, 20, w.room().Early)
 }
 
@@ -139,9 +139,9 @@ func TestAnotherControllerContinues(t *testing.T) {
 	w.join(0, count)
 	_, stop := w.start()
 	w.startsIn(-time.Second)
-	w.eventually("the first controller admits", func(r core.Room) bool { return r.Admitted > 0 })
+	w.eventually("the first controller admits", func(r Room) bool { return r.Admitted > 0 })
 	began, from := time.Now(), w.room().Admitted
-	w.eventually("the first controller admits more", func(r core.Room) bool { return r.Admitted > count/4 })
+	w.eventually("the first controller admits more", func(r Room) bool { return r.Admitted > count/4 })
 	stop()
 	stopped := w.room().Admitted
 	elapsed := time.Since(began).Seconds()
@@ -150,7 +150,7 @@ func TestAnotherControllerContinues(t *testing.T) {
 
 	highest := stopped
 	w.start()
-	w.eventually("the second controller admits the rest", func(r core.Room) bool {
+	w.eventually("the second controller admits the rest", func(r Room) bool {
 		require.GreaterOrEqual(t, r.Admitted, highest)
 		highest = r.Admitted
 		return r.Admitted == count
@@ -163,10 +163,10 @@ func TestPausedSaleAdmitsNoPlace(t *testing.T) {
 	w.cfg.State = stockgate.GatePaused
 	w.startsIn(-time.Second)
 	w.start()
-	w.eventually("root", func(r core.Room) bool { return r.Root != nil })
+	w.eventually("root", func(r Room) bool { return r.Root != nil })
 	time.Sleep(3 * tickInterval) // nothing else shows that nothing happens
 	require.Zero(t, w.room().Admitted)
 	w.cfg.State = stockgate.GateOpen
 	w.startsIn(-time.Second)
-	w.eventually("admitted", func(r core.Room) bool { return r.Admitted == 10 })
+	w.eventually("admitted", func(r Room) bool { return r.Admitted == 10 })
 }

@@ -19,8 +19,8 @@ const (
 	keptKeys      = stockgate.MaxSuspectsAdded // of each kind, for each activity
 )
 
-// Gate holds the method of *stockgate.Gate that a Recorder uses.
-type Gate interface {
+// Redis holds the method of *stockgate.Gate that a Recorder uses.
+type Redis interface {
 	AddSuspects(ctx context.Context, activityID, source string, until time.Time, s stockgate.Suspects) error
 }
 
@@ -36,10 +36,10 @@ type refused struct {
 }
 
 // NewRecorder returns a Recorder; Run makes it write.
-func NewRecorder(gate Gate, o counting.Options) *Recorder {
+func NewRecorder(redis Redis, o counting.Options) *Recorder {
 	return &Recorder{counting.NewActivities(counting.Kind[*refused, stockgate.Suspects]{
 		Name: "counts of suspects", Every: flushEvery, Unit: time.Millisecond, MaxActivities: maxActivities,
-		New: func() *refused { return &refused{} }, Add: gate.AddSuspects,
+		New: func() *refused { return &refused{} }, Add: redis.AddSuspects,
 	}, o)}
 }
 

@@ -1,4 +1,4 @@
-package core
+package challenge
 
 import (
 	"testing"
@@ -7,24 +7,30 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"flashsale.internal/pkg/contract"
+	"flashsale.internal/services/seckill/internal/core"
 )
 
-func TestSealOfCaptchas(t *testing.T) {
-	old, err := NewSeal("old")
+func sealOf(t require.TestingT, secrets ...string) seal {
+	macs, err := core.NewSeal(secrets...)
 	require.NoError(t, err)
-	both, err := NewSeal("new", "old")
+	s, err := newSeal(macs, secrets...)
 	require.NoError(t, err)
-	c := captcha{contract.CaptchaSlide, time.Unix(1_800_000_000, 0).UTC(), 217}
-	id, pass := old.captcha("7", "ann", c), old.pass("7", "ann", c.expires)
-	require.NotEqual(t, id, old.captcha("7", "ann", c), "ids do not repeat")
-	got, err := both.openCaptcha(id, "7", "ann")
+	return s
+}
+
+func TestSeal(t *testing.T) {
+	old, both := sealOf(t, "old"), sealOf(t, "new", "old")
+	c := content{contract.CaptchaSlide, time.Unix(1_800_000_000, 0).UTC(), 217}
+	id, pass := old.id("7", "ann", c), old.pass("7", "ann", c.expires)
+	require.NotEqual(t, id, old.id("7", "ann", c), "ids do not repeat")
+	got, err := both.openID(id, "7", "ann")
 	require.NoError(t, err)
 	require.Equal(t, c, got)
 	expires, err := both.openPass(pass, "7", "ann")
 	require.NoError(t, err)
 	require.Equal(t, c.expires, expires)
 	for _, other := range [][2]string{{"8", "ann"}, {"7", "bob"}, {"7a", "nn"}} {
-		_, err = both.openCaptcha(id, other[0], other[1])
+		_, err = both.openID(id, other[0], other[1])
 		require.ErrorIs(t, err, errSeal)
 		_, err = both.openPass(pass, other[0], other[1])
 		require.ErrorIs(t, err, errSeal)
@@ -34,16 +40,15 @@ func TestSealOfCaptchas(t *testing.T) {
 }
 
 // Nothing but what was sealed opens, and each sealed text has one form.
-func FuzzOpenCaptchaAndPass(f *testing.F) {
-	s, err := NewSeal("secret")
-	require.NoError(f, err)
+func FuzzOpenIDAndPass(f *testing.F) {
+	s := sealOf(f, "secret")
 	at := time.Unix(1_800_000_000, 0).UTC()
-	id, pass := s.captcha("7", "ann", captcha{contract.CaptchaPow, at, 0}), s.pass("7", "ann", at)
+	id, pass := s.id("7", "ann", content{contract.CaptchaPow, at, 0}), s.pass("7", "ann", at)
 	for _, text := range []string{"", id, pass, id[1:], pass + "\n", id[:len(id)-1] + "\n"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if _, err := s.openCaptcha(text, "7", "ann"); err == nil {
+		if _, err := s.openID(text, "7", "ann"); err == nil {
 			require.Equal(t, id, text)
 		}
 		if _, err := s.openPass(text, "7", "ann"); err == nil {

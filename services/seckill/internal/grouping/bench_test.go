@@ -1,4 +1,4 @@
-package gate
+package grouping
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/stockgate"
-	"flashsale.internal/pkg/telemetry"
 )
 
 // BenchmarkReserve compares numbers of callers, each of which begins its next purchase thinks after the last one.
@@ -51,10 +51,10 @@ func benchmarkReserve(b *testing.B, rdb redis.UniversalClient, callers int, thin
 		Stock: map[string]int64{"1": 1 << 40}, Totals: map[string]int64{"1": 1 << 40},
 	}))
 	counted := &countedRedis{Gate: gates}
-	g, err := New(counted, telemetry.Discard(b), Options{
-		CallTimeout: 10 * time.Second, CallerWait: 20 * time.Second, Queue: 10_000,
-	})
-	require.NoError(b, err)
+	g := New(Options{
+		Bounds: Bounds{CallTimeout: 10 * time.Second, CallerWait: 20 * time.Second, Queue: 10_000},
+		Size:   stockgate.MaxGroup, Gathers: true,
+	}, counted.Reserve)
 	defer g.Close(ctx)
 	var next, took atomic.Int64
 	before := processorTime(b, rdb)
@@ -68,7 +68,11 @@ func benchmarkReserve(b *testing.B, rdb redis.UniversalClient, callers int, thin
 					return
 				}
 				began := time.Now()
-				if _, err := g.Reserve(ctx, activityID, purchase(int(n))); err != nil {
+				request := stockgate.Request{
+					OrderSN: strconv.FormatInt(n, 10), UserID: "u" + strconv.FormatInt(n, 10),
+					Lines: []contract.Line{{SKUID: "1", Qty: 1}},
+				}
+				if _, err := g.Do(activityID, request); err != nil {
 					b.Error(err)
 					return
 				}

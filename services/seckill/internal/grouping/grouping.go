@@ -1,4 +1,5 @@
-package gate
+// Package grouping combines the requests of many callers into few calls.
+package grouping
 
 import (
 	"context"
@@ -11,34 +12,65 @@ import (
 	"flashsale.internal/services/seckill/internal/core"
 )
 
-// grouper combines the requests of many callers into few calls. A group is the requests for one key that arrive while
-// the calls of that key are in flight. An idle gate therefore responds at once, and a busy one serves many requests
+// maxKeys bounds the keys with requests.
+const maxKeys = 1024
+
+// Bounds are the bounds of an installation.
+type Bounds struct {
+	CallTimeout time.Duration // of one call, which must observe its context
+	// CallerWait bounds the wait of one caller, from its request to the end of its call; default 3 s. If CallTimeout is
+	// more than three quarters of it, the bound is CallerWait/4 + CallTimeout instead.
+	CallerWait time.Duration
+	Queue      int // requests waiting for one key
+}
+
+// Options are the options of a Grouper.
+type Options struct {
+	Bounds
+	Size    int  // requests in one call
+	Calls   int  // calls in flight for one key; 0 means 1
+	Gathers bool // whether calls wait for more requests
+
+	// Waited, if set, is called before each call with the number of its requests and their mean wait for the call before.
+	// It must not block.
+	Waited func(n int, mean time.Duration)
+	// Delay, if set, returns the time until the next call should begin. It must not block.
+	Delay func() time.Duration
+}
+
+// Call makes one call for the requests of many callers. It returns a result for each, in their order.
+type Call[Q, A any] func(ctx context.Context, key string, requests []Q) ([]A, error)
+
+// Grouper combines the requests of many callers into few calls. A group is the requests for one key that arrive while
+// the calls of that key are in flight. An idle Grouper therefore calls at once, and a busy one serves many requests
 // with each call. The workers of a key, one for each call that may be in flight, live while there are requests.
 //
 // A caller waits for its reply only. It has no timer and does not watch its context: with a hundred thousand buyers,
 // these would cost more for each caller than its share of the call. The wait is bounded nevertheless: each call ends by
 // its time-out, the next one follows after a bounded pause, and a caller that waited longer than maxWait for its call
 // gets an error. gather.go decides on the pauses.
-type grouper[Q, A any] struct {
-	call     func(ctx context.Context, key string, requests []Q) ([]A, error)
-	timeout  time.Duration // of one call; call must observe its context
-	maxWait  time.Duration // of one caller, until its call begins
-	maxGroup int           // requests in one call
-	maxQueue int           // requests waiting for one key
-	maxKeys  int           // keys with requests
-	calls    int           // calls in flight for one key; 0 means 1
-	gather   time.Duration // longest pause of a call that waits for more requests; 0 means that none waits
-
-	// waited, if set, is called before each call with the number of its requests and their mean wait for the call before.
-	waited func(n int, mean time.Duration)
-	// delay, if set, returns the time until the next call should begin.
-	delay func() time.Duration
+type Grouper[Q, A any] struct {
+	Options
+	call    Call[Q, A]
+	maxWait time.Duration // of one caller, until its call begins
 
 	mu      sync.Mutex
 	queues  map[string]*queue[Q, A]
 	closed  bool
 	active  sync.WaitGroup
 	replies sync.Pool // of chan reply[A], reused by later callers
+}
+
+// New returns a Grouper. Its goroutines live while callers wait.
+func New[Q, A any](o Options, call Call[Q, A]) *Grouper[Q, A] {
+	if o.CallerWait <= 0 {
+		o.CallerWait = 3 * time.Second
+	}
+	return &Grouper[Q, A]{
+		// CallerWait covers the wait in the queue and the call. At least a quarter of it is for the queue, also if
+		// CallTimeout equals CallerWait. In that case a caller may wait for longer than CallerWait.
+		Options: o, call: call, maxWait: max(o.CallerWait-o.CallTimeout, o.CallerWait/4),
+	}
 }
 
 type queue[Q, A any] struct {
@@ -60,11 +92,11 @@ type reply[A any] struct {
 	err   error
 }
 
-var errClosed = errors.New("gate is closed")
+var errClosed = errors.New("calls are closed")
 
-// do sends one request with a group and returns its reply. It waits at most maxWait for the call to begin and timeout
+// Do sends one request with a group and returns its reply. It waits at most maxWait for the call to begin and CallTimeout
 // for its end. After an error the outcome may be unknown.
-func (g *grouper[Q, A]) do(key string, request Q) (A, error) {
+func (g *Grouper[Q, A]) Do(key string, request Q) (A, error) {
 	ch, ok := g.replies.Get().(chan reply[A])
 	if !ok {
 		ch = make(chan reply[A], 1)
@@ -78,7 +110,7 @@ func (g *grouper[Q, A]) do(key string, request Q) (A, error) {
 	return r.value, r.err
 }
 
-func (g *grouper[Q, A]) enqueue(key string, w waiter[Q, A]) error {
+func (g *Grouper[Q, A]) enqueue(key string, w waiter[Q, A]) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
@@ -86,7 +118,7 @@ func (g *grouper[Q, A]) enqueue(key string, w waiter[Q, A]) error {
 	}
 	q := g.queues[key]
 	if q == nil {
-		if len(g.queues) >= g.maxKeys {
+		if len(g.queues) >= maxKeys {
 			return core.ErrOverloaded
 		}
 		if g.queues == nil {
@@ -95,14 +127,14 @@ func (g *grouper[Q, A]) enqueue(key string, w waiter[Q, A]) error {
 		q = &queue[Q, A]{filled: make(chan struct{}, 1)}
 		g.queues[key] = q
 	}
-	if len(q.waiting) >= g.maxQueue {
+	if len(q.waiting) >= g.Queue {
 		return core.ErrOverloaded
 	}
 	q.waiting = append(q.waiting, w)
 	if q.enough > 0 && len(q.waiting) >= q.enough {
 		q.endPause()
 	}
-	if q.workers == 0 || q.workers < g.calls && len(q.waiting) >= largeGroup {
+	if q.workers == 0 || q.workers < g.Calls && len(q.waiting) >= largeGroup {
 		q.workers++
 		g.active.Add(1)
 		go g.work(key, q)
@@ -111,14 +143,14 @@ func (g *grouper[Q, A]) enqueue(key string, w waiter[Q, A]) error {
 }
 
 // work makes calls for one key until no request waits.
-func (g *grouper[Q, A]) work(key string, q *queue[Q, A]) {
+func (g *Grouper[Q, A]) work(key string, q *queue[Q, A]) {
 	defer g.active.Done()
-	var last call
+	var last lastCall
 	for {
 		ready := time.Now() // from now on, requests wait because of a pause and not because of a call
 		g.pause(q, last)
 		g.mu.Lock()
-		n := min(g.maxGroup, len(q.waiting))
+		n := min(g.Size, len(q.waiting))
 		if n == 0 {
 			if q.workers--; q.workers == 0 {
 				delete(g.queues, key)
@@ -129,10 +161,10 @@ func (g *grouper[Q, A]) work(key string, q *queue[Q, A]) {
 		group := q.waiting[:n:n]
 		q.waiting = q.waiting[n:]
 		g.mu.Unlock()
-		last = call{requests: n}
+		last = lastCall{requests: n}
 		if group = g.rejectLate(group); len(group) > 0 {
-			if g.waited != nil {
-				g.waited(len(group), meanWait(group, ready))
+			if g.Waited != nil {
+				g.Waited(len(group), meanWait(group, ready))
 			}
 			began := time.Now()
 			g.callGroup(key, group)
@@ -142,7 +174,7 @@ func (g *grouper[Q, A]) work(key string, q *queue[Q, A]) {
 }
 
 // pause waits before the next call of a worker, while requests wait.
-func (g *grouper[Q, A]) pause(q *queue[Q, A], last call) {
+func (g *Grouper[Q, A]) pause(q *queue[Q, A], last lastCall) {
 	g.mu.Lock()
 	n := len(q.waiting)
 	if n == 0 || g.closed {
@@ -150,11 +182,11 @@ func (g *grouper[Q, A]) pause(q *queue[Q, A], last call) {
 		return
 	}
 	enough, d := g.gathering(last, n)
-	if g.delay != nil && n < g.maxQueue/4 {
+	if g.Delay != nil && n < g.Queue/4 {
 		// Only as long as the requests are still called in good time, and while the queue has room for more.
-		paced := min(g.delay(), g.maxWait/4-time.Since(q.waiting[0].enqueued))
+		paced := min(g.Delay(), g.maxWait/4-time.Since(q.waiting[0].enqueued))
 		if paced > d {
-			enough, d = g.maxQueue/4, paced
+			enough, d = g.Queue/4, paced
 		}
 	}
 	if d <= 0 {
@@ -195,11 +227,11 @@ func meanWait[Q, A any](group []waiter[Q, A], until time.Time) time.Duration {
 	return sum / time.Duration(len(group))
 }
 
-var errLate = fmt.Errorf("waiting for the gate: %w", context.DeadlineExceeded)
+var errLate = fmt.Errorf("waiting for a call: %w", context.DeadlineExceeded)
 
 // rejectLate replies errLate to the requests that waited longer than maxWait and returns the others. The group is
 // ordered by arrival.
-func (g *grouper[Q, A]) rejectLate(group []waiter[Q, A]) []waiter[Q, A] {
+func (g *Grouper[Q, A]) rejectLate(group []waiter[Q, A]) []waiter[Q, A] {
 	since := time.Now().Add(-g.maxWait)
 	for len(group) > 0 && group[0].enqueued.Before(since) {
 		group[0].reply <- reply[A]{err: errLate}
@@ -209,7 +241,7 @@ func (g *grouper[Q, A]) rejectLate(group []waiter[Q, A]) []waiter[Q, A] {
 }
 
 // callGroup makes one call and replies to each waiter of the group.
-func (g *grouper[Q, A]) callGroup(key string, group []waiter[Q, A]) {
+func (g *Grouper[Q, A]) callGroup(key string, group []waiter[Q, A]) {
 	requests := make([]Q, len(group))
 	for i, w := range group {
 		requests[i] = w.request
@@ -228,20 +260,20 @@ func (g *grouper[Q, A]) callGroup(key string, group []waiter[Q, A]) {
 }
 
 // callRecovering makes one call and converts a panic to an error.
-func (g *grouper[Q, A]) callRecovering(key string, requests []Q) (results []A, err error) {
+func (g *Grouper[Q, A]) callRecovering(key string, requests []Q) (results []A, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
 		}
 	}()
 	// Not the context of a caller: if one caller leaves, the call must go on for the others.
-	ctx, cancel := context.WithTimeout(context.Background(), g.timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), g.CallTimeout)
 	defer cancel()
 	return g.call(ctx, key, requests)
 }
 
-// close refuses new requests and waits for those in flight until ctx ends.
-func (g *grouper[Q, A]) close(ctx context.Context) {
+// Close refuses new requests and waits for those in flight until ctx ends.
+func (g *Grouper[Q, A]) Close(ctx context.Context) {
 	g.mu.Lock()
 	g.closed = true
 	for _, q := range g.queues {
@@ -258,30 +290,3 @@ func (g *grouper[Q, A]) close(ctx context.Context) {
 	case <-ctx.Done():
 	}
 }
-
-// Bounds are the bounds of a Group.
-type Bounds struct {
-	Timeout time.Duration // of one call; the call must observe its context
-	MaxWait time.Duration // of one caller, until its call begins
-	Size    int           // requests in one call
-	Queue   int           // requests waiting for one key
-	Keys    int           // keys with requests
-	Calls   int           // calls in flight for one key
-}
-
-// Group combines the requests of many callers into few calls, for other components than the gate in Redis.
-type Group[Q, A any] struct{ requests grouper[Q, A] }
-
-// NewGroup returns a Group. call returns a result for each request, in their order.
-func NewGroup[Q, A any](b Bounds, call func(ctx context.Context, key string, requests []Q) ([]A, error)) *Group[Q, A] {
-	return &Group[Q, A]{grouper[Q, A]{
-		call: call, timeout: b.Timeout, maxWait: b.MaxWait, maxGroup: b.Size, maxQueue: b.Queue, maxKeys: b.Keys,
-		calls: b.Calls,
-	}}
-}
-
-// Do sends one request with a group and returns its result.
-func (g *Group[Q, A]) Do(key string, request Q) (A, error) { return g.requests.do(key, request) }
-
-// Close refuses new requests and waits for those in flight until ctx ends.
-func (g *Group[Q, A]) Close(ctx context.Context) { g.requests.close(ctx) }

@@ -1,4 +1,4 @@
-package core
+package room
 
 import (
 	"context"
@@ -13,29 +13,30 @@ import (
 
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/draw"
+	"flashsale.internal/services/seckill/internal/core"
 )
 
-// rooms is a fake of RoomGate with one room, which a test changes.
+// rooms is a fake of Store with one room, which a test changes.
 type rooms struct {
 	mu          sync.Mutex
 	room        Room
 	err         error
-	tickets     map[string]RoomNumber
+	tickets     map[string]Number
 	commitments []draw.Hash
 	reads       int
 	known       Room // of the last call of Room
 }
 
-func (r *rooms) Join(_ context.Context, _ string, j Join) (RoomNumber, error) {
+func (r *rooms) Join(_ context.Context, _ string, j Join) (Number, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.err != nil {
-		return RoomNumber{}, r.err
+		return Number{}, r.err
 	}
 	n, ok := r.tickets[j.UserID]
 	if !ok || n.Sequence == j.Replace {
 		r.room.Sequence++
-		n = RoomNumber{r.room.Sequence, j.Nonce}
+		n = Number{r.room.Sequence, j.Nonce}
 		r.tickets[j.UserID] = n
 		if !r.room.Closed {
 			r.commitments = append(r.commitments, j.Commitment)
@@ -89,34 +90,84 @@ func (r *rooms) close(t *testing.T) {
 	})
 }
 
-// newRoom returns a sale with a waiting room that starts in five minutes.
-func newRoom(t *testing.T) (*world, *Service) {
-	w, s := newWorld(t)
-	w.state.StartsAt, w.state.RoomRate = noon.Add(5*time.Minute), 100
-	w.rooms.room = Room{Now: noon, StartsAt: w.state.StartsAt, EndsAt: w.state.EndsAt, State: StateOpen, Rate: 100}
-	return w, s
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// sale is a fake of core.Catalogue with the sale of the room.
+type sale struct {
+	core.Catalogue
+	rooms *rooms
+	mu    sync.Mutex
+	state core.GateState
+	now   time.Time
 }
 
-func mustJoin(t *testing.T, s *Service, user string) string {
+func (w *sale) Sale(context.Context, string) (core.Sale, error) {
+	return core.Sale{ActivityID: "7"}, nil
+}
+
+func (w *sale) GateStates(context.Context, []string) (map[string]core.GateState, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return map[string]core.GateState{"7": w.state}, nil
+}
+
+func (w *sale) Now(context.Context) (time.Time, error) { return w.clock(), nil }
+
+func (w *sale) clock() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.now
+}
+
+func (w *sale) change(f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f()
+}
+
+// advance moves the clock.
+func (w *sale) advance(d time.Duration) { w.change(func() { w.now = w.now.Add(d) }) }
+
+// newSale returns a sale with a waiting room that starts in five minutes.
+func newSale(t *testing.T) (*sale, *Tickets) {
 	t.Helper()
-	ticket, err := s.JoinRoom(t.Context(), user, "7")
+	w := &sale{rooms: &rooms{tickets: map[string]Number{}}, now: noon, state: core.GateState{
+		State: core.StateOpen, StartsAt: noon.Add(5 * time.Minute), EndsAt: noon.Add(time.Hour), RoomRate: 100,
+		Left: map[string]int64{"1": 1},
+	}}
+	w.rooms.room = Room{Now: noon, StartsAt: w.state.StartsAt, EndsAt: w.state.EndsAt, State: core.StateOpen, Rate: 100}
+	seal, err := core.NewSeal("new", "old")
+	require.NoError(t, err)
+	return w, NewTickets(w.rooms, NewCache(w.rooms, w.clock), core.NewSaleCache(w, w.clock), seal)
+}
+
+func refused(t *testing.T, err error, code contract.Code) {
+	t.Helper()
+	var r *contract.Refusal
+	require.ErrorAs(t, err, &r)
+	require.Equal(t, code, r.Code, r.Error())
+}
+
+func mustJoin(t *testing.T, s *Tickets, user string) string {
+	t.Helper()
+	ticket, err := s.Join(t.Context(), user, "7")
 	require.NoError(t, err)
 	return ticket
 }
 
-func mustTicket(t *testing.T, s *Service, user, ticket string) TicketView {
+func mustTicket(t *testing.T, s *Tickets, user, ticket string) Ticket {
 	t.Helper()
-	v, err := s.RoomTicket(t.Context(), user, "7", ticket)
+	v, err := s.Ticket(t.Context(), user, "7", ticket)
 	require.NoError(t, err)
 	return v
 }
 
 func TestRoomOpensBeforeTheStart(t *testing.T) {
-	w, s := newRoom(t)
-	w.change(func() { w.state.StartsAt = noon.Add(roomOpens + time.Minute) })
+	w, s := newSale(t)
+	w.change(func() { w.state.StartsAt = noon.Add(10*time.Minute + time.Minute) })
 	for _, call := range []func() error{
-		func() error { _, err := s.JoinRoom(t.Context(), "ann", "7"); return err },
-		func() error { _, err := s.RoomTicket(t.Context(), "ann", "7", "x"); return err },
+		func() error { _, err := s.Join(t.Context(), "ann", "7"); return err },
+		func() error { _, err := s.Ticket(t.Context(), "ann", "7", "x"); return err },
 		func() error { _, err := s.Draw(t.Context(), "7"); return err },
 	} {
 		err := call()
@@ -126,20 +177,20 @@ func TestRoomOpensBeforeTheStart(t *testing.T) {
 			members[m.Name] = m.Value
 		}
 		require.Equal(t, map[string]any{
-			"starts_at": noon.Add(roomOpens + time.Minute), "opens_at": noon.Add(time.Minute),
+			"starts_at": noon.Add(10*time.Minute + time.Minute), "opens_at": noon.Add(time.Minute),
 		}, members)
 	}
 	require.Zero(t, w.rooms.reads)
 
 	w.change(func() { w.state.RoomRate = 0 })
 	w.advance(2 * time.Second)
-	_, err := s.JoinRoom(t.Context(), "ann", "7")
+	_, err := s.Join(t.Context(), "ann", "7")
 	refused(t, err, contract.CodeNotFound)
-	require.NoError(t, s.CheckRoom(t.Context(), "ann", "7", ""), "without a room no buyer needs a ticket")
+	require.NoError(t, s.Check(t.Context(), "ann", "7", ""), "without a room no buyer needs a ticket")
 }
 
 func TestTicketsOfARoom(t *testing.T) {
-	w, s := newRoom(t)
+	w, s := newSale(t)
 	tickets := map[string]string{}
 	for i := range 20 {
 		user := fmt.Sprint("u", i)
@@ -148,23 +199,23 @@ func TestTicketsOfARoom(t *testing.T) {
 	require.Equal(t, tickets["u3"], mustJoin(t, s, "u3"), "joining again returns the same ticket")
 
 	v := mustTicket(t, s, "u3", tickets["u3"])
-	require.Equal(t, TicketEarly, v.State)
+	require.Equal(t, Early, v.State)
 	require.Nil(t, v.Proof)
 	require.Nil(t, v.Draw.Root)
 	require.Equal(t, draw.KeyHash(w.rooms.room.Key), v.Draw.KeySHA256)
-	refused(t, s.CheckRoom(t.Context(), "u3", "7", tickets["u3"]), contract.CodeRoomWaiting)
+	refused(t, s.Check(t.Context(), "u3", "7", tickets["u3"]), contract.CodeRoomWaiting)
 
 	w.rooms.close(t)
 	w.advance(4*time.Minute + 30*time.Second)
 	late := mustJoin(t, s, "late")
 	v = mustTicket(t, s, "late", late)
-	require.Equal(t, TicketWaiting, v.State)
+	require.Equal(t, Waiting, v.State)
 	require.EqualValues(t, 21, v.Place)
 	require.EqualValues(t, 20, v.Ahead)
 	require.Greater(t, v.Estimate, 30*time.Second, "the time until the start is part of it")
 	require.Nil(t, v.Proof)
 	v = mustTicket(t, s, "u3", tickets["u3"])
-	require.Equal(t, TicketEarly, v.State, "its place is published at the start")
+	require.Equal(t, Early, v.State, "its place is published at the start")
 	require.NotNil(t, v.Proof)
 	require.NoError(t, draw.CheckProof(*v.Draw.Root, *v.Draw.EarlyTickets, v.Proof.Sequence, v.Proof.Commitment, v.Proof.Path))
 	require.Nil(t, v.Draw.Key, "the key is published at the start")
@@ -173,7 +224,7 @@ func TestTicketsOfARoom(t *testing.T) {
 	w.rooms.change(func(r *Room) { r.Admitted = 5 })
 	published, err := s.Draw(t.Context(), "7")
 	require.NoError(t, err)
-	commitments, err := s.DrawTickets(t.Context(), "7")
+	commitments, err := s.Commitments(t.Context(), "7")
 	require.NoError(t, err)
 	places, err := draw.Verify(published, commitments)
 	require.NoError(t, err)
@@ -181,14 +232,14 @@ func TestTicketsOfARoom(t *testing.T) {
 	for user, ticket := range tickets {
 		v := mustTicket(t, s, user, ticket)
 		require.Equal(t, places[v.Proof.Sequence-1], v.Place)
-		err := s.CheckRoom(t.Context(), user, "7", ticket)
+		err := s.Check(t.Context(), user, "7", ticket)
 		if v.Place <= 5 {
-			require.Equal(t, TicketAdmitted, v.State)
+			require.Equal(t, Admitted, v.State)
 			require.NoError(t, err)
 			admitted++
 			continue
 		}
-		require.Equal(t, TicketWaiting, v.State)
+		require.Equal(t, Waiting, v.State)
 		require.Equal(t, v.Place-6, v.Ahead)
 		refused(t, err, contract.CodeRoomWaiting)
 	}
@@ -199,72 +250,72 @@ func TestTicketsOfARoom(t *testing.T) {
 	w.advance(2 * time.Second)
 	for user, ticket := range tickets {
 		v := mustTicket(t, s, user, ticket)
-		err := s.CheckRoom(t.Context(), user, "7", ticket)
+		err := s.Check(t.Context(), user, "7", ticket)
 		if v.Place > 5 {
 			require.NoError(t, err)
 			require.Equal(t, ticket, mustJoin(t, s, user))
 			continue
 		}
-		require.Equal(t, TicketLapsed, v.State)
+		require.Equal(t, Lapsed, v.State)
 		refused(t, err, contract.CodeRoomRequired)
 		again := mustJoin(t, s, user)
 		require.NotEqual(t, ticket, again)
 		require.Equal(t, again, mustJoin(t, s, user))
-		require.Equal(t, TicketWaiting, mustTicket(t, s, user, again).State)
+		require.Equal(t, Waiting, mustTicket(t, s, user, again).State)
 	}
 }
 
 func TestForeignTicketsAreRefused(t *testing.T) {
-	_, s := newRoom(t)
+	_, s := newSale(t)
 	ticket := mustJoin(t, s, "ann")
 	for _, try := range map[string][2]string{
 		"none": {"ann", ""}, "of another user": {"bob", ticket}, "cut": {"ann", ticket[:len(ticket)-1]},
 		"longer": {"ann", ticket + "A"}, "another number": {"ann", "2" + strings.TrimPrefix(ticket, "1")},
 		"leading zero": {"ann", "0" + ticket}, "line feed": {"ann", ticket + "\n"}, "rubbish": {"ann", "a.b.c"},
 	} {
-		refused(t, s.CheckRoom(t.Context(), try[0], "7", try[1]), contract.CodeRoomRequired)
+		refused(t, s.Check(t.Context(), try[0], "7", try[1]), contract.CodeRoomRequired)
 		if try[1] != "" {
-			_, err := s.RoomTicket(t.Context(), try[0], "7", try[1])
+			_, err := s.Ticket(t.Context(), try[0], "7", try[1])
 			refused(t, err, contract.CodeRoomRequired)
 		}
 	}
-	elsewhere := s.Seal.roomTicket("8", "ann", RoomNumber{Sequence: 1})
-	refused(t, s.CheckRoom(t.Context(), "ann", "7", elsewhere), contract.CodeRoomRequired)
+	elsewhere := seal(s.seal, "8", "ann", Number{Sequence: 1})
+	refused(t, s.Check(t.Context(), "ann", "7", elsewhere), contract.CodeRoomRequired)
 }
 
 // While Redis is unreachable, the counter does not move and tickets stay valid.
 func TestRoomWithoutRedis(t *testing.T) {
-	w, s := newRoom(t)
+	w, s := newSale(t)
 	w.change(func() { w.state.StartsAt = noon.Add(-time.Minute) })
 	w.rooms.change(func(r *Room) { r.StartsAt, r.Closed, r.Admitted = noon.Add(-time.Minute), true, 1 })
 	ann, bob := mustJoin(t, s, "ann"), mustJoin(t, s, "bob")
-	require.NoError(t, s.CheckRoom(t.Context(), "ann", "7", ann))
+	require.NoError(t, s.Check(t.Context(), "ann", "7", ann))
 	w.rooms.mu.Lock()
-	w.rooms.err = ErrUnavailable
+	w.rooms.err = core.ErrUnavailable
 	reads := w.rooms.reads
 	w.rooms.mu.Unlock()
 	w.advance(2 * time.Second)
 	for range 5 {
-		require.NoError(t, s.CheckRoom(t.Context(), "ann", "7", ann))
-		refused(t, s.CheckRoom(t.Context(), "bob", "7", bob), contract.CodeRoomWaiting)
+		require.NoError(t, s.Check(t.Context(), "ann", "7", ann))
+		refused(t, s.Check(t.Context(), "bob", "7", bob), contract.CodeRoomWaiting)
 	}
 	require.Equal(t, reads+1, w.rooms.reads, "an unreachable Redis is not called for every request")
-	_, err := s.JoinRoom(t.Context(), "cid", "7")
+	_, err := s.Join(t.Context(), "cid", "7")
 	refused(t, err, contract.CodeGateUnavailable)
 
 	// A later read brings what this process has read before, so that a lost counter continues above it.
 	require.EqualValues(t, 1, w.rooms.known.Admitted)
 }
 
-func FuzzOpenRoomTicket(f *testing.F) {
-	seal, err := NewSeal("secret")
+func FuzzOpenTicket(f *testing.F) {
+	macs, err := core.NewSeal("secret")
 	require.NoError(f, err)
-	f.Add(seal.roomTicket("7", "ann", RoomNumber{Sequence: 12}))
+	f.Add(seal(macs, "7", "ann", Number{Sequence: 12}))
 	f.Add("1..")
 	f.Fuzz(func(t *testing.T, token string) {
-		n, err := seal.openRoomTicket(token, "7", "ann")
+		n, err := open(macs, token, "7", "ann")
 		if err == nil {
-			require.Equal(t, token, seal.roomTicket("7", "ann", n))
+			require.Equal(t, token, seal(macs, "7", "ann", n))
 		}
 	})
 }

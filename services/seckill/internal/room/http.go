@@ -1,52 +1,72 @@
-package httpapi
+package room
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 	"time"
+
+	"go.opentelemetry.io/otel/metric"
 
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/draw"
 	"flashsale.internal/pkg/httpserver"
 	"flashsale.internal/services/seckill/api"
+	"flashsale.internal/services/seckill/internal/core"
 )
 
 // ticketsTimeout bounds the time to write the tickets of a draw.
 const ticketsTimeout = 5 * time.Minute
 
+// Handlers implements the part of api.ServerInterface that is about waiting rooms.
+type Handlers struct {
+	tickets *Tickets
+	// refuse writes a refusal. Refusals of a call that is not empty are counted by it.
+	refuse func(w http.ResponseWriter, r *http.Request, call string, err error)
+	joined metric.Int64Counter
+}
+
+// NewHandlers returns Handlers.
+func NewHandlers(
+	tickets *Tickets, meter metric.Meter, refuse func(http.ResponseWriter, *http.Request, string, error),
+) (*Handlers, error) {
+	joined, err := meter.Int64Counter("flashsale.seckill.room.joined",
+		metric.WithDescription("Responses with a ticket of a waiting room, new or known"))
+	return &Handlers{tickets, refuse, joined}, err
+}
+
 // JoinRoom implements api.ServerInterface.
-func (h *handlers) JoinRoom(w http.ResponseWriter, r *http.Request, activityID string) {
+func (h *Handlers) JoinRoom(w http.ResponseWriter, r *http.Request, activityID string) {
 	if !contract.ValidID(activityID) {
-		h.refuse(w, r, notFound())
+		h.refuse(w, r, "", core.RefuseNotFound())
 		return
 	}
 	var none struct{}
 	if err := httpserver.DecodeOptionalJSON(w, r, &none); err != nil {
-		h.refuse(w, r, err)
+		h.refuse(w, r, "", err)
 		return
 	}
-	ticket, err := h.Core.JoinRoom(r.Context(), auth.From(r.Context()).UserID, activityID)
+	ticket, err := h.tickets.Join(r.Context(), auth.From(r.Context()).UserID, activityID)
 	if err != nil {
-		h.metrics.refuse("room", err)
-		h.refuse(w, r, err)
+		h.refuse(w, r, "room", err)
 		return
 	}
-	h.metrics.joined.Add(noExemplar, 1)
+	h.joined.Add(context.Background(), 1) // no exemplar: a search for one costs more
 	httpserver.WriteJSON(w, http.StatusCreated, api.RoomTicket{Ticket: ticket})
 }
 
 // GetRoomTicket implements api.ServerInterface.
-func (h *handlers) GetRoomTicket(
+func (h *Handlers) GetRoomTicket(
 	w http.ResponseWriter, r *http.Request, activityID string, params api.GetRoomTicketParams,
 ) {
 	if !contract.ValidID(activityID) {
-		h.refuse(w, r, notFound())
+		h.refuse(w, r, "", core.RefuseNotFound())
 		return
 	}
-	v, err := h.Core.RoomTicket(r.Context(), auth.From(r.Context()).UserID, activityID, params.Ticket)
+	v, err := h.tickets.Ticket(r.Context(), auth.From(r.Context()).UserID, activityID, params.Ticket)
 	if err != nil {
-		h.refuse(w, r, err)
+		h.refuse(w, r, "", err)
 		return
 	}
 	out := api.RoomState{State: api.RoomStateState(v.State), Draw: toDraw(v.Draw)}
@@ -54,12 +74,12 @@ func (h *handlers) GetRoomTicket(
 		out.Place = &v.Place
 	}
 	if v.RetryAfter > 0 {
-		ahead, estimate := v.Ahead, roundUp(v.Estimate)
+		ahead, estimate := v.Ahead, seconds(v.Estimate)
 		out.EstimateS = &estimate
 		if v.Place > 0 {
 			out.Ahead = &ahead
 		}
-		w.Header().Set("Retry-After", strconv.FormatInt(roundUp(v.RetryAfter), 10))
+		w.Header().Set("Retry-After", strconv.FormatInt(seconds(v.RetryAfter), 10))
 	}
 	if v.Proof != nil {
 		out.Proof = &api.RoomProof{Sequence: v.Proof.Sequence, Commitment: v.Proof.Commitment.String(), Path: []string{}}
@@ -70,31 +90,29 @@ func (h *handlers) GetRoomTicket(
 	httpserver.WriteJSON(w, http.StatusOK, out)
 }
 
-func roundUp(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
-
 // GetDraw implements api.ServerInterface.
-func (h *handlers) GetDraw(w http.ResponseWriter, r *http.Request, activityID string) {
+func (h *Handlers) GetDraw(w http.ResponseWriter, r *http.Request, activityID string) {
 	if !contract.ValidID(activityID) {
-		h.refuse(w, r, notFound())
+		h.refuse(w, r, "", core.RefuseNotFound())
 		return
 	}
-	p, err := h.Core.Draw(r.Context(), activityID)
+	p, err := h.tickets.Draw(r.Context(), activityID)
 	if err != nil {
-		h.refuse(w, r, err)
+		h.refuse(w, r, "", err)
 		return
 	}
 	httpserver.WriteJSON(w, http.StatusOK, toDraw(p))
 }
 
 // GetDrawTickets implements api.ServerInterface. The response never changes.
-func (h *handlers) GetDrawTickets(w http.ResponseWriter, r *http.Request, activityID string) {
+func (h *Handlers) GetDrawTickets(w http.ResponseWriter, r *http.Request, activityID string) {
 	if !contract.ValidID(activityID) {
-		h.refuse(w, r, notFound())
+		h.refuse(w, r, "", core.RefuseNotFound())
 		return
 	}
-	tickets, err := h.Core.DrawTickets(r.Context(), activityID)
+	tickets, err := h.tickets.Commitments(r.Context(), activityID)
 	if err != nil {
-		h.refuse(w, r, err)
+		h.refuse(w, r, "", err)
 		return
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")

@@ -1,4 +1,4 @@
-package gate
+package room
 
 import (
 	"context"
@@ -9,10 +9,12 @@ import (
 	"flashsale.internal/pkg/draw"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/seckill/internal/core"
+	"flashsale.internal/services/seckill/internal/gate"
+	"flashsale.internal/services/seckill/internal/grouping"
 )
 
-// RoomRedis holds the methods of *stockgate.Gate that Rooms uses.
-type RoomRedis interface {
+// Redis holds the methods of *stockgate.Gate that a RedisStore uses.
+type Redis interface {
 	JoinRoom(ctx context.Context, activityID, key string, joins []stockgate.RoomJoin) ([]stockgate.RoomTicket, error)
 	Room(ctx context.Context, activityID string, known stockgate.Room) (stockgate.Room, error)
 	StoreDraw(ctx context.Context, activityID, root, beacon, seed string, early int64) (stockgate.Room, error)
@@ -20,34 +22,31 @@ type RoomRedis interface {
 	Commitments(ctx context.Context, activityID string, n int64) ([][stockgate.CommitmentBytes]byte, error)
 }
 
-// Rooms implements core.RoomGate. It joins many callers with one script call.
-type Rooms struct {
-	redis RoomRedis
-	joins grouper[core.Join, core.RoomNumber]
+// RedisStore implements Store by the scripts of pkg/stockgate. It joins many callers with one script call.
+type RedisStore struct {
+	redis Redis
+	joins *grouping.Grouper[Join, Number]
 }
 
-var _ core.RoomGate = (*Rooms)(nil)
+var _ Store = (*RedisStore)(nil)
 
-// NewRooms returns Rooms. Its goroutines live while callers wait.
-func NewRooms(redis RoomRedis, o Options) *Rooms {
-	r := &Rooms{redis: redis}
-	r.joins = grouper[core.Join, core.RoomNumber]{
-		call: r.joinGroup, timeout: o.CallTimeout, maxWait: max(o.CallerWait-o.CallTimeout, o.CallerWait/4),
-		maxGroup: stockgate.MaxRoomGroup, maxQueue: o.Queue, maxKeys: maxKeys, gather: gather,
-	}
+// NewRedisStore returns a RedisStore. Its goroutines live while callers wait.
+func NewRedisStore(redis Redis, b grouping.Bounds) *RedisStore {
+	r := &RedisStore{redis: redis}
+	r.joins = grouping.New(grouping.Options{Bounds: b, Size: stockgate.MaxRoomGroup, Gathers: true}, r.joinGroup)
 	return r
 }
 
 // Close refuses new calls and waits for those in flight until ctx ends.
-func (r *Rooms) Close(ctx context.Context) { r.joins.close(ctx) }
+func (r *RedisStore) Close(ctx context.Context) { r.joins.Close(ctx) }
 
-// Join implements core.RoomGate.
-func (r *Rooms) Join(_ context.Context, activityID string, j core.Join) (core.RoomNumber, error) {
-	n, err := r.joins.do(activityID, j)
-	return n, mapRoomError(err)
+// Join implements Store.
+func (r *RedisStore) Join(_ context.Context, activityID string, j Join) (Number, error) {
+	n, err := r.joins.Do(activityID, j)
+	return n, mapError(err)
 }
 
-func (r *Rooms) joinGroup(ctx context.Context, activityID string, joins []core.Join) ([]core.RoomNumber, error) {
+func (r *RedisStore) joinGroup(ctx context.Context, activityID string, joins []Join) ([]Number, error) {
 	requests := make([]stockgate.RoomJoin, len(joins))
 	for i, j := range joins {
 		requests[i] = stockgate.RoomJoin{
@@ -58,7 +57,7 @@ func (r *Rooms) joinGroup(ctx context.Context, activityID string, joins []core.J
 	if err != nil {
 		return nil, err
 	}
-	numbers := make([]core.RoomNumber, len(tickets))
+	numbers := make([]Number, len(tickets))
 	for i, t := range tickets {
 		numbers[i].Sequence = t.Sequence
 		raw, err := hex.DecodeString(t.Nonce)
@@ -70,8 +69,8 @@ func (r *Rooms) joinGroup(ctx context.Context, activityID string, joins []core.J
 	return numbers, nil
 }
 
-// Room implements core.RoomGate.
-func (r *Rooms) Room(ctx context.Context, activityID string, known core.Room) (core.Room, error) {
+// Room implements Store.
+func (r *RedisStore) Room(ctx context.Context, activityID string, known Room) (Room, error) {
 	before := stockgate.Room{
 		Key: known.Key.String(), Closed: known.Closed, Early: known.Early, Sequence: known.Sequence, Admitted: known.Admitted,
 	}
@@ -84,11 +83,11 @@ func (r *Rooms) Room(ctx context.Context, activityID string, known core.Room) (c
 	return toRoom(r.redis.Room(ctx, activityID, before))
 }
 
-// Commitments implements core.RoomGate.
-func (r *Rooms) Commitments(ctx context.Context, activityID string, n int64) ([]draw.Hash, error) {
+// Commitments implements Store.
+func (r *RedisStore) Commitments(ctx context.Context, activityID string, n int64) ([]draw.Hash, error) {
 	raw, err := r.redis.Commitments(ctx, activityID, n)
 	if err != nil {
-		return nil, mapRoomError(err)
+		return nil, mapError(err)
 	}
 	all := make([]draw.Hash, len(raw))
 	for i, c := range raw {
@@ -97,10 +96,10 @@ func (r *Rooms) Commitments(ctx context.Context, activityID string, n int64) ([]
 	return all, nil
 }
 
-// StoreDraw implements core.RoomGate.
-func (r *Rooms) StoreDraw(
+// StoreDraw implements Store.
+func (r *RedisStore) StoreDraw(
 	ctx context.Context, activityID string, root draw.Hash, seed *draw.Hash, beacon draw.Beacon, early int64,
-) (core.Room, error) {
+) (Room, error) {
 	text := ""
 	if seed != nil {
 		text = seed.String()
@@ -108,17 +107,17 @@ func (r *Rooms) StoreDraw(
 	return toRoom(r.redis.StoreDraw(ctx, activityID, root.String(), hex.EncodeToString(beacon), text, early))
 }
 
-// Admit implements core.RoomGate.
-func (r *Rooms) Admit(ctx context.Context, activityID string, fence, from, to int64) (core.Room, error) {
+// Admit implements Store.
+func (r *RedisStore) Admit(ctx context.Context, activityID string, fence, from, to int64) (Room, error) {
 	return toRoom(r.redis.Admit(ctx, activityID, fence, from, to))
 }
 
 // toRoom converts the state of a room.
-func toRoom(r stockgate.Room, err error) (core.Room, error) {
+func toRoom(r stockgate.Room, err error) (Room, error) {
 	if err != nil {
-		return core.Room{}, mapRoomError(err)
+		return Room{}, mapError(err)
 	}
-	out := core.Room{
+	out := Room{
 		Now: r.Now, StartsAt: r.StartsAt, EndsAt: r.EndsAt, State: core.State(r.State), Rate: r.Rate,
 		Sequence: r.Sequence, Closed: r.Closed, Early: r.Early, Admitted: r.Admitted, Lapsed: r.Lapsed,
 	}
@@ -135,38 +134,38 @@ func toRoom(r stockgate.Room, err error) (core.Room, error) {
 		}
 		parsed, err := draw.ParseHash(h.text)
 		if err != nil {
-			return core.Room{}, fmt.Errorf("%w: %w", core.ErrUnavailable, err)
+			return Room{}, fmt.Errorf("%w: %w", core.ErrUnavailable, err)
 		}
 		h.set(parsed)
 	}
 	if r.Beacon != "" {
 		if err := out.Beacon.UnmarshalText([]byte(r.Beacon)); err != nil {
-			return core.Room{}, fmt.Errorf("%w: %w", core.ErrUnavailable, err)
+			return Room{}, fmt.Errorf("%w: %w", core.ErrUnavailable, err)
 		}
 	}
 	if out.Key == (draw.Hash{}) { // before its opening by Redis time, which the caller may be ahead of
-		return core.Room{}, core.ErrRoomNotOpen
+		return Room{}, ErrNotOpen
 	}
 	return out, nil
 }
 
-// mapRoomError converts an error of a waiting room to one of core.
-func mapRoomError(err error) error {
+// mapError converts an error of stockgate.
+func mapError(err error) error {
 	if err == nil {
 		return nil
 	}
-	for _, e := range roomErrors {
+	for _, e := range storeErrors {
 		if errors.Is(err, e.of) {
 			return fmt.Errorf("%w: %w", e.to, err)
 		}
 	}
-	return mapError(err)
+	return gate.MapError(err)
 }
 
-var roomErrors = []struct{ of, to error }{
-	{stockgate.ErrNoRoom, core.ErrNoRoom},
-	{stockgate.ErrRoomNotOpen, core.ErrRoomNotOpen},
-	{stockgate.ErrRoomEnded, core.ErrRoomEnded},
-	{stockgate.ErrRoomNotReady, core.ErrRoomNotReady},
-	{stockgate.ErrFenced, core.ErrFenced},
+var storeErrors = []struct{ of, to error }{
+	{stockgate.ErrNoRoom, ErrNone},
+	{stockgate.ErrRoomNotOpen, ErrNotOpen},
+	{stockgate.ErrRoomEnded, ErrEnded},
+	{stockgate.ErrRoomNotReady, ErrNotReady},
+	{stockgate.ErrFenced, ErrFenced},
 }

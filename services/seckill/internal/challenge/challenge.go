@@ -1,0 +1,311 @@
+// Package challenge is the challenges that buyers solve before they may take a path: proofs of work, puzzles, and the
+// widgets of third parties. The API calls them captchas.
+package challenge
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/telemetry"
+	"flashsale.internal/services/seckill/internal/core"
+)
+
+// Times of challenges.
+const (
+	ttl     = 2 * time.Minute // in which a buyer has to solve a challenge
+	passTTL = 10 * time.Minute
+	// noDrawing is for how long no image is drawn after the load shedder has refused a request.
+	noDrawing = 10 * time.Second
+)
+
+const (
+	// alternativeFactor is how much more a proof of work costs where the activity has another kind of challenge.
+	alternativeFactor = 8
+	// slideTolerance is the greatest distance in pixels between the answer and the place of the part.
+	slideTolerance = 5
+)
+
+// Deps are the dependencies of Challenges.
+type Deps struct {
+	Settings Settings
+	Secrets  []string // those of paths
+	Sales    *core.SaleCache
+	// CheckTicket refuses a user without an admitted ticket, if the activity has a waiting room.
+	CheckTicket func(ctx context.Context, userID, activityID, ticket string) error
+	// HasPuzzles reports whether an activity that has not ended has puzzles as its challenge.
+	HasPuzzles func(ctx context.Context) (bool, error)
+	// Redis of the limits holds which challenges were answered; nil means that this process is the only one.
+	Redis redis.UniversalClient
+	// Transport calls the provider; nil means one of its own.
+	Transport http.RoundTripper
+}
+
+// Challenges gives challenges to buyers, verifies the answers, and checks the passes of those who have solved one.
+type Challenges struct {
+	Deps
+	seal       seal
+	pow        *Pow
+	slides     *Slides
+	spent      *Spent
+	provider   *Provider    // nil without one
+	workByRole bool         // only buyers who need it may replace another kind by a proof of work
+	shedAt     atomic.Int64 // when the load shedder last refused, Unix ns
+}
+
+// New returns Challenges.
+func New(d Deps, s *core.Seal, tel *telemetry.Telemetry) (*Challenges, error) {
+	c := &Challenges{
+		Deps: d, spent: NewSpent(d.Redis), provider: NewProvider(d.Settings, d.Transport),
+		workByRole: d.Settings.Work == WorkForAccessible,
+	}
+	var err error
+	if c.seal, err = newSeal(s, d.Secrets...); err != nil {
+		return nil, err
+	}
+	if c.pow, err = NewPow(d.Secrets...); err != nil {
+		return nil, err
+	}
+	c.slides = NewSlides(d.Settings.Images, func(ctx context.Context) bool {
+		if time.Since(time.Unix(0, c.shedAt.Load())) < noDrawing {
+			return false
+		}
+		has, err := d.HasPuzzles(ctx)
+		return err == nil && has
+	}, tel.Log)
+	if c.provider != nil {
+		err := tel.ObserveBreaker("challenge_provider", c.provider.Breaker)
+		if err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// Run draws puzzles until ctx ends.
+func (c *Challenges) Run(ctx context.Context) error { return c.slides.Run(ctx) }
+
+// Shed reports that the load shedder has refused a request. It does not block.
+func (c *Challenges) Shed() { c.shedAt.Store(time.Now().UnixNano()) }
+
+// Breaker returns the state of the breaker before the provider; false without a provider.
+func (c *Challenges) Breaker() (state string, ok bool) {
+	if c.provider == nil {
+		return "", false
+	}
+	return c.provider.Breaker(), true
+}
+
+// Close closes the connections to the provider.
+func (c *Challenges) Close() {
+	if c.provider != nil {
+		c.provider.Close()
+	}
+}
+
+// Task is a challenge as its buyer sees it. One of Work, Slide and Widget is set, by Kind.
+type Task struct {
+	ID        string
+	Kind      contract.CaptchaKind
+	ExpiresAt time.Time
+	Work      *Work
+	Slide     *Slide
+	Widget    *Widget
+}
+
+// Answer is an answer to a challenge: Payload to a proof of work, X to a puzzle, Token to a widget.
+type Answer struct {
+	Payload string
+	X       *int64
+	Token   string
+}
+
+// Pass is the permission of a solved challenge. It is valid for the user and the activity until ExpiresAt.
+type Pass struct {
+	Pass      string
+	Kind      contract.CaptchaKind
+	ExpiresAt time.Time
+}
+
+// CheckOpen refuses a call before the challenges of an activity open, and after its end.
+func (c *Challenges) CheckOpen(ctx context.Context, activityID string) error {
+	sale, err := c.Sales.GateState(ctx, activityID, core.MaxDecisionAge)
+	if err != nil {
+		return err
+	}
+	now := c.Sales.Now(ctx)
+	switch opens := sale.ChallengesOpenAt(); {
+	case !sale.Captcha.On():
+		return contract.Refuse(contract.CodeNotFound, "this activity has no challenge")
+	case sale.StateAt(now) == core.StateEnded:
+		return core.RefuseEnded()
+	case now.Before(opens):
+		return contract.Refuse(contract.CodeActivityNotStarted, "challenges are not open yet").
+			With("starts_at", sale.StartsAt.UTC()).With("opens_at", opens.UTC())
+	}
+	return nil
+}
+
+// Give returns a challenge for a user in an activity. kind is the requested one: "" for that of the activity, or a proof
+// of work, which all can solve by keyboard and which needs no third party; accessible is whether the user is known to
+// need it. Buyers get a proof of work also while there are no puzzles, while single use cannot be ensured, and while the
+// provider does not respond. In a sale with a waiting room the user needs an admitted ticket.
+func (c *Challenges) Give(
+	ctx context.Context, userID, activityID string, kind contract.CaptchaKind, ticket string, accessible bool,
+) (Task, error) {
+	sale, err := c.Sales.GateState(ctx, activityID, core.MaxDecisionAge)
+	if err != nil {
+		return Task{}, err
+	}
+	if err := c.CheckTicket(ctx, userID, activityID, ticket); err != nil {
+		return Task{}, err
+	}
+	of := sale.Captcha
+	switch kind {
+	case "":
+		kind = of.Kind
+	case of.Kind:
+	case contract.CaptchaPow:
+		if c.workByRole && !accessible {
+			return Task{}, contract.Refuse(contract.CodeForbidden,
+				"only buyers with the role accessible may replace the challenge of this activity by a proof of work")
+		}
+	default:
+		return Task{}, contract.InvalidField("kind", "must be pow or the kind of this activity")
+	}
+	task := Task{Kind: kind, ExpiresAt: c.Sales.Now(ctx).Add(ttl).Truncate(time.Second).UTC()}
+	var x int64
+	switch kind {
+	case contract.CaptchaSlide:
+		if slide, at, ok := c.slides.Take(); ok && c.spent.Shared() {
+			task.Slide, x = &slide, at
+		}
+	case contract.CaptchaProvider:
+		if c.provider != nil && c.provider.Available() {
+			widget := c.provider.Widget(activityID)
+			task.Widget = &widget
+		}
+	}
+	if task.Slide == nil && task.Widget == nil {
+		task.Kind = contract.CaptchaPow
+	}
+	task.ID = c.seal.id(activityID, userID, content{task.Kind, task.ExpiresAt, x})
+	if task.Kind == contract.CaptchaPow {
+		most := of.Difficulty * 1000
+		if of.Kind != contract.CaptchaPow {
+			most *= alternativeFactor
+		}
+		work, err := c.pow.New(task.ID, most, task.ExpiresAt)
+		if err != nil {
+			return Task{}, err
+		}
+		task.Work = &work
+	}
+	return task, nil
+}
+
+// Verify returns a pass for a right answer. Each challenge takes one answer, right or wrong. The kind of the
+// challenge is returned with a refusal, too.
+func (c *Challenges) Verify(
+	ctx context.Context, userID, activityID, challengeID string, a Answer,
+) (Pass, error) {
+	of, err := c.seal.openID(challengeID, activityID, userID)
+	if err != nil {
+		return Pass{}, contract.Refuse(contract.CodeNotFound, "no such challenge of this buyer and activity")
+	}
+	out := Pass{Kind: of.kind}
+	if err := a.complete(of.kind); err != nil {
+		return out, err
+	}
+	now := c.Sales.Now(ctx)
+	if !now.Before(of.expires) {
+		return out, wrong("the challenge has expired; request a new one")
+	}
+	if !c.spent.Shared() && of.kind == contract.CaptchaSlide {
+		// Without single use, a program could answer with every x.
+		return out, contract.Refuse(contract.CodeUnavailable, "request a new challenge").After(time.Second)
+	}
+	if !c.spent.Spend(ctx, challengeID, now.Add(ttl)) {
+		return out, wrong("the challenge was answered before; request a new one")
+	}
+	switch of.kind {
+	case contract.CaptchaPow:
+		err = wrongUnless(c.pow.Solved(challengeID, a.Payload))
+	case contract.CaptchaSlide:
+		err = wrongUnless(*a.X >= of.x-slideTolerance && *a.X <= of.x+slideTolerance)
+	default:
+		err = c.verifyToken(ctx, activityID, challengeID, a)
+	}
+	if err != nil {
+		return out, err
+	}
+	out.ExpiresAt = now.Add(passTTL).Truncate(time.Second).UTC()
+	out.Pass = c.seal.pass(activityID, userID, out.ExpiresAt)
+	return out, nil
+}
+
+// complete refuses an answer without the field of this kind.
+func (a Answer) complete(kind contract.CaptchaKind) error {
+	switch {
+	case kind == contract.CaptchaPow && a.Payload == "":
+		return contract.InvalidField("payload", "is required for a proof of work")
+	case kind == contract.CaptchaSlide && a.X == nil:
+		return contract.InvalidField("x", "is required for a puzzle")
+	case kind == contract.CaptchaProvider && a.Token == "":
+		return contract.InvalidField("token", "is required for a widget")
+	}
+	return nil
+}
+
+func (c *Challenges) verifyToken(ctx context.Context, activityID, challengeID string, a Answer) error {
+	err := errUnverified
+	if c.provider != nil {
+		err = c.provider.Verify(ctx, Token{a.Token, c.provider.Widget(activityID).Action, challengeID})
+	}
+	switch {
+	case errors.Is(err, errTokenRefused):
+		return wrongUnless(false)
+	case err != nil:
+		return contract.Refuse(contract.CodeUnavailable,
+			"the challenge cannot be verified now; request a new one").After(time.Second)
+	}
+	return nil
+}
+
+// CheckPass refuses a user without a valid pass, if the activity has a challenge.
+func (c *Challenges) CheckPass(ctx context.Context, userID, activityID, pass string) error {
+	sale, err := c.Sales.GateState(ctx, activityID, core.MaxDecisionAge)
+	if err != nil {
+		return err
+	}
+	if !sale.Captcha.On() {
+		return nil
+	}
+	if pass == "" {
+		return required("solve the challenge first")
+	}
+	expires, err := c.seal.openPass(pass, activityID, userID)
+	if err != nil {
+		return required("the pass is not valid for this buyer and activity; solve the challenge")
+	}
+	if !c.Sales.Now(ctx).Before(expires) {
+		return required("the pass has expired; solve the challenge again")
+	}
+	return nil
+}
+
+func wrongUnless(right bool) error {
+	if right {
+		return nil
+	}
+	return wrong("the answer is wrong; request a new challenge")
+}
+
+func wrong(why string) error { return contract.Refuse(contract.CodeCaptchaWrong, why) }
+
+func required(why string) error { return contract.Refuse(contract.CodeCaptchaRequired, why) }

@@ -1,0 +1,128 @@
+package challenge
+
+import (
+	"context"
+	"net/http"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"flashsale.internal/pkg/auth"
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/httpserver"
+	"flashsale.internal/pkg/telemetry"
+	"flashsale.internal/services/seckill/api"
+	"flashsale.internal/services/seckill/internal/core"
+)
+
+// Counts counts answers by activity. Its methods must not block.
+type Counts interface {
+	Solved(activityID string)
+	Failed(activityID string)
+}
+
+// Handlers implements the part of api.ServerInterface that is about challenges.
+type Handlers struct {
+	challenges *Challenges
+	counts     Counts
+	// refuse writes a refusal. Refusals of a call that is not empty are counted by it.
+	refuse  func(w http.ResponseWriter, r *http.Request, call string, err error)
+	counter metric.Int64Counter // by kind and outcome
+}
+
+// NewHandlers returns Handlers.
+func NewHandlers(
+	c *Challenges, counts Counts, meter metric.Meter, refuse func(http.ResponseWriter, *http.Request, string, error),
+) (*Handlers, error) {
+	counter, err := meter.Int64Counter("flashsale.seckill.challenges", metric.WithDescription(
+		"Challenges by kind and outcome: given to buyers, solved, failed (answers that got captcha_wrong)"))
+	return &Handlers{c, counts, refuse, counter}, err
+}
+
+// CheckOpen refuses requests for challenges before these open. It precedes the limits by user, so that an early
+// request costs nothing.
+func (h *Handlers) CheckOpen(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		activityID := httpserver.PathParam(r, "activity_id")
+		if !contract.ValidID(activityID) {
+			h.refuse(w, r, "", core.RefuseNotFound())
+			return
+		}
+		if err := h.challenges.CheckOpen(r.Context(), activityID); err != nil {
+			h.refuse(w, r, "captcha", err)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (h *Handlers) count(kind contract.CaptchaKind, outcome string) {
+	h.counter.Add(context.Background(), 1, metric.WithAttributes(
+		attribute.String("flashsale.challenge.kind", string(kind)), telemetry.AttrOutcome.String(outcome)))
+}
+
+// CreateCaptcha implements api.ServerInterface.
+func (h *Handlers) CreateCaptcha(w http.ResponseWriter, r *http.Request, activityID string) {
+	var body struct {
+		Kind       string `json:"kind"`
+		RoomTicket string `json:"room_ticket"`
+	}
+	if err := httpserver.DecodeOptionalJSON(w, r, &body); err != nil {
+		h.refuse(w, r, "", err)
+		return
+	}
+	caller := auth.From(r.Context())
+	c, err := h.challenges.Give(r.Context(), caller.UserID, activityID, contract.CaptchaKind(body.Kind), body.RoomTicket,
+		caller.Has(auth.Accessible))
+	if err != nil {
+		h.refuse(w, r, "captcha", err)
+		return
+	}
+	h.count(c.Kind, "given")
+	out := api.Captcha{CaptchaId: c.ID, Kind: api.CaptchaKind(c.Kind), ExpiresAt: c.ExpiresAt}
+	if p := c.Work; p != nil {
+		out.Pow = &api.CaptchaPow{
+			Algorithm: p.Algorithm, Challenge: p.Challenge, Salt: p.Salt, Signature: p.Signature, MaxNumber: p.Max,
+		}
+	}
+	if s := c.Slide; s != nil {
+		out.Slide = &api.CaptchaSlide{
+			Image: s.Image, Piece: s.Piece, Width: s.Width, Height: s.Height, PieceWidth: s.PieceWidth,
+			PieceHeight: s.PieceHeight, PieceX: s.PieceX, PieceY: s.PieceY,
+		}
+	}
+	if v := c.Widget; v != nil {
+		out.Widget = &api.CaptchaWidget{
+			Provider: api.CaptchaWidgetProvider(v.Provider), SiteKey: v.SiteKey, Action: v.Action,
+		}
+	}
+	httpserver.WriteJSON(w, http.StatusCreated, out)
+}
+
+// AnswerCaptcha implements api.ServerInterface.
+func (h *Handlers) AnswerCaptcha(w http.ResponseWriter, r *http.Request, activityID, captchaID string) {
+	var body api.CaptchaAnswer
+	if err := httpserver.DecodeJSON(w, r, &body); err != nil {
+		h.refuse(w, r, "", err)
+		return
+	}
+	answer := Answer{X: body.X}
+	if body.Payload != nil {
+		answer.Payload = *body.Payload
+	}
+	if body.Token != nil {
+		answer.Token = *body.Token
+	}
+	pass, err := h.challenges.Verify(r.Context(), auth.From(r.Context()).UserID, activityID, captchaID, answer)
+	if err != nil {
+		if contract.CodeOf(err) == contract.CodeCaptchaWrong {
+			h.count(pass.Kind, "failed")
+			h.counts.Failed(activityID)
+		}
+		h.refuse(w, r, "captcha", err)
+		return
+	}
+	h.count(pass.Kind, "solved")
+	h.counts.Solved(activityID)
+	httpserver.WriteJSON(w, http.StatusCreated, api.CaptchaPass{CaptchaPass: pass.Pass, ExpiresAt: pass.ExpiresAt})
+}

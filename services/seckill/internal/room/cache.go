@@ -1,0 +1,171 @@
+package room
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"flashsale.internal/pkg/draw"
+	"flashsale.internal/services/seckill/internal/core"
+)
+
+// Ages and bounds of the cached rooms.
+const (
+	refreshInterval = 200 * time.Millisecond
+	maxAge          = time.Second
+	idleAfter       = 30 * time.Second
+	maxRooms        = 1024
+)
+
+// Cache holds the state of the waiting rooms that requests use. While Redis is unreachable, the last known state
+// stays: the counter does not move, and tickets stay valid.
+type Cache struct {
+	store Store
+	now   func() time.Time
+
+	mu    sync.Mutex
+	slots map[string]*slot
+}
+
+type slot struct {
+	usedAt time.Time // guarded by Cache.mu
+
+	last    atomic.Pointer[reading] // nil until the room was read once
+	reading sync.Mutex              // held while the room is read
+
+	drawMu sync.Mutex // held while the draw is read
+	drawn  *drawn
+}
+
+// reading is a room as it was last read. After a failed read it has the time of the attempt.
+type reading struct {
+	room Room
+	at   time.Time
+}
+
+// drawn are the early tickets of a draw. They never change.
+type drawn struct {
+	commitments []draw.Hash
+	tree        *draw.Tree
+}
+
+// NewCache returns a cache that reads on demand; Run keeps it fresh. now is the clock of this process.
+func NewCache(store Store, now func() time.Time) *Cache {
+	return &Cache{store: store, now: now, slots: map[string]*slot{}}
+}
+
+// Run refreshes the rooms in use until ctx ends. The rooms are few, and each read is one call.
+func (c *Cache) Run(ctx context.Context) error {
+	tick := time.NewTicker(refreshInterval)
+	defer tick.Stop()
+	for {
+		for id, s := range c.inUse() {
+			_, _ = c.read(ctx, id, s, refreshInterval/2) // after an error the last state stays
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// inUse returns the rooms that were used lately, and drops those whose activities have ended.
+func (c *Cache) inUse() map[string]*slot {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.now()
+	used := map[string]*slot{}
+	for id, s := range c.slots {
+		switch idle := now.Sub(s.usedAt); {
+		case idle <= idleAfter:
+			used[id] = s
+		case idle > time.Hour: // until then it is what Redis may need after a loss
+			delete(c.slots, id)
+		}
+	}
+	return used
+}
+
+// get returns the state of a room, at most maxAge old while Redis is reachable. The activity must have a room.
+func (c *Cache) get(ctx context.Context, id string) (Room, *slot, error) {
+	c.mu.Lock()
+	s := c.slots[id]
+	if s == nil {
+		if len(c.slots) >= maxRooms {
+			c.mu.Unlock()
+			return Room{}, nil, fmt.Errorf("%w: too many waiting rooms", core.ErrOverloaded)
+		}
+		s = &slot{}
+		c.slots[id] = s
+	}
+	s.usedAt = c.now()
+	c.mu.Unlock()
+	r, err := c.read(ctx, id, s, maxAge)
+	return r, s, err
+}
+
+// read returns the state of a room and reads it if it is older than maxAge. One caller at a time reads; the others get
+// the last state meanwhile, and only wait if there is none.
+func (c *Cache) read(ctx context.Context, id string, s *slot, maxAge time.Duration) (Room, error) {
+	last := s.last.Load()
+	if last != nil && c.now().Sub(last.at) <= maxAge {
+		return last.room, nil
+	}
+	switch {
+	case last == nil:
+		s.reading.Lock()
+	case !s.reading.TryLock():
+		return last.room, nil
+	}
+	defer s.reading.Unlock()
+	if last = s.last.Load(); last != nil && c.now().Sub(last.at) <= maxAge {
+		return last.room, nil
+	}
+	var known Room
+	if last != nil {
+		known = last.room
+	}
+	if known.Key == (draw.Hash{}) {
+		known.Key = draw.NewHash()
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+	defer cancel()
+	at := c.now()
+	room, err := c.store.Room(ctx, id, known)
+	switch {
+	case err == nil:
+		s.last.Store(&reading{room, at})
+		return room, nil
+	case last == nil || errors.Is(err, ErrNone):
+		return Room{}, err
+	}
+	// The counter does not move. The next caller reads again after a pause, so that an unreachable Redis is not called for
+	// every request.
+	s.last.Store(&reading{last.room, at.Add(refreshInterval - maxAge)})
+	return last.room, nil
+}
+
+// tickets returns the early tickets of a room whose draw is stored.
+func (c *Cache) tickets(ctx context.Context, id string, s *slot, r Room) (*drawn, error) {
+	s.drawMu.Lock()
+	defer s.drawMu.Unlock()
+	if s.drawn != nil {
+		return s.drawn, nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	commitments, err := c.store.Commitments(ctx, id, r.Early)
+	if err != nil {
+		return nil, err
+	}
+	tree, err := draw.NewTree(commitments)
+	if err != nil {
+		return nil, err
+	}
+	s.drawn = &drawn{commitments, tree}
+	return s.drawn, nil
+}
