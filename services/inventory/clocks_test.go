@@ -20,6 +20,7 @@ import (
 	"flashsale.internal/pkg/settings"
 	"flashsale.internal/pkg/sqldb/dbtest"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // closeLater delivers a closing and all that follow from it, on a bus that delivers each of them so much too early,
@@ -70,7 +71,7 @@ func TestABusThatIsAheadCausesFewCalls(t *testing.T) {
 					require.LessOrEqual(t, calls, c.most)
 				}
 				require.LessOrEqual(t, calls, 12)
-				require.Equal(t, core.StateReleased, w.row(r.OrderSN).State)
+				require.Equal(t, ledger.StateReleased, w.row(r.OrderSN).State)
 				w.agree(a)
 			})
 		}
@@ -240,7 +241,7 @@ func (w *world) sellsLostUnits(n int, before func(i int)) {
 		w.loses(func() error { return w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, lost)) })
 		again := w.buy(a, fmt.Sprint("v", i)) // the unit is sold again
 		w.land(again)
-		require.Equal(w.t, core.StateRejected, w.row(again.OrderSN).State)
+		require.Equal(w.t, ledger.StateRejected, w.row(again.OrderSN).State)
 		require.Zero(w.t, w.left(a, 0), "the unit belongs to the lost reservation, purchase %d", i)
 		w.entry(a, lost.OrderSN)
 	}

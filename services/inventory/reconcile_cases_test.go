@@ -18,6 +18,7 @@ import (
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 	"flashsale.internal/services/inventory/internal/reconcile"
 	"flashsale.internal/services/inventory/internal/record"
 )
@@ -207,10 +208,10 @@ func TestUnitsThatDoNotExistAreNotSold(t *testing.T) {
 	w.land(all...)
 	for i, r := range all {
 		if i < 2 {
-			require.Equal(w.t, core.StateReserved, w.row(r.OrderSN).State)
+			require.Equal(w.t, ledger.StateReserved, w.row(r.OrderSN).State)
 			continue
 		}
-		require.Equal(w.t, core.ReasonSoldOut, w.row(r.OrderSN).Reason)
+		require.Equal(w.t, ledger.ReasonSoldOut, w.row(r.OrderSN).Reason)
 		require.Equal(w.t, stockgate.StatusFailed, w.entry(a, r.OrderSN).Status)
 	}
 	w.settles()
@@ -253,7 +254,7 @@ func TestADamagedAllowanceDoesNotBlockClosings(t *testing.T) {
 	w.follow(event(r, contract.OrderCreated))
 	require.NoError(w.t, w.db.Exec("UPDATE allowances SET held = held + 3 WHERE activity_id = ? AND user_id = 'u1'", a.ID).Error)
 	w.follow(event(r, contract.OrderClosed))
-	require.Equal(w.t, core.StateReleased, w.row(r.OrderSN).State)
+	require.Equal(w.t, ledger.StateReleased, w.row(r.OrderSN).State)
 	w.settles()
 	require.Equal(w.t, []string{string(reconcile.RepairAllowance)}, kinds(w.reconcile(a)))
 	w.agree(a)
@@ -292,7 +293,7 @@ func TestALandedEntryWithoutARowIsJournaledAgain(t *testing.T) {
 	}
 	w.imports()
 	w.agree(a)
-	require.Equal(w.t, core.StateReserved, w.row(r.OrderSN).State)
+	require.Equal(w.t, ledger.StateReserved, w.row(r.OrderSN).State)
 }
 
 // alarms collects incidents.

@@ -32,6 +32,7 @@ import (
 	"flashsale.internal/services/inventory/internal/consumer"
 	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/gate"
+	"flashsale.internal/services/inventory/internal/ledger"
 	"flashsale.internal/services/inventory/internal/orders"
 	"flashsale.internal/services/inventory/internal/publisher"
 	"flashsale.internal/services/inventory/internal/reconcile"
@@ -269,7 +270,7 @@ func (s *faultyStore) AddDeadLetters(ctx context.Context, l []contract.DeadLette
 	return s.f.step(func() error { return s.Store.AddDeadLetters(ctx, l) })
 }
 
-func (s *faultyStore) ScheduleRepublish(ctx context.Context, rows []core.Reservation) error {
+func (s *faultyStore) ScheduleRepublish(ctx context.Context, rows []ledger.Row) error {
 	return s.f.step(func() error { return s.Store.ScheduleRepublish(ctx, rows) })
 }
 
@@ -343,7 +344,7 @@ type faultyBuild struct {
 	f *faults
 }
 
-func (b *faultyBuild) Put(ctx context.Context, rows []core.Reservation) error {
+func (b *faultyBuild) Put(ctx context.Context, rows []ledger.Row) error {
 	return b.f.step(func() error { return b.GateBuild.Put(ctx, rows) })
 }
 
@@ -359,15 +360,15 @@ func (g *faultyGate) Configure(ctx context.Context, activityID string, c core.Ga
 	return g.f.step(func() error { return g.Gate.Configure(ctx, activityID, c) })
 }
 
-func (g *faultyGate) Settle(ctx context.Context, activityID string, s []core.Settlement) error {
+func (g *faultyGate) Settle(ctx context.Context, activityID string, s []ledger.Entry) error {
 	return g.f.step(func() error { return g.Gate.Settle(ctx, activityID, s) })
 }
 
-func (g *faultyGate) Release(ctx context.Context, activityID string, e []core.Ending) error {
+func (g *faultyGate) Release(ctx context.Context, activityID string, e []ledger.Entry) error {
 	return g.f.step(func() error { return g.Gate.Release(ctx, activityID, e) })
 }
 
-func (g *faultyGate) Drop(ctx context.Context, activityID string, e []core.Ending) error {
+func (g *faultyGate) Drop(ctx context.Context, activityID string, e []ledger.Entry) error {
 	return g.f.step(func() error { return g.Gate.Drop(ctx, activityID, e) })
 }
 
@@ -744,7 +745,7 @@ func (w *world) follow(events ...contract.OrderEvent) {
 	require.NoError(w.t, w.consumer.OrderEvents(w.ctx, message(w.t, contract.TopicOrderEvents, events...)))
 }
 
-func (w *world) row(sn string) core.Reservation {
+func (w *world) row(sn string) ledger.Row {
 	w.t.Helper()
 	rows, err := w.parts.Store.Reservations(w.ctx, []string{sn})
 	require.NoError(w.t, err)
@@ -792,16 +793,16 @@ func (w *world) sound(a *core.Activity) {
 		for _, l := range r.Lines {
 			s := shelves[l.SKUID]
 			switch r.State {
-			case core.StateReserved:
+			case ledger.StateReserved:
 				s.reserved += l.Qty
 				held[r.UserID] += l.Qty
-			case core.StateSold:
+			case ledger.StateSold:
 				s.sold += l.Qty
 				held[r.UserID] += l.Qty
 			}
 			shelves[l.SKUID] = s
 		}
-		require.Equal(w.t, r.State == core.StateReserved && r.OrderCreatedAt == nil, r.RepublishAt != nil, "republish_at of %+v", r)
+		require.Equal(w.t, r.State == ledger.StateReserved && r.OrderCreatedAt == nil, r.RepublishAt != nil, "republish_at of %+v", r)
 	}
 	for _, it := range w.stock(a) {
 		require.Equal(w.t, it.Total, it.Available+it.Reserved+it.Sold, "sum of %+v", it)
@@ -843,16 +844,16 @@ func (w *world) agree(a *core.Activity) {
 	for _, r := range rows {
 		e, ok := entries[r.OrderSN]
 		require.True(w.t, ok, "the gate does not hold %+v", r)
-		want := map[core.ReservationState]stockgate.Status{core.StateSold: stockgate.StatusPaid, core.StateRejected: stockgate.StatusFailed}[r.State]
+		want := map[ledger.State]stockgate.Status{ledger.StateSold: stockgate.StatusPaid, ledger.StateRejected: stockgate.StatusFailed}[r.State]
 		switch {
-		case r.State == core.StateReserved && r.OrderCreatedAt == nil:
+		case r.State == ledger.StateReserved && r.OrderCreatedAt == nil:
 			want = stockgate.StatusQueued
 			require.True(w.t, e.Landed, "landed: %+v", r)
-		case r.State == core.StateReserved:
+		case r.State == ledger.StateReserved:
 			want = stockgate.StatusCreated
-		case r.State == core.StateReleased && r.OrderCreatedAt == nil:
+		case r.State == ledger.StateReleased && r.OrderCreatedAt == nil:
 			want = stockgate.StatusFailed
-		case r.State == core.StateReleased:
+		case r.State == ledger.StateReleased:
 			want = stockgate.StatusClosed
 		}
 		// The end that a damaged gate showed stays, and a buyer who saw an order does not see failed.

@@ -13,6 +13,7 @@ type unit struct{ pkg, run string }
 
 const (
 	coreDir   = "services/inventory/internal/core/"
+	ledgerDir = "services/inventory/internal/ledger/"
 	sweepDir  = "services/inventory/internal/sweep/"
 	orderDir  = "services/order/internal/"
 	luaDir    = "pkg/stockgate/lua/"
@@ -79,7 +80,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a repeated direct purchase is sold again", file: coreDir + "direct.go",
-		old: "rows, err := tx.Reservations(sns)", now: "rows, err := map[string]Reservation{}, error(nil)",
+		old: "rows, err := tx.Reservations(sns)", now: "rows, err := map[string]ledger.Row{}, error(nil)",
 		hidden: "the key of the ledger refuses it", test: unit{"services/inventory", "TestDirectPurchasesAreDecidedOnce"},
 	},
 	{
@@ -218,24 +219,23 @@ var mutants = []mutant{
 		test:   unit{"services/inventory", "^TestKilledWhileAdjusting$/^refused_by_the_database$"},
 	},
 	{
-		name: "a released row is released again", file: coreDir + "events.go",
-		old: "case contract.OrderClosed:\n\t\tswitch row.State {\n\t\tcase StateReserved:",
-		now: "case contract.OrderClosed:\n\t\tswitch row.State {\n\t\tcase StateReserved, StateReleased:",
+		name: "a released row is released again", file: ledgerDir + "moves.go",
+		old: "case s.Order == contract.OrderClosed && r.State == StateReserved:",
+		now: "case s.Order == contract.OrderClosed && (r.State == StateReserved || r.State == StateReleased):",
 	},
 	{
 		name: "a late payment without a unit is kept", file: coreDir + "events.go",
-		old: "case StateReleased, StateRejected:\n\t\t\tf.refunds = append(f.refunds, row.OrderSN)",
-		now: "case StateReleased, StateRejected:",
+		old: "f.refunds = append(f.refunds, row.OrderSN)", now: "",
 	},
 	{
 		name: "a refunded order keeps its units", file: coreDir + "closing.go",
-		old: "st.kind = contract.OrderRefunded", now: "st.kind = contract.OrderPaid",
+		old: "st.Order = contract.OrderRefunded", now: "st.Order = contract.OrderPaid",
 		hidden: "in a sale an order is refunded only after the ledger has released its units",
 		test:   unit{"services/inventory", "^TestARefundedOrderReleasesItsUnitsOnce$"},
 	},
 	{
-		name: "allowances are not released", file: coreDir + "reservation.go",
-		old: "m.Allowances[Buyer{r.ActivityID, r.UserID}] -= r.units()", now: "",
+		name: "allowances are not released", file: ledgerDir + "moves.go",
+		old: "m.Allowances[r.Buyer()] -= Units(r.Lines)", now: "",
 	},
 	{
 		name: "unlanded purchases are ignored", file: sweepDir + "journal.go",
@@ -410,7 +410,7 @@ var mutants = []mutant{
 	// Restores of databases.
 	{
 		name: "an import leaves ended purchases reserved", file: coreDir + "importorders.go",
-		old: "case OrderClosed, OrderRefunded:\n\t\tif row.Holds() {", now: "case OrderClosed, OrderRefunded:\n\t\tif row.Holds() && x.now.IsZero() {",
+		old: "case known:\n\t\t\tx.follow(row, o)", now: "case known && (o.State == OrderClosed || o.State == OrderRefunded):\n\t\tcase known:\n\t\t\tx.follow(row, o)",
 		hidden: "step ends closes what the gate has ended, and closings that arrive again release the rest",
 		test:   unit{"services/inventory", "^TestARestoredDatabaseGetsBackWhatOrdersAndGateKnow$"},
 	},

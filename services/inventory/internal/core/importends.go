@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"flashsale.internal/pkg/contract"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // endsOfGates makes purchases that ended in their gate end in the ledger: their buyers have read the end, and the units
@@ -89,7 +90,7 @@ func (m *Importer) endsOfGate(
 		return written, next, nil
 	}
 	closing := contract.OrderClose{OrderSNs: held, ActivityID: activityID}
-	_, err = m.svc.closeOrders(ctx, closing, ReasonRejected, ReasonSystem)
+	_, err = m.svc.closeOrders(ctx, closing, ledger.ReasonRejected, ledger.ReasonSystem)
 	return written + int64(len(held)), next, err
 }
 
@@ -119,7 +120,7 @@ func (m *Importer) endAgain(ctx context.Context, activityID string, ended []Stor
 	if len(sns) == 0 {
 		return 0, nil
 	}
-	outcomes, err := m.svc.requestClose(ctx, sns, ReasonRejected)
+	outcomes, err := m.svc.requestClose(ctx, sns, ledger.ReasonRejected)
 	if err != nil {
 		return 0, err
 	}
@@ -141,21 +142,19 @@ func (m *Importer) endAgain(ctx context.Context, activityID string, ended []Stor
 		if err != nil {
 			return err
 		}
-		moves := newMoves()
+		moves := ledger.NewMoves()
 		for _, sn := range sns {
 			if _, known := rows[sn]; known {
 				continue
 			}
 			it := missing[sn]
-			row := Reservation{
-				OrderSN: sn, ActivityID: activityID, UserID: it.UserID, Lines: it.Lines,
-				State: StateRejected, Reason: sanitizeReason(it.Reason),
-				ReservedAt: now, LandedAt: now, ChangedAt: now,
+			row := ledger.New(contract.Reservation{
+				OrderSN: sn, ActivityID: activityID, UserID: it.UserID, Lines: it.Lines, ReservedAt: now,
+			}, now).Rejected(it.Reason)
+			if it.Stage == ledger.StageClosed { // only an order can be closed
+				row.State, row.OrderCreatedAt = ledger.StateReleased, &now
 			}
-			if it.Stage == EntryClosed { // only an order can be closed
-				row.State, row.OrderCreatedAt = StateReleased, &now
-			}
-			moves.Insert = append(moves.Insert, row)
+			moves.Place(row)
 		}
 		written = int64(len(moves.Insert))
 		return tx.Apply(moves)

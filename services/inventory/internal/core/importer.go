@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // Importer runs the imports that follow a new epoch of the database: it brings back into the ledger what the order
@@ -190,7 +192,7 @@ func (m *Importer) find(ctx context.Context, list []Finding) error {
 }
 
 // rowsOf returns the rows of a page of order_sns. Rows that cannot be read are in broken; they raise an alarm.
-func (m *Importer) rowsOf(ctx context.Context, sns []string) (rows map[string]Reservation, broken map[string]bool, err error) {
+func (m *Importer) rowsOf(ctx context.Context, sns []string) (rows map[string]ledger.Row, broken map[string]bool, err error) {
 	rows, list, err := m.svc.store.ReadableReservations(ctx, sns)
 	if err != nil {
 		return nil, nil, err

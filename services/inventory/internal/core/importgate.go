@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"flashsale.internal/pkg/contract"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // ordersOfRows returns the step that publishes the deductions again of rows that hold units and whose order does not
@@ -39,7 +40,7 @@ func (m *Importer) ordersOfRows(next ImportStep) stepFunc {
 			dirty = false
 		}
 		rows, broken, more, err := m.svc.store.ChangedReservations(
-			ctx, i.ActivityID, []ReservationState{StateReserved, StateSold}, since, after, contract.MaxItems)
+			ctx, i.ActivityID, []ledger.State{ledger.StateReserved, ledger.StateSold}, since, after, contract.MaxItems)
 		if err != nil {
 			return i, err
 		}
@@ -66,7 +67,7 @@ func (m *Importer) ordersOfRows(next ImportStep) stepFunc {
 }
 
 // republishUnknown publishes the deductions of rows whose order does not exist. It returns their number.
-func (m *Importer) republishUnknown(ctx context.Context, a *Activity, rows []Reservation, asOf time.Time) (int, error) {
+func (m *Importer) republishUnknown(ctx context.Context, a *Activity, rows []ledger.Row, asOf time.Time) (int, error) {
 	if len(rows) == 0 {
 		return 0, nil
 	}
@@ -95,7 +96,7 @@ func (m *Importer) republishUnknown(ctx context.Context, a *Activity, rows []Res
 		}
 	}
 	if len(never) > 0 {
-		if _, err := m.svc.closeOrders(ctx, contract.OrderClose{OrderSNs: never, ActivityID: a.ID}, ReasonRejected, ReasonSystem); err != nil {
+		if _, err := m.svc.closeOrders(ctx, contract.OrderClose{OrderSNs: never, ActivityID: a.ID}, ledger.ReasonRejected, ledger.ReasonSystem); err != nil {
 			return 0, err
 		}
 	}
@@ -161,7 +162,7 @@ func (m *Importer) lostEntries(
 ) (lost []string, broken []StoredEntry, err error) {
 	sns := make([]string, 0, len(page))
 	for _, it := range page {
-		if contract.ValidID(it.OrderSN) && (it.Stage.Holds() || it.Stage == EntryBroken) {
+		if contract.ValidID(it.OrderSN) && (it.Stage.Holds() || it.Stage == ledger.StageBroken) {
 			sns = append(sns, it.OrderSN)
 		}
 	}
@@ -180,7 +181,7 @@ func (m *Importer) lostEntries(
 		_, known := rows[it.OrderSN]
 		switch {
 		case known || unreadable[it.OrderSN] || open[it.OrderSN] || !contract.ValidID(it.OrderSN):
-		case it.Stage == EntryBroken, it.Stage.Holds() && !readable(it):
+		case it.Stage == ledger.StageBroken, it.Stage.Holds() && !readable(it):
 			broken = append(broken, it)
 		case it.Stage.Holds():
 			lost = append(lost, it.OrderSN)
@@ -191,7 +192,7 @@ func (m *Importer) lostEntries(
 
 // readable reports whether a message can carry the purchase into the ledger.
 func readable(e StoredEntry) bool {
-	return contract.ValidUserID(e.UserID) && contract.ValidateLines(e.Lines) == nil
+	return ledger.Purchasable(e.UserID, e.Lines)
 }
 
 // endUnreadable ends entries that cannot be read and that neither the ledger nor the order service has. A rejected row
@@ -207,17 +208,14 @@ func (m *Importer) endUnreadable(ctx context.Context, i Import, build string, li
 	}
 	var findings []Finding
 	for _, it := range list {
-		row := Reservation{
-			OrderSN: it.OrderSN, ActivityID: i.ActivityID, State: StateRejected, Reason: ReasonSystem, ReservedAt: now,
-			LandedAt: now, ChangedAt: now,
-		}
 		err := m.svc.store.Ledger(ctx, []string{i.ActivityID}, func(tx LedgerTx) error {
-			moves := newMoves()
+			moves := ledger.NewMoves()
 			rows, err := tx.Reservations([]string{it.OrderSN})
 			if _, known := rows[it.OrderSN]; err != nil || known {
 				return err
 			}
-			moves.Insert = []Reservation{row}
+			lost := contract.Reservation{OrderSN: it.OrderSN, ActivityID: i.ActivityID, ReservedAt: now}
+			moves.Place(ledger.New(lost, now).Rejected(ledger.ReasonSystem))
 			return tx.Apply(moves)
 		})
 		if err != nil {
@@ -226,7 +224,7 @@ func (m *Importer) endUnreadable(ctx context.Context, i Import, build string, li
 		to := EntryRewrite{OrderSN: it.OrderSN, Read: it.Stored, Remove: true}
 		if readable(it) {
 			to = EntryRewrite{
-				OrderSN: it.OrderSN, Read: it.Stored, UserID: it.UserID, Lines: it.Lines, Stage: EntryFailed, Reason: ReasonSystem,
+				OrderSN: it.OrderSN, Read: it.Stored, UserID: it.UserID, Lines: it.Lines, Stage: ledger.StageFailed, Reason: ledger.ReasonSystem,
 			}
 		}
 		if err := m.svc.gate.Rewrite(ctx, i.ActivityID, build, []EntryRewrite{to}); err != nil {
@@ -323,8 +321,8 @@ func (m *Importer) followLedger(ctx context.Context, _ Epoch, i Import) (Import,
 	}
 	if err := errors.Join(
 		chunks(f.rewrite, gateChunk, func(c []EntryRewrite) error { return m.svc.gate.Rewrite(ctx, i.ActivityID, build, c) }),
-		chunks(f.release, gateChunk, func(c []Ending) error { return m.svc.gate.Release(ctx, i.ActivityID, c) }),
-		chunks(f.drop, gateChunk, func(c []Ending) error { return m.svc.gate.Drop(ctx, i.ActivityID, c) }),
+		chunks(f.release, gateChunk, func(c []ledger.Entry) error { return m.svc.gate.Release(ctx, i.ActivityID, c) }),
+		chunks(f.drop, gateChunk, func(c []ledger.Entry) error { return m.svc.gate.Drop(ctx, i.ActivityID, c) }),
 		m.find(ctx, f.findings),
 	); err != nil {
 		return i, err
@@ -345,59 +343,39 @@ func (m *Importer) followLedger(ctx context.Context, _ Epoch, i Import) (Import,
 type gateFollow struct {
 	epoch    int64
 	rewrite  []EntryRewrite
-	release  []Ending
-	drop     []Ending
+	release  []ledger.Entry
+	drop     []ledger.Entry
 	findings []Finding
 }
 
-// entryRank orders the stages: a purchase only rises.
-var entryRank = map[EntryStage]int{
-	EntryQueued: 1, EntryLanded: 2, EntryCreated: 3, EntryPaid: 4, EntryClosed: 5, EntryFailed: 5,
-}
-
-// stageOfRow returns the stage that the entry of a row should have.
-func stageOfRow(r Reservation) EntryStage {
-	switch {
-	case r.State == StateSold:
-		return EntryPaid
-	case r.State == StateReserved && r.OrderCreatedAt != nil:
-		return EntryCreated
-	case r.State == StateReserved:
-		return EntryLanded
-	case r.State == StateReleased && r.OrderCreatedAt != nil:
-		return EntryClosed
-	}
-	return EntryFailed
-}
-
-func (f *gateFollow) add(e StoredEntry, r Reservation) {
-	if !contract.ValidUserID(r.UserID) || contract.ValidateLines(r.Lines) != nil {
+func (f *gateFollow) add(e StoredEntry, r ledger.Row) {
+	if !ledger.Purchasable(r.UserID, r.Lines) {
 		return // no gate has it
 	}
-	end := Ending{OrderSN: r.OrderSN, UserID: r.UserID, Lines: r.Lines, Reason: r.Reason}
+	end := ledger.Entry{OrderSN: r.OrderSN, UserID: r.UserID, Lines: r.Lines, Reason: r.Reason}
 	switch {
-	case e.Stage == EntryBroken, r.Holds() && e.Stage.Ended():
+	case e.Stage == ledger.StageBroken, r.Holds() && e.Stage.Ended():
 		to := EntryRewrite{
-			OrderSN: r.OrderSN, Read: e.Stored, UserID: r.UserID, Lines: r.Lines, Stage: stageOfRow(r), Reason: r.Reason,
+			OrderSN: r.OrderSN, Read: e.Stored, UserID: r.UserID, Lines: r.Lines, Stage: ledger.StageOf(r), Reason: r.Reason,
 		}
-		if to.Stage == EntryCreated && r.ExpiresAt != nil {
+		if to.Stage == ledger.StageCreated && r.ExpiresAt != nil {
 			to.ExpiresAt = *r.ExpiresAt
 		}
 		f.rewrite = append(f.rewrite, to)
 	case e.Stage.Ended():
 	case !r.Holds():
-		if e.Stage == EntryPaid { // only this reason ends it
-			end.Reason = ReasonRefunded
+		if e.Stage == ledger.StagePaid { // only this reason ends it
+			end.Reason = ledger.ReasonRefunded
 		}
-		if e.Stage == EntryPaid || stageOfRow(r) == EntryClosed {
+		if e.Stage == ledger.StagePaid || ledger.StageOf(r) == ledger.StageClosed {
 			f.release = append(f.release, end)
 		} else {
 			f.drop = append(f.drop, end)
 		}
-	case entryRank[e.Stage] > entryRank[stageOfRow(r)]:
+	case e.Stage.Rank() > ledger.StageOf(r).Rank():
 		f.findings = append(f.findings, Finding{
 			Epoch: f.epoch, ActivityID: r.ActivityID, Kind: FindingAhead, Subject: r.OrderSN,
-			Detail: "buyers read " + string(e.Stage) + "; the ledger has " + string(stageOfRow(r)),
+			Detail: "buyers read " + string(e.Stage) + "; the ledger has " + string(ledger.StageOf(r)),
 		})
 	}
 }
@@ -528,26 +506,26 @@ func (m *Importer) endForeignEntries(
 	if len(sns) == 0 {
 		return 0, nil
 	}
-	outcomes, err := m.svc.requestClose(ctx, sns, ReasonRejected)
+	outcomes, err := m.svc.requestClose(ctx, sns, ledger.ReasonRejected)
 	if err != nil {
 		return 0, err
 	}
-	var release, drop []Ending
+	var release, drop []ledger.Entry
 	var refunds []string
 	var findings []Finding
 	for _, o := range outcomes {
 		it := entries[o.OrderSN]
-		end := Ending{OrderSN: o.OrderSN, UserID: it.UserID, Lines: it.Lines, Reason: ReasonSystem}
+		end := ledger.Entry{OrderSN: o.OrderSN, UserID: it.UserID, Lines: it.Lines, Reason: ledger.ReasonSystem}
 		switch {
 		case o.Outcome == OutcomePaid:
 			refunds = append(refunds, o.OrderSN)
-			end.Reason = ReasonRefunded
-		case o.Outcome == OutcomeRefunded, it.Stage == EntryPaid:
-			end.Reason = ReasonRefunded
+			end.Reason = ledger.ReasonRefunded
+		case o.Outcome == OutcomeRefunded, it.Stage == ledger.StagePaid:
+			end.Reason = ledger.ReasonRefunded
 		case o.Outcome == OutcomeClosed:
-			end.Reason = ReasonRejected
+			end.Reason = ledger.ReasonRejected
 		}
-		if end.Reason == ReasonSystem {
+		if end.Reason == ledger.ReasonSystem {
 			drop = append(drop, end)
 		} else {
 			release = append(release, end)
@@ -564,6 +542,6 @@ func (m *Importer) endForeignEntries(
 		return 0, err
 	}
 	return len(sns), errors.Join(
-		chunks(release, gateChunk, func(c []Ending) error { return m.svc.gate.Release(ctx, activityID, c) }),
-		chunks(drop, gateChunk, func(c []Ending) error { return m.svc.gate.Drop(ctx, activityID, c) }))
+		chunks(release, gateChunk, func(c []ledger.Entry) error { return m.svc.gate.Release(ctx, activityID, c) }),
+		chunks(drop, gateChunk, func(c []ledger.Entry) error { return m.svc.gate.Drop(ctx, activityID, c) }))
 }

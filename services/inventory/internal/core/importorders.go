@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // ordersStep returns the step that imports the orders of these states, page by page, and is followed by next. Position:
@@ -71,7 +74,7 @@ func (m *Importer) importKnown(ctx context.Context, e Epoch, list []ChangedOrder
 		if err != nil {
 			return err
 		}
-		x = orderImport{now: now, epoch: e.Number, moves: newMoves()}
+		x = orderImport{now: now, epoch: e.Number, moves: ledger.NewMoves()}
 		if err := x.decide(tx, list); err != nil {
 			return err
 		}
@@ -88,7 +91,7 @@ func (m *Importer) importKnown(ctx context.Context, e Epoch, list []ChangedOrder
 		}
 		counts.SetAside++
 		o := list[0]
-		m.svc.Alarms.RaiseUnreadable(ctx, []Reservation{{OrderSN: o.OrderSN, ActivityID: o.ActivityID}})
+		m.svc.Alarms.RaiseUnreadable(ctx, []ledger.Row{{OrderSN: o.OrderSN, ActivityID: o.ActivityID}})
 		return m.find(ctx, []Finding{{
 			Epoch: e.Number, ActivityID: o.ActivityID, Kind: FindingUnreadable, Subject: o.OrderSN,
 			Detail: "the row of the ledger cannot be read; the order is " + o.State,
@@ -104,7 +107,7 @@ func (m *Importer) importKnown(ctx context.Context, e Epoch, list []ChangedOrder
 		m.svc.recorder.Incident(ctx, "order_sn of an order belongs to another purchase in the ledger", "order_sn", sn)
 	}
 	if len(x.close) > 0 {
-		if _, err := m.svc.requestClose(ctx, x.close, ReasonRejected); err != nil {
+		if _, err := m.svc.requestClose(ctx, x.close, ledger.ReasonRejected); err != nil {
 			return err
 		}
 	}
@@ -132,9 +135,9 @@ func activitiesOfOrders(list []ChangedOrder) []string {
 type orderImport struct {
 	now           time.Time
 	epoch         int64
-	moves         *Moves
-	rows          []Reservation // changed or new, for their gates
-	close, refund []string      // orders without a unit
+	moves         *ledger.Moves
+	rows          []ledger.Row // changed or new, for their gates
+	close, refund []string     // orders without a unit
 	conflicts     []string
 	findings      []Finding
 	counts        ImportCounts
@@ -163,7 +166,7 @@ func (x *orderImport) decide(tx LedgerTx, list []ChangedOrder) error {
 		seen[o.OrderSN] = true
 		row, known := rows[o.OrderSN]
 		switch {
-		case known && !row.same(o.UserID, o.ActivityID, o.Lines):
+		case known && !row.Same(o.UserID, o.ActivityID, o.Lines):
 			x.conflicts = append(x.conflicts, o.OrderSN)
 			x.find(o, FindingConflict, "the ledger has another purchase under this order_sn; the order is "+o.State)
 		case known:
@@ -180,63 +183,32 @@ func (x *orderImport) find(o ChangedOrder, kind, detail string) {
 		Finding{Epoch: x.epoch, ActivityID: o.ActivityID, Kind: kind, Subject: o.OrderSN, Detail: detail})
 }
 
-// follow makes the row of an order follow it. A row that is further stays: it is the order service that was restored.
-func (x *orderImport) follow(row Reservation, o ChangedOrder) {
-	from := row
-	if row.OrderCreatedAt == nil && row.Holds() {
-		at := sanitizeTime(o.CreatedAt, x.now)
-		row.OrderCreatedAt = &at
-	}
-	if row.ExpiresAt == nil && row.State == StateReserved {
-		if at := sanitizeTime(o.ExpiresAt, time.Time{}); !at.IsZero() {
-			row.ExpiresAt = &at
-		}
-	}
-	switch o.State {
-	case OrderPending:
-		if !row.Holds() {
-			x.noUnit(o)
-			return
-		}
-	case OrderPaid:
-		switch row.State {
-		case StateReserved:
-			x.moves.sell(row)
-			row.State = StateSold
-			x.counts.Paid++
-		case StateReleased, StateRejected: // also if an order service that was restored has lost its refund
-			x.noUnit(o)
-			return
-		}
-	case OrderClosed, OrderRefunded:
-		if row.Holds() {
-			reason := endReason(o)
-			if row.State == StateSold { // the only reason that ends a paid entry
-				reason = ReasonRefunded
-			}
-			x.moves.release(row)
-			row.State, row.Reason = StateReleased, reason
-			x.counts.Released++
-		}
-	}
-	if row.State != StateReserved || row.OrderCreatedAt != nil {
-		row.RepublishAt = nil
-	}
-	if changed(from, row) {
-		row.ChangedAt = x.now
-		x.moves.Update = append(x.moves.Update, ReservationUpdate{From: from.State, To: row})
-		if o.State == OrderPending {
-			x.counts.Pending++
-		}
-	}
-	x.rows = append(x.rows, row)
+// stateSteps are the steps that bring a row to the state of its order.
+var stateSteps = map[string]contract.OrderEventType{
+	OrderPending: contract.OrderCreated, OrderPaid: contract.OrderPaid, OrderClosed: contract.OrderClosed,
+	OrderRefunded: contract.OrderRefunded,
 }
 
-func endReason(o ChangedOrder) string {
-	if o.State == OrderRefunded {
-		return ReasonRefunded
+// follow makes the row of an order follow it. A row that is further stays: it is the order service that was restored.
+func (x *orderImport) follow(row ledger.Row, o ChangedOrder) {
+	if !row.Holds() && (o.State == OrderPending || o.State == OrderPaid) {
+		x.noUnit(o) // also if an order service that was restored has lost its refund
+		return
 	}
-	return sanitizeReason(o.Reason)
+	after := x.moves.Apply(row, ledger.Step{
+		Order: stateSteps[o.State], At: o.CreatedAt, ExpiresAt: &o.ExpiresAt, Reason: o.Reason, Present: true,
+	}, x.now)
+	switch {
+	case row.State == ledger.StateReserved && after.State == ledger.StateSold:
+		x.counts.Paid++
+	case row.Holds() && !after.Holds():
+		x.counts.Released++
+	}
+	after, changed := x.moves.Rewrite(row, after, x.now)
+	if changed && o.State == OrderPending {
+		x.counts.Pending++
+	}
+	x.rows = append(x.rows, after)
 }
 
 // noUnit adds an order to those that are closed or refunded.
@@ -252,42 +224,38 @@ func (x *orderImport) noUnit(o ChangedOrder) {
 }
 
 // insert writes the row of an order that the ledger does not have. If no unit is left for it, the row holds none.
-func (x *orderImport) insert(a *Activity, o ChangedOrder, held map[Buyer]int64) {
-	created := sanitizeTime(o.CreatedAt, x.now)
-	row := Reservation{
-		OrderSN: o.OrderSN, ActivityID: o.ActivityID, UserID: o.UserID, Lines: o.Lines,
-		State: StateReserved, ReservedAt: created, LandedAt: x.now, ChangedAt: x.now, OrderCreatedAt: &created,
-		Traceparent: sanitizeTraceparent(o.Traceparent),
-	}
-	if at := sanitizeTime(o.ExpiresAt, time.Time{}); !at.IsZero() {
+func (x *orderImport) insert(a *Activity, o ChangedOrder, held map[ledger.Buyer]int64) {
+	row := ledger.New(contract.Reservation{
+		OrderSN: o.OrderSN, ActivityID: o.ActivityID, UserID: o.UserID, Lines: o.Lines, ReservedAt: o.CreatedAt,
+		Traceparent: o.Traceparent,
+	}, x.now)
+	row.OrderCreatedAt = &row.ReservedAt
+	if at := ledger.SanitizeTime(o.ExpiresAt, time.Time{}); !at.IsZero() {
 		row.ExpiresAt = &at
 	}
-	who := Buyer{o.ActivityID, o.UserID}
 	switch {
 	case o.State == OrderClosed || o.State == OrderRefunded:
-		row.State, row.Reason = StateReleased, endReason(o)
+		row.State, row.Reason = ledger.StateReleased, ledger.SanitizeReason(o.Reason)
+		if o.State == OrderRefunded {
+			row.Reason = ledger.ReasonRefunded
+		}
 		x.counts.Released++
-	case a == nil || unknownSKU(a, o.Lines) != "" || !inStock(a, o.Lines) || held[who]+row.units() > a.PerUserLimit:
-		row.State, row.Reason = StateReleased, ReasonRejected
+	case a == nil || unknownSKU(a, o.Lines) != "" || a.refusal(row, held) != "":
+		row.State, row.Reason = ledger.StateReleased, ledger.ReasonRejected
 		if o.State == OrderPaid {
-			row.Reason = ReasonRefunded
+			row.Reason = ledger.ReasonRefunded
 		}
 		x.noUnit(o)
 	default:
-		held[who] += row.units()
-		for _, line := range o.Lines {
-			a.Item(line.SKUID).Available -= line.Qty
-		}
-		x.moves.reserve(row)
-		x.counts.Pending++
+		a.take(row, held)
 		if o.State == OrderPaid {
-			x.counts.Pending--
+			row.State = ledger.StateSold
 			x.counts.Paid++
-			x.moves.sell(row)
-			row.State = StateSold
+		} else {
+			x.counts.Pending++
 		}
 	}
-	x.moves.Insert = append(x.moves.Insert, row)
+	x.moves.Place(row)
 	x.rows = append(x.rows, row)
 }
 
@@ -317,7 +285,7 @@ func (m *Importer) endForeignOrders(
 		return err
 	}
 	if len(closing) > 0 {
-		if _, err := m.svc.requestClose(ctx, closing, ReasonRejected); err != nil {
+		if _, err := m.svc.requestClose(ctx, closing, ledger.ReasonRejected); err != nil {
 			return err
 		}
 	}

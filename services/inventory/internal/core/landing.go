@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"flashsale.internal/pkg/contract"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // Land writes reservations into the ledger in one transaction, first come, first served in the order of the message.
@@ -127,24 +128,24 @@ type landing struct {
 	republishAfter time.Duration
 	handedOver     bool // by a process of seckill, without a message
 	read           bool // the rows of the items; false: all items are taken for new ones
-	moves          *Moves
-	rows           []Reservation          // all rows of the message in their present state, known ones included
-	landed         []Reservation          // new rows that hold units
+	moves          *ledger.Moves
+	rows           []ledger.Row           // all rows of the message in their present state, known ones included
+	landed         []ledger.Row           // new rows that hold units
 	refused        map[string]int         // by reason, how many new rows were rejected
-	displaced      []Reservation          // those of activities that have sold directly
+	displaced      []ledger.Row           // those of activities that have sold directly
 	conflicts      []string               // order_sns that were handed over and contradict the ledger
 	direct         map[string]*DirectSale // by activity, the figures of those that sell directly
 }
 
 func (l *landing) decide(tx LedgerTx, items []contract.Reservation) error {
-	l.moves, l.refused = newMoves(), map[string]int{}
+	l.moves, l.refused = ledger.NewMoves(), map[string]int{}
 	sns := make([]string, len(items))
 	users := map[string][]string{}
 	for i, it := range items {
 		sns[i] = it.OrderSN
 		users[it.ActivityID] = append(users[it.ActivityID], it.UserID)
 	}
-	rows := make(map[string]Reservation, len(items))
+	rows := make(map[string]ledger.Row, len(items))
 	if l.read {
 		var err error
 		if rows, err = tx.Reservations(sns); err != nil {
@@ -172,11 +173,10 @@ func (l *landing) decide(tx LedgerTx, items []contract.Reservation) error {
 		}
 		if !known {
 			row = l.place(a, it, held)
-			if figures := l.direct[a.ID]; figures != nil && row.State == StateReserved {
+			if figures := l.direct[a.ID]; figures != nil && row.State == ledger.StateReserved {
 				figures.landed(it)
 			}
 			rows[row.OrderSN] = row
-			l.moves.Insert = append(l.moves.Insert, row)
 		}
 		if !seen[row.OrderSN] {
 			seen[row.OrderSN] = true
@@ -187,24 +187,24 @@ func (l *landing) decide(tx LedgerTx, items []contract.Reservation) error {
 }
 
 // heldBy reads the allowances of these users, by activity.
-func heldBy(tx LedgerTx, users map[string][]string) (map[Buyer]int64, error) {
-	held := map[Buyer]int64{}
+func heldBy(tx LedgerTx, users map[string][]string) (map[ledger.Buyer]int64, error) {
+	held := map[ledger.Buyer]int64{}
 	for activityID, ids := range users {
 		byUser, err := tx.Allowances(activityID, ids)
 		if err != nil {
 			return nil, err
 		}
 		for user, n := range byUser {
-			held[Buyer{activityID, user}] = n
+			held[ledger.Buyer{ActivityID: activityID, UserID: user}] = n
 		}
 	}
 	return held, nil
 }
 
 // invalid returns why an item becomes a dead letter, "" if it does not. known means that the ledger has its order_sn.
-func (l *landing) invalid(it contract.Reservation, row Reservation, known bool, a *Activity) string {
+func (l *landing) invalid(it contract.Reservation, row ledger.Row, known bool, a *Activity) string {
 	switch {
-	case known && row.same(it.UserID, it.ActivityID, it.Lines):
+	case known && row.Same(it.UserID, it.ActivityID, it.Lines):
 		return ""
 	case known:
 		return "order_sn is known with another user, activity or lines"
@@ -217,22 +217,17 @@ func (l *landing) invalid(it contract.Reservation, row Reservation, known bool, 
 	return ""
 }
 
-// place makes the row of a new reservation: reserved, or rejected for the limit or the stock. It updates a's items
-// and held for the next item.
-func (l *landing) place(a *Activity, it contract.Reservation, held map[Buyer]int64) Reservation {
-	row := Reservation{
-		OrderSN: it.OrderSN, ActivityID: it.ActivityID, UserID: it.UserID, Lines: it.Lines,
-		State: StateReserved, ReservedAt: sanitizeTime(it.ReservedAt, l.now), LandedAt: l.now, ChangedAt: l.now,
-		Traceparent: sanitizeTraceparent(it.Traceparent),
+// place adds the row of a new reservation: reserved, or rejected for the limit or the stock. It updates a's items and held
+// for the next item.
+func (l *landing) place(a *Activity, it contract.Reservation, held map[ledger.Buyer]int64) ledger.Row {
+	row := ledger.New(it, l.now)
+	refusal := a.refusal(row, held)
+	if direct := l.direct[a.ID]; refusal == "" && direct != nil && !direct.mayLand(a, it) {
+		refusal = ledger.ReasonSoldOut
 	}
-	who := Buyer{it.ActivityID, it.UserID}
-	switch {
-	case held[who]+row.units() > a.PerUserLimit:
-		row.State, row.Reason = StateRejected, ReasonLimitReached
-	case !inStock(a, it.Lines), l.direct[a.ID] != nil && !l.direct[a.ID].mayLand(a, it):
-		row.State, row.Reason = StateRejected, ReasonSoldOut
-	}
-	if row.State == StateRejected {
+	if refusal != "" {
+		row = row.Rejected(refusal)
+		l.moves.Place(row)
 		l.refused[row.Reason]++
 		if a.ModeEpoch > 0 {
 			l.displaced = append(l.displaced, row)
@@ -241,13 +236,8 @@ func (l *landing) place(a *Activity, it contract.Reservation, held map[Buyer]int
 	}
 	again := l.now.Add(l.republishAfter)
 	row.RepublishAt = &again
-	held[who] += row.units()
-	for _, line := range it.Lines {
-		st := a.Item(line.SKUID)
-		st.Available -= line.Qty
-		st.Reserved += line.Qty
-	}
-	l.moves.reserve(row)
+	l.moves.Place(row)
+	a.take(row, held)
 	l.landed = append(l.landed, row)
 	return row
 }
@@ -271,13 +261,27 @@ func unknownSKU(a *Activity, lines []contract.Line) string {
 	return ""
 }
 
-func inStock(a *Activity, lines []contract.Line) bool {
-	for _, l := range lines {
+// refusal returns why a new row gets no units, "" if it gets them. held has what buyers hold.
+func (a *Activity) refusal(row ledger.Row, held map[ledger.Buyer]int64) string {
+	if held[row.Buyer()]+ledger.Units(row.Lines) > a.PerUserLimit {
+		return ledger.ReasonLimitReached
+	}
+	for _, l := range row.Lines {
 		if a.Item(l.SKUID).Available < l.Qty {
-			return false
+			return ledger.ReasonSoldOut
 		}
 	}
-	return true
+	return ""
+}
+
+// take counts the units of a new row as those of its buyer.
+func (a *Activity) take(row ledger.Row, held map[ledger.Buyer]int64) {
+	held[row.Buyer()] += ledger.Units(row.Lines)
+	for _, l := range row.Lines {
+		it := a.Item(l.SKUID)
+		it.Available -= l.Qty
+		it.Reserved += l.Qty
+	}
 }
 
 func activitiesOf(items []contract.Reservation) []string {
@@ -299,12 +303,12 @@ func sortedKeys[V any](set map[string]V) []string {
 
 // PublishDeductions publishes the deductions of reservations that hold units and have no known order, with the
 // descriptions of their activities.
-func (s *Service) PublishDeductions(ctx context.Context, rows []Reservation) error {
+func (s *Service) PublishDeductions(ctx context.Context, rows []ledger.Row) error {
 	activities := map[string]*Activity{}
 	var due []contract.Deduction
 	var about []contract.ActivityInfo
 	for _, r := range rows {
-		if r.State != StateReserved || r.OrderCreatedAt != nil {
+		if r.State != ledger.StateReserved || r.OrderCreatedAt != nil {
 			continue
 		}
 		a, ok := activities[r.ActivityID]
@@ -347,7 +351,7 @@ func (a *Activity) info(asOf time.Time) contract.ActivityInfo {
 }
 
 // deduction returns the deduction of a reservation, with the prices of its activity.
-func deduction(a *Activity, r Reservation) contract.Deduction {
+func deduction(a *Activity, r ledger.Row) contract.Deduction {
 	d := contract.Deduction{
 		OrderSN: r.OrderSN, UserID: r.UserID, ActivityID: r.ActivityID,
 		Currency: a.Currency, PayWithinS: a.PayWithinS, Traceparent: r.Traceparent,

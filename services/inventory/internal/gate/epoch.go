@@ -6,6 +6,7 @@ import (
 
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // MarkForImport implements core.Gate.
@@ -34,13 +35,13 @@ func (g *Gate) StoredEntries(
 	for i, s := range page {
 		e := core.StoredEntry{
 			OrderSN: s.OrderSN, UserID: s.UserID, Lines: s.Lines, Reason: s.Reason, ExpiresAt: s.ExpiresAt, Stored: s.Stored,
-			Stage: core.EntryStage(s.Status),
+			Stage: ledger.Stage(s.Status),
 		}
 		switch {
 		case s.Broken:
-			e.Stage = core.EntryBroken
+			e.Stage = ledger.StageBroken
 		case s.Status == stockgate.StatusQueued && s.Landed:
-			e.Stage = core.EntryLanded
+			e.Stage = ledger.StageLanded
 		}
 		list[i] = e
 	}
@@ -52,7 +53,7 @@ func (g *Gate) Rewrite(ctx context.Context, activityID, build string, list []cor
 	items := make([]stockgate.Repair, len(list))
 	for i, it := range list {
 		to := stockgate.Entry{UserID: it.UserID, Lines: it.Lines, Reason: it.Reason, ExpiresAt: it.ExpiresAt}
-		if to.Status = stockgate.Status(it.Stage); it.Stage == core.EntryLanded {
+		if to.Status = stockgate.Status(it.Stage); it.Stage == ledger.StageLanded {
 			to.Status, to.Landed = stockgate.StatusQueued, true
 		}
 		items[i] = stockgate.Repair{OrderSN: it.OrderSN, Seen: it.Read, Remove: it.Remove, To: to}

@@ -10,6 +10,7 @@ import (
 
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 	"flashsale.internal/services/inventory/internal/reconcile"
 	"flashsale.internal/services/inventory/internal/sweep"
 )
@@ -78,17 +79,17 @@ func (g *Gate) Configure(ctx context.Context, activityID string, c core.GateConf
 }
 
 // Settle implements core.Gate.
-func (g *Gate) Settle(ctx context.Context, activityID string, list []core.Settlement) error {
+func (g *Gate) Settle(ctx context.Context, activityID string, list []ledger.Entry) error {
 	items := make([]stockgate.Settlement, len(list))
 	for i, s := range list {
 		items[i] = stockgate.Settlement{
-			OrderSN: s.OrderSN, UserID: s.UserID, Lines: s.Lines, Step: stockgate.Step(s.Step), ExpiresAt: s.ExpiresAt,
+			OrderSN: s.OrderSN, UserID: s.UserID, Lines: s.Lines, Step: stockgate.Step(s.Stage), ExpiresAt: s.ExpiresAt,
 		}
 	}
 	return translate(g.gate.Settle(ctx, activityID, items))
 }
 
-func endings(list []core.Ending) []stockgate.Ending {
+func endings(list []ledger.Entry) []stockgate.Ending {
 	items := make([]stockgate.Ending, len(list))
 	for i, e := range list {
 		items[i] = stockgate.Ending{OrderSN: e.OrderSN, UserID: e.UserID, Lines: e.Lines, Reason: e.Reason}
@@ -97,12 +98,12 @@ func endings(list []core.Ending) []stockgate.Ending {
 }
 
 // Release implements core.Gate.
-func (g *Gate) Release(ctx context.Context, activityID string, list []core.Ending) error {
+func (g *Gate) Release(ctx context.Context, activityID string, list []ledger.Entry) error {
 	return translate(g.gate.Release(ctx, activityID, endings(list)))
 }
 
 // Drop implements core.Gate.
-func (g *Gate) Drop(ctx context.Context, activityID string, list []core.Ending) error {
+func (g *Gate) Drop(ctx context.Context, activityID string, list []ledger.Entry) error {
 	return translate(g.gate.Drop(ctx, activityID, endings(list)))
 }
 

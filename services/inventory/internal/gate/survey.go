@@ -6,6 +6,7 @@ import (
 
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 	"flashsale.internal/services/inventory/internal/reconcile"
 )
 
@@ -16,20 +17,34 @@ func revision(m stockgate.Revision) core.GateRevision {
 	return core.GateRevision{Build: m.Build, Corrections: m.Corrections}
 }
 
+// stageOf returns the stage of an entry.
+func stageOf(e stockgate.Entry) ledger.Stage {
+	switch {
+	case e.Broken:
+		return ledger.StageBroken
+	case e.Status == stockgate.StatusQueued && e.Landed:
+		return ledger.StageLanded
+	}
+	return ledger.Stage(e.Status)
+}
+
+// stockEntry returns an entry as stockgate has it.
+func stockEntry(e ledger.Entry) stockgate.Entry {
+	to := stockgate.Entry{
+		OrderSN: e.OrderSN, UserID: e.UserID, Lines: e.Lines, Status: stockgate.Status(e.Stage), Reason: e.Reason,
+		ExpiresAt: e.ExpiresAt,
+	}
+	if e.Stage == ledger.StageLanded {
+		to.Status, to.Landed = stockgate.StatusQueued, true
+	}
+	return to
+}
+
 func entryOf(s stockgate.StoredEntry) reconcile.Entry {
-	r := reconcile.Entry{
-		OrderSN: s.OrderSN, UserID: s.UserID, Lines: s.Lines, ExpiresAt: s.ExpiresAt,
+	return reconcile.Entry{
+		OrderSN: s.OrderSN, UserID: s.UserID, Lines: s.Lines, Stage: stageOf(s.Entry), ExpiresAt: s.ExpiresAt,
 		IndexMismatch: s.IndexMismatch, Stored: s.Stored,
 	}
-	switch {
-	case s.Broken:
-		r.Stage = reconcile.StageBroken
-	case s.Status == stockgate.StatusQueued && s.Landed:
-		r.Stage = reconcile.StageLanded
-	default:
-		r.Stage = reconcile.Stage(s.Status)
-	}
-	return r
 }
 
 // Survey implements reconcile.Gate.
@@ -64,7 +79,7 @@ func (g *Gate) CollectChanges(
 	list := make([]reconcile.Entry, len(changed))
 	for i, s := range changed {
 		if list[i] = entryOf(s); s.Stored == "" {
-			list[i].Stage = reconcile.StageDeleted
+			list[i].Stage = ledger.StageDeleted
 		}
 	}
 	return audit(a), list, true, nil
@@ -94,7 +109,7 @@ func (g *Gate) Repair(
 	for i, it := range list {
 		to := stockgate.Entry{UserID: it.UserID, Lines: it.Lines, Reason: it.Reason, ExpiresAt: it.ExpiresAt}
 		switch it.Stage {
-		case reconcile.StageLanded:
+		case ledger.StageLanded:
 			to.Status, to.Landed = stockgate.StatusQueued, true
 		default:
 			to.Status = stockgate.Status(it.Stage)

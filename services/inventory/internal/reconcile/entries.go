@@ -9,6 +9,7 @@ import (
 
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // finding is the result of comparing one purchase in gate and ledger. The zero finding: they agree.
@@ -32,40 +33,7 @@ const trimmedAfter = core.GateKept - time.Hour
 // reconciled the payments with the provider.
 const leftAheadFor = core.GateKept
 
-// endedRank is the rank of the stages that hold nothing.
-const endedRank = 5
-
-// stageRank orders the stages: a purchase only rises.
-var stageRank = map[Stage]int{
-	StageQueued: 1, StageLanded: 2, StageCreated: 3, StagePaid: 4, StageClosed: endedRank, StageFailed: endedRank,
-}
-
-func (s Stage) holds() bool { return stageRank[s] >= 1 && stageRank[s] < endedRank }
-
-func (e *Entry) holds() bool { return e != nil && e.Stage.holds() }
-
-// stageOf returns the stage that the entry of a row should have.
-func stageOf(row core.Reservation) Stage {
-	switch row.State {
-	case core.StateReserved:
-		if row.OrderCreatedAt == nil {
-			return StageLanded
-		}
-		return StageCreated
-	case core.StateSold:
-		return StagePaid
-	case core.StateReleased:
-		if row.OrderCreatedAt != nil {
-			return StageClosed
-		}
-	}
-	return StageFailed
-}
-
-// belongsInGate reports whether the row has a valid buyer and lines. Other rows were rejected, and no gate has them.
-func belongsInGate(row core.Reservation) bool {
-	return contract.ValidUserID(row.UserID) && contract.ValidateLines(row.Lines) == nil
-}
+func (e *Entry) holds() bool { return e != nil && e.Stage.Holds() }
 
 // judge compares the entry of a purchase with its row. row is nil if the ledger has none, e if the gate has none. The
 // entry must have been read first:
@@ -76,17 +44,17 @@ func belongsInGate(row core.Reservation) bool {
 // even with messages in flight: no waiting is needed. An entry that is behind may only wait for its sync. The caller
 // decides by the age of the change whether it is wrong. In either case a repair is harmless: it writes a committed
 // state, and a later state is written after it and stays.
-func judge(row *core.Reservation, e *Entry, now time.Time) finding {
+func judge(row *ledger.Row, e *Entry, now time.Time) finding {
 	switch {
 	case row == nil && e == nil:
 		return finding{}
 	case row == nil:
 		return judgeUnknown(e)
-	case !belongsInGate(*row):
+	case !ledger.Purchasable(row.UserID, row.Lines):
 		return finding{}
 	case e == nil:
 		return judgeMissing(row, now)
-	case e.Stage == StageBroken:
+	case e.Stage == ledger.StageBroken:
 		return finding{kind: RepairRewritten, to: repairTo(row, e), alarm: "gate entry cannot be read"}
 	case !row.Holds():
 		return judgeEnded(row, e)
@@ -95,22 +63,20 @@ func judge(row *core.Reservation, e *Entry, now time.Time) finding {
 }
 
 // repairTo returns the repair that writes the state of the row into the entry.
-func repairTo(row *core.Reservation, e *Entry) EntryRepair {
-	to := EntryRepair{OrderSN: row.OrderSN, UserID: row.UserID, Lines: row.Lines, Stage: stageOf(*row)}
+func repairTo(row *ledger.Row, e *Entry) EntryRepair {
+	want := row.Entry()
+	to := EntryRepair{
+		OrderSN: want.OrderSN, UserID: want.UserID, Lines: want.Lines, Stage: want.Stage, Reason: want.Reason,
+		ExpiresAt: want.ExpiresAt,
+	}
 	if e != nil {
 		to.Read = e.Stored
-	}
-	switch {
-	case !row.Holds():
-		to.Reason = row.Reason
-	case to.Stage == StageCreated && row.ExpiresAt != nil:
-		to.ExpiresAt = *row.ExpiresAt
 	}
 	return to
 }
 
 // judgeMissing is judge of a purchase that the gate does not have.
-func judgeMissing(row *core.Reservation, now time.Time) finding {
+func judgeMissing(row *ledger.Row, now time.Time) finding {
 	switch {
 	case row.Holds():
 		return finding{kind: RepairAdopted, to: repairTo(row, nil)}
@@ -121,34 +87,34 @@ func judgeMissing(row *core.Reservation, now time.Time) finding {
 }
 
 // aheadOf reports whether the entry is ahead of the row.
-func (e *Entry) aheadOf(row *core.Reservation) bool {
-	return stageRank[e.Stage] > stageRank[stageOf(*row)] ||
-		e.Stage == StagePaid && row.State != core.StateSold && !row.Refunded()
+func (e *Entry) aheadOf(row *ledger.Row) bool {
+	return e.Stage.Rank() > ledger.StageOf(*row).Rank() ||
+		e.Stage == ledger.StagePaid && row.State != ledger.StateSold && !row.Refunded()
 }
 
 // judgeEnded is judge of a row that holds nothing.
-func judgeEnded(row *core.Reservation, e *Entry) finding {
+func judgeEnded(row *ledger.Row, e *Entry) finding {
 	to := repairTo(row, e)
 	switch {
 	case !e.holds():
 		return finding{} // the reason that buyers saw first stays
 	case e.aheadOf(row):
 		return finding{kind: RepairOverruled, to: to, alarm: "gate entry is ahead of the ledger"}
-	case e.Stage == StageCreated: // its buyer saw an order: closed, not failed
-		to.Stage = StageClosed
+	case e.Stage == ledger.StageCreated: // its buyer saw an order: closed, not failed
+		to.Stage = ledger.StageClosed
 	}
 	return finding{kind: RepairReleased, to: to}
 }
 
 // judgeHolding is judge of a row that holds units.
-func judgeHolding(row *core.Reservation, e *Entry) finding {
+func judgeHolding(row *ledger.Row, e *Entry) finding {
 	to := repairTo(row, e)
 	switch {
 	case !e.holds():
 		return finding{kind: RepairOverruled, to: to, alarm: "gate entry is terminal but the ledger row holds units"}
 	case e.aheadOf(row):
 		return finding{kind: RepairOverruled, to: to, alarm: "gate entry is ahead of the ledger"}
-	case e.UserID != row.UserID && e.Stage == StageQueued:
+	case e.UserID != row.UserID && e.Stage == ledger.StageQueued:
 		// Two purchases under one order_sn. The message of the one in the gate becomes a dead letter, which an
 		// operator decides.
 		return finding{
@@ -157,9 +123,9 @@ func judgeHolding(row *core.Reservation, e *Entry) finding {
 		}
 	case e.UserID != row.UserID || !contract.SameLines(e.Lines, row.Lines):
 		return finding{kind: RepairCorrected, to: to}
-	case stageRank[e.Stage] < stageRank[stageOf(*row)]:
+	case e.Stage.Rank() < ledger.StageOf(*row).Rank():
 		return finding{kind: RepairSettled, to: to}
-	case e.Stage == StageCreated && row.ExpiresAt != nil && !e.ExpiresAt.Equal(*row.ExpiresAt):
+	case e.Stage == ledger.StageCreated && row.ExpiresAt != nil && !e.ExpiresAt.Equal(*row.ExpiresAt):
 		return finding{kind: RepairSettled, to: to}
 	}
 	return finding{}
@@ -168,17 +134,17 @@ func judgeHolding(row *core.Reservation, e *Entry) finding {
 // judgeUnknown is judge of a purchase that the ledger does not have.
 func judgeUnknown(e *Entry) finding {
 	stage := e.Stage
-	if stage == StageLanded && (!contract.ValidUserID(e.UserID) || contract.ValidateLines(e.Lines) != nil) {
-		stage = StageBroken // no message could carry it into the ledger, and no repair may write it
+	if stage == ledger.StageLanded && !ledger.Purchasable(e.UserID, e.Lines) {
+		stage = ledger.StageBroken // no message could carry it into the ledger, and no repair may write it
 	}
 	switch stage {
-	case StageQueued:
+	case ledger.StageQueued:
 		// in flight: in the journal, the broker or a dead letter. sweep.Journal finds those that are lost.
 		return finding{}
-	case StageLanded, StageCreated, StagePaid:
+	case ledger.StageLanded, ledger.StageCreated, ledger.StagePaid:
 		// The database has lost the row, and perhaps others: see provesLoss.
 		return finding{alarm: "gate entry has landed but the ledger has no row", why: lostRow}
-	case StageBroken:
+	case ledger.StageBroken:
 		return finding{
 			kind: RepairRemoved, alarm: "gate entry cannot be read",
 			to: EntryRepair{OrderSN: e.OrderSN, Read: e.Stored, Remove: true},
@@ -197,7 +163,7 @@ func deltas(e *Entry, to EntryRepair) []SKUDelta {
 	}
 	for _, l := range to.Lines {
 		by[l.SKUID] += 0
-		if to.Stage.holds() {
+		if to.Stage.Holds() {
 			by[l.SKUID] -= l.Qty
 		}
 	}
@@ -236,13 +202,13 @@ func (p *pass) repairEntries(ctx context.Context, c *comparison) error {
 
 // batch is one batch of mismatches, read again.
 type batch struct {
-	entries  map[string]Entry            // by order_sn, as the two below
-	rows     map[string]core.Reservation //
-	findings map[string]finding          // what is repaired
-	ahead    map[string]bool             // left so by an import
+	entries  map[string]Entry      // by order_sn, as the two below
+	rows     map[string]ledger.Row //
+	findings map[string]finding    // what is repaired
+	ahead    map[string]bool       // left so by an import
 
 	holding, ended, refused []EntryRepair
-	refusedRows             []core.Reservation
+	refusedRows             []ledger.Row
 }
 
 func (p *pass) repairMismatches(ctx context.Context, c *comparison, list []mismatch) error {
@@ -304,7 +270,7 @@ func (b *batch) entry(orderSN string) *Entry {
 }
 
 // row returns the row of an order_sn, nil if the ledger has none.
-func (b *batch) row(orderSN string) *core.Reservation {
+func (b *batch) row(orderSN string) *ledger.Row {
 	if r, ok := b.rows[orderSN]; ok {
 		return &r
 	}
@@ -342,12 +308,12 @@ func (p *pass) decide(ctx context.Context, c *comparison, b *batch, m mismatch, 
 }
 
 // add adds a repair to the group in whose turn it is applied.
-func (b *batch) add(orderSN string, f finding, row *core.Reservation) {
+func (b *batch) add(orderSN string, f finding, row *ledger.Row) {
 	b.findings[orderSN] = f
 	switch {
 	case row == nil || row.Holds():
 		b.holding = append(b.holding, f.to)
-	case row.State == core.StateRejected && (row.Reason == core.ReasonSoldOut || row.Reason == core.ReasonLimitReached):
+	case row.Refused():
 		b.refused, b.refusedRows = append(b.refused, f.to), append(b.refusedRows, *row)
 	default:
 		b.ended = append(b.ended, f.to)

@@ -7,6 +7,7 @@ import (
 
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // ErrLockHeld means that another process holds the lock.
@@ -25,13 +26,13 @@ type Store interface {
 	Activity(ctx context.Context, in core.Scope, id string) (*core.Activity, error)
 	AnyActivity(ctx context.Context, id string) (*core.Activity, error)
 	GateActivities(ctx context.Context, now time.Time) ([]core.Activity, error)
-	Reservations(ctx context.Context, orderSNs []string) (map[string]core.Reservation, error)
+	Reservations(ctx context.Context, orderSNs []string) (map[string]ledger.Row, error)
 	// ChangedReservations pages by order_sn through the reservations in these states that changed since then (zero:
 	// all). broken are those whose lines cannot be read. next is "" after the last page.
 	ChangedReservations(
-		ctx context.Context, activityID string, states []core.ReservationState, since time.Time, afterSN string,
+		ctx context.Context, activityID string, states []ledger.State, since time.Time, afterSN string,
 		limit int,
-	) (rows, broken []core.Reservation, next string, err error)
+	) (rows, broken []ledger.Row, next string, err error)
 	// Holders pages by user through the allowances and the users of reservations that hold units. next is "" after
 	// the last page. Allowances and reservations are not read at one moment.
 	Holders(ctx context.Context, activityID, afterUser string, limit int) (page []Holder, next string, err error)
@@ -44,7 +45,7 @@ type Store interface {
 	// RowVersions is that of core.Store: it pages through the rows in a state that changed since then, by the time of
 	// their change.
 	RowVersions(
-		ctx context.Context, activityID string, state core.ReservationState, since time.Time, after *core.ReservationPlace,
+		ctx context.Context, activityID string, state ledger.State, since time.Time, after *core.ReservationPlace,
 		limit int,
 	) ([]core.RowVersion, error)
 	// Totals adds up the tables of an activity as of one moment, without reading the rows of the ledger.
@@ -69,7 +70,7 @@ type Holder struct {
 // Totals are sums over the tables of an activity.
 type Totals struct {
 	Stock      map[string]core.Stock // by SKU, without prices
-	Rows       map[core.ReservationState]int64
+	Rows       map[ledger.State]int64
 	Allowances int64 // units of all users
 }
 
@@ -113,7 +114,7 @@ type Gate interface {
 type Gates interface {
 	Due(ctx context.Context, activityID string) (bool, error)
 	Fill(ctx context.Context, activityID string) error
-	SettleBeforeReturning(ctx context.Context, activityID string, refused []core.Reservation) error
+	SettleBeforeReturning(ctx context.Context, activityID string, refused []ledger.Row) error
 	SendAdjustment(ctx context.Context, a core.Adjustment) error
 }
 
@@ -137,26 +138,11 @@ type Alarms interface {
 	RaiseBrokenGate(ctx context.Context, activityID string, err error)
 }
 
-// Stage is the state of a purchase in the gate.
-type Stage string
-
-// The stages. Buyers see landed as queued. A broken entry cannot be read.
-const (
-	StageQueued  Stage = "queued"
-	StageLanded  Stage = "landed"
-	StageCreated Stage = "created"
-	StagePaid    Stage = "paid"
-	StageClosed  Stage = "closed"
-	StageFailed  Stage = "failed"
-	StageBroken  Stage = "broken"
-	StageDeleted Stage = "deleted" // returned by CollectChanges only
-)
-
 // Entry is an entry of the gate, as it is compared with the ledger.
 type Entry struct {
 	OrderSN, UserID string
 	Lines           []contract.Line
-	Stage           Stage
+	Stage           ledger.Stage
 	ExpiresAt       time.Time // of created
 	IndexMismatch   bool      // the record of its buyer or an index does not match it
 	Stored          string    // the entry as it is stored
@@ -168,7 +154,7 @@ type EntryRepair struct {
 	Remove        bool
 	UserID        string
 	Lines         []contract.Line
-	Stage         Stage
+	Stage         ledger.Stage
 	Reason        string
 	ExpiresAt     time.Time
 }

@@ -12,6 +12,7 @@ import (
 	"flashsale.internal/pkg/idempotency"
 	"flashsale.internal/pkg/sqldb"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 type adjustmentRow struct {
@@ -158,7 +159,7 @@ func (s *Store) DecideAdjustment(
 		if refuse || it == nil || it.Available+out.Delta < 0 || it.Total+out.Delta > contract.MaxStock {
 			out.Decision = core.DecisionRefused
 		} else {
-			delta := core.StockDelta{Available: out.Delta}
+			delta := ledger.StockDelta{Available: out.Delta}
 			if err := changeStock(tx, number(out.ActivityID), number(out.SKUID), delta); err != nil {
 				return err
 			}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // unlandedPage bounds one page of a gate's unlanded entries. A gate never journals more entries within one
@@ -69,7 +70,7 @@ func (w *Journal) sweepGate(ctx context.Context, activityID string, redisNow tim
 	w.Alarms.RaiseUnreadable(ctx, broken)
 	// Their purchases have landed, and no gate can be synced with them before an operator corrects the rows.
 	entries = slices.DeleteFunc(entries, func(e core.GateEntry) bool {
-		return slices.ContainsFunc(broken, func(r core.Reservation) bool { return r.OrderSN == e.OrderSN })
+		return slices.ContainsFunc(broken, func(r ledger.Row) bool { return r.OrderSN == e.OrderSN })
 	})
 	open, err := w.Store.OpenDeadLetters(ctx, sns)
 	if err != nil {
@@ -105,9 +106,9 @@ func (w *Journal) page(ctx context.Context, activityID string, redisNow time.Tim
 // entry without a row is not journaled again while it has an open dead letter. An entry whose row is another purchase
 // has none either: its message becomes a dead letter, which an operator rejects.
 func (w *Journal) split(
-	activityID string, entries []core.GateEntry, rows map[string]core.Reservation, open map[string]bool,
+	activityID string, entries []core.GateEntry, rows map[string]ledger.Row, open map[string]bool,
 	redisNow time.Time,
-) (landed []core.Reservation, lost []string) {
+) (landed []ledger.Row, lost []string) {
 	for _, e := range entries {
 		if r, ok := rows[e.OrderSN]; ok && r.UserID == e.UserID && r.ActivityID == activityID {
 			landed = append(landed, r)

@@ -9,6 +9,7 @@ import (
 
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // sweepBatch bounds one query of a sweep.
@@ -121,8 +122,8 @@ func (w *Orders) sweepActivity(ctx context.Context, activityID string) (more boo
 // split separates the reservations to publish from the order_sns to give up. A reservation with an open dead letter is
 // neither.
 func (w *Orders) split(
-	rows []core.Reservation, open map[string]bool, now time.Time,
-) (republish []core.Reservation, abandoned []string) {
+	rows []ledger.Row, open map[string]bool, now time.Time,
+) (republish []ledger.Row, abandoned []string) {
 	for _, r := range rows {
 		expired := !r.LandedAt.Add(w.Config.AbandonAfter).After(now)
 		switch {
@@ -149,7 +150,7 @@ func (w *Orders) abandon(ctx context.Context, activityID string, abandoned []str
 }
 
 // schedule writes when each reservation is due next: after a growing pause, at the latest when it is to be given up.
-func (w *Orders) schedule(ctx context.Context, rows []core.Reservation, now time.Time) error {
+func (w *Orders) schedule(ctx context.Context, rows []ledger.Row, now time.Time) error {
 	t := w.Config
 	for i := range rows {
 		r := &rows[i]
@@ -162,7 +163,7 @@ func (w *Orders) schedule(ctx context.Context, rows []core.Reservation, now time
 	return w.Store.ScheduleRepublish(ctx, rows)
 }
 
-func orderSNs(rows []core.Reservation) []string {
+func orderSNs(rows []ledger.Row) []string {
 	sns := make([]string, len(rows))
 	for i, r := range rows {
 		sns[i] = r.OrderSN

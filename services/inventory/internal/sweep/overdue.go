@@ -7,6 +7,7 @@ import (
 
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // Overdue resends the closings of reservations that are reserved long after their pay window ended. Both their order
@@ -94,7 +95,7 @@ func (w *Overdue) askAfter() time.Duration {
 }
 
 // due selects the reservations to resend a closing for. A reservation with an open dead letter waits for its operator.
-func (w *Overdue) due(rows []core.Reservation, open map[string]bool, after time.Duration, now time.Time) []string {
+func (w *Overdue) due(rows []ledger.Row, open map[string]bool, after time.Duration, now time.Time) []string {
 	var due []string
 	for _, r := range rows {
 		early := r.ExpiresAt != nil && r.ExpiresAt.Add(after).After(now)

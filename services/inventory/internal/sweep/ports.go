@@ -12,6 +12,7 @@ import (
 
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // Store is what the sweeps read and write in the tables. broken are reservations whose lines cannot be read.
@@ -19,14 +20,14 @@ type Store interface {
 	Now(ctx context.Context) (time.Time, error) // the database's clock, by which ages and pauses of rows are decided
 	ReadableReservations(
 		ctx context.Context, orderSNs []string,
-	) (rows map[string]core.Reservation, broken []core.Reservation, err error)
+	) (rows map[string]ledger.Row, broken []ledger.Row, err error)
 	OpenDeadLetters(ctx context.Context, orderSNs []string) (map[string]bool, error)
 	// ReservationsToRepublish lists reservations of an activity whose deduction is due again, the longest due first.
 	ReservationsToRepublish(
 		ctx context.Context, activityID string, due time.Time, limit int,
-	) (rows, broken []core.Reservation, err error)
+	) (rows, broken []ledger.Row, err error)
 	// ScheduleRepublish writes RepublishAt and RepublishAttempt of those that still have no order.
-	ScheduleRepublish(ctx context.Context, rows []core.Reservation) error
+	ScheduleRepublish(ctx context.Context, rows []ledger.Row) error
 	// PendingImports returns the activities whose import after a restore is not complete.
 	PendingImports(ctx context.Context) (map[string]bool, error)
 	// HoldingActivities lists the activities that have reserved units, without their items.
@@ -35,7 +36,7 @@ type Store interface {
 	// order of their last change. next is nil after the last page.
 	OverdueReservations(
 		ctx context.Context, activityID string, since time.Time, after *core.ReservationPlace, limit int,
-	) (rows, broken []core.Reservation, next *core.ReservationPlace, err error)
+	) (rows, broken []ledger.Row, next *core.ReservationPlace, err error)
 	// ActivitiesToResume lists the activities with unfinished adjustments that did not change since before and whose
 	// next attempt is due.
 	ActivitiesToResume(ctx context.Context, before, due time.Time) ([]string, error)
@@ -58,14 +59,14 @@ type Gate interface {
 
 // Inventory is the part of core.Service that the sweeps need.
 type Inventory interface {
-	PublishDeductions(ctx context.Context, rows []core.Reservation) error
+	PublishDeductions(ctx context.Context, rows []ledger.Row) error
 	PublishClosing(ctx context.Context, c contract.OrderClose) error
 	ResumeAdjustment(ctx context.Context, a core.Adjustment) (*core.Adjustment, error)
 }
 
 // Gates is the part of core.GateSync that the sweeps need.
 type Gates interface {
-	Sync(ctx context.Context, rows []core.Reservation) error
+	Sync(ctx context.Context, rows []ledger.Row) error
 }
 
 // Recorder logs what the sweeps repeat.
@@ -75,7 +76,7 @@ type Recorder interface {
 
 // Alarms counts rows that cannot be read, and raises incidents about them, for each row once an hour at most.
 type Alarms interface {
-	RaiseUnreadable(ctx context.Context, broken []core.Reservation)
+	RaiseUnreadable(ctx context.Context, broken []ledger.Row)
 }
 
 // Config holds the thresholds and pauses of the sweeps.
