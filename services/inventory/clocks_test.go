@@ -298,7 +298,7 @@ func TestAProcessWithAWrongClockLeavesNoEffectOut(t *testing.T) {
 	r := w.buy(a, "u")
 	w.land(r)
 	w.follow(event(r, contract.OrderCreated), event(r, contract.OrderPaid))
-	w.shift = time.Until(a.EndsAt) + core.GateKept + time.Hour
+	w.shift = time.Until(a.EndsAt) + ledger.GateKept + time.Hour
 	require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err())
 	paid := message(w.t, contract.TopicOrderEvents, event(r, contract.OrderPaid))
 	w.parts.Clocks = func(context.Context) error { return clocks.ErrOffset }
@@ -328,11 +328,11 @@ func TestTheEndOfAnActivityDoesNotDependOnTheClockOfAProcess(t *testing.T) {
 		require.Equal(w.t, contract.CodeActivityEnded, contract.CodeOf(err))
 
 		gate := a.ID
-		w.shift = time.Until(a.EndsAt) + core.GateKept - 10*time.Second
+		w.shift = time.Until(a.EndsAt) + ledger.GateKept - 10*time.Second
 		due, err := w.core.Gates.Due(w.ctx, gate)
 		require.NoError(w.t, err)
 		require.True(w.t, due)
-		w.shift = time.Until(a.EndsAt) + core.GateKept + time.Second
+		w.shift = time.Until(a.EndsAt) + ledger.GateKept + time.Second
 		due, err = w.core.Gates.Due(w.ctx, gate)
 		require.NoError(w.t, err)
 		require.False(w.t, due)

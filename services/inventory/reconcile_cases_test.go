@@ -79,7 +79,7 @@ type meddler struct {
 	before func()
 }
 
-func (g *meddler) Repair(ctx context.Context, activityID, life string, list []reconcile.EntryRepair) (map[string]bool, error) {
+func (g *meddler) Repair(ctx context.Context, activityID, life string, list []ledger.EntryRepair) (map[string]bool, error) {
 	if g.before != nil {
 		g.before()
 	}
@@ -163,7 +163,7 @@ type tallied struct {
 	then func()
 }
 
-func (g tallied) CollectChanges(ctx context.Context, activityID, token string) (core.GateAudit, []reconcile.Entry, bool, error) {
+func (g tallied) CollectChanges(ctx context.Context, activityID, token string) (core.GateAudit, []ledger.StoredEntry, bool, error) {
 	audit, touched, ok, err := g.Gate.CollectChanges(ctx, activityID, token)
 	g.then()
 	return audit, touched, ok, err
@@ -588,7 +588,7 @@ type faultyRepairs struct {
 	f *faults
 }
 
-func (g *faultyRepairs) Repair(ctx context.Context, activityID, life string, list []reconcile.EntryRepair) (done map[string]bool, err error) {
+func (g *faultyRepairs) Repair(ctx context.Context, activityID, life string, list []ledger.EntryRepair) (done map[string]bool, err error) {
 	err = g.f.step(func() error { done, err = g.Gate.Repair(ctx, activityID, life, list); return err })
 	return done, err
 }
@@ -651,7 +651,7 @@ type lateAdjustments struct {
 
 func (g *lateAdjustments) CollectChanges(
 	ctx context.Context, activityID, token string,
-) (core.GateAudit, []reconcile.Entry, bool, error) {
+) (core.GateAudit, []ledger.StoredEntry, bool, error) {
 	g.compared++
 	return g.Gate.CollectChanges(ctx, activityID, token)
 }

@@ -393,8 +393,9 @@ func (g *faultyGate) RejournalHolding(ctx context.Context, activityID string, sn
 	return n, err
 }
 
-func (g *faultyGate) Rewrite(ctx context.Context, activityID, build string, list []core.EntryRewrite) error {
-	return g.f.step(func() error { return g.Gate.Rewrite(ctx, activityID, build, list) })
+func (g *faultyGate) Repair(ctx context.Context, activityID, build string, list []ledger.EntryRepair) (done map[string]bool, err error) {
+	err = g.f.step(func() error { done, err = g.Gate.Repair(ctx, activityID, build, list); return err })
+	return done, err
 }
 
 func (g *faultyGate) ReplaceSale(ctx context.Context, a core.Activity) error {

@@ -436,7 +436,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "the gate does not follow the ledger", file: coreDir + "importgate.go",
-		old: "\tf := gateFollow{epoch: i.Epoch}\n\tfor _, it := range page {", now: "\tf := gateFollow{epoch: i.Epoch}\n\tfor _, it := range page[:0] {",
+		old: "\tvar repairs []ledger.EntryRepair\n\tvar findings []Finding\n\tfor _, it := range page {",
+		now: "\tvar repairs []ledger.EntryRepair\n\tvar findings []Finding\n\tfor _, it := range page[:0] {",
 		hidden: "events and the reconciler bring the entries to their rows later",
 		test:   unit{"services/inventory", "^TestAPaidPurchaseThatOrderHasLost$"},
 	},
@@ -520,7 +521,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "landed entries prove no loss", file: "services/inventory/internal/reconcile/proof.go",
-		old: "return f.why == lostRow", now: "return f.why == lostRow && false",
+		old: "f.Why == ledger.LostRow {", now: "f.Why == ledger.LostRow && false {",
 		hidden: "a simulated operator draws the epoch",
 		test:   unit{"services/inventory", "^TestTheReconcilerProvesALoss$/^entries$"},
 	},

@@ -236,7 +236,7 @@ func (g *GateSync) forgetOld(ctx context.Context) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for activityID, began := range g.resettled {
-		if began.Add(GateKept).Before(now) {
+		if began.Add(ledger.GateKept).Before(now) {
 			delete(g.resettled, activityID)
 		}
 	}
@@ -256,7 +256,7 @@ func (g *GateSync) resync(ctx context.Context, activityID string, since time.Tim
 	}
 	ended := []ledger.State{ledger.StateReleased, ledger.StateRejected}
 	return g.eachPage(ctx, activityID, ended, since, func(rows []ledger.Row) error {
-		rows, err := g.withoutForgotten(ctx, activityID, rows, now.Add(-GateKept))
+		rows, err := g.withoutForgotten(ctx, activityID, rows, now.Add(-ledger.GateKept))
 		if err != nil {
 			return err
 		}

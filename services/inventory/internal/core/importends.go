@@ -58,12 +58,12 @@ func (m *Importer) endsOfGate(
 	if err != nil {
 		return 0, 0, err
 	}
-	page, _, next, err := m.svc.gate.StoredEntries(ctx, activityID, cursor)
+	page, _, next, err := m.svc.gate.Survey(ctx, activityID, cursor)
 	if err != nil {
 		return 0, 0, err
 	}
 	var sns []string
-	var ended []StoredEntry
+	var ended []ledger.StoredEntry
 	for _, it := range page {
 		if it.Stage.Ended() && contract.ValidID(it.OrderSN) {
 			sns, ended = append(sns, it.OrderSN), append(ended, it)
@@ -96,8 +96,8 @@ func (m *Importer) endsOfGate(
 
 // endAgain writes the rows of ended purchases that the ledger does not have, and returns their number. The order service
 // closes their orders before, or makes sure that it never creates them. An order that it cannot close is imported later.
-func (m *Importer) endAgain(ctx context.Context, activityID string, ended []StoredEntry) (int64, error) {
-	missing := map[string]StoredEntry{}
+func (m *Importer) endAgain(ctx context.Context, activityID string, ended []ledger.StoredEntry) (int64, error) {
+	missing := map[string]ledger.StoredEntry{}
 	var sns []string
 	for _, it := range ended {
 		if readable(it) {

@@ -111,7 +111,7 @@ func (m *Importer) republishUnknown(ctx context.Context, a *Activity, rows []led
 // Position: the cursor of the gate.
 func (m *Importer) entriesOfGate(ctx context.Context, _ Epoch, i Import) (Import, error) {
 	cursor, _ := strconv.ParseUint(i.Position, 10, 64)
-	page, build, next, err := m.svc.gate.StoredEntries(ctx, i.ActivityID, cursor)
+	page, build, next, err := m.svc.gate.Survey(ctx, i.ActivityID, cursor)
 	if errors.Is(err, ErrNoGate) {
 		return m.withoutGate(ctx, i)
 	}
@@ -158,8 +158,8 @@ func (m *Importer) withoutGate(ctx context.Context, i Import) (Import, error) {
 // lostEntries returns the purchases of a page that hold units although the ledger does not have them and no operator has
 // to decide about them, and the entries without a row that cannot be read.
 func (m *Importer) lostEntries(
-	ctx context.Context, page []StoredEntry,
-) (lost []string, broken []StoredEntry, err error) {
+	ctx context.Context, page []ledger.StoredEntry,
+) (lost []string, broken []ledger.StoredEntry, err error) {
 	sns := make([]string, 0, len(page))
 	for _, it := range page {
 		if contract.ValidID(it.OrderSN) && (it.Stage.Holds() || it.Stage == ledger.StageBroken) {
@@ -191,14 +191,14 @@ func (m *Importer) lostEntries(
 }
 
 // readable reports whether a message can carry the purchase into the ledger.
-func readable(e StoredEntry) bool {
+func readable(e ledger.StoredEntry) bool {
 	return ledger.Purchasable(e.UserID, e.Lines)
 }
 
 // endUnreadable ends entries that cannot be read and that neither the ledger nor the order service has. A rejected row
 // keeps a late message from reserving units for them. The buyer of an entry is known only from the gate's records of
 // buyers; without it the entry is removed.
-func (m *Importer) endUnreadable(ctx context.Context, i Import, build string, list []StoredEntry) error {
+func (m *Importer) endUnreadable(ctx context.Context, i Import, build string, list []ledger.StoredEntry) error {
 	if len(list) == 0 {
 		return nil
 	}
@@ -221,13 +221,12 @@ func (m *Importer) endUnreadable(ctx context.Context, i Import, build string, li
 		if err != nil {
 			return err
 		}
-		to := EntryRewrite{OrderSN: it.OrderSN, Read: it.Stored, Remove: true}
+		to := ledger.EntryRepair{Entry: ledger.Entry{OrderSN: it.OrderSN}, Read: it.Stored, Remove: true}
 		if readable(it) {
-			to = EntryRewrite{
-				OrderSN: it.OrderSN, Read: it.Stored, UserID: it.UserID, Lines: it.Lines, Stage: ledger.StageFailed, Reason: ledger.ReasonSystem,
-			}
+			to.Entry, to.Remove = it.Entry, false
+			to.Stage, to.Reason, to.ExpiresAt = ledger.StageFailed, ledger.ReasonSystem, time.Time{}
 		}
-		if err := m.svc.gate.Rewrite(ctx, i.ActivityID, build, []EntryRewrite{to}); err != nil {
+		if _, err := m.svc.gate.Repair(ctx, i.ActivityID, build, []ledger.EntryRepair{to}); err != nil {
 			return err
 		}
 		m.svc.recorder.Incident(ctx, "entry of the gate cannot be read, and its purchase ends", "order_sn", it.OrderSN,
@@ -249,7 +248,7 @@ func (m *Importer) waitForLanding(ctx context.Context, _ Epoch, i Import) (Impor
 	}
 	var lost []string
 	for cursor := uint64(0); ; {
-		page, _, next, err := m.svc.gate.StoredEntries(ctx, i.ActivityID, cursor)
+		page, _, next, err := m.svc.gate.Survey(ctx, i.ActivityID, cursor)
 		if errors.Is(err, ErrNoGate) {
 			return i.to(ImportEntries), nil
 		}
@@ -296,7 +295,7 @@ func (m *Importer) waitForLanding(ctx context.Context, _ Epoch, i Import) (Impor
 // The status that a buyer reads does not fall: an entry that is ahead of its row stays. Position: the cursor of the gate.
 func (m *Importer) followLedger(ctx context.Context, _ Epoch, i Import) (Import, error) {
 	cursor, _ := strconv.ParseUint(i.Position, 10, 64)
-	page, build, next, err := m.svc.gate.StoredEntries(ctx, i.ActivityID, cursor)
+	page, build, next, err := m.svc.gate.Survey(ctx, i.ActivityID, cursor)
 	if errors.Is(err, ErrNoGate) {
 		return i.to(ImportEntries), nil
 	}
@@ -313,22 +312,40 @@ func (m *Importer) followLedger(ctx context.Context, _ Epoch, i Import) (Import,
 	if err != nil {
 		return i, err
 	}
-	f := gateFollow{epoch: i.Epoch}
-	for _, it := range page {
-		if r, ok := rows[it.OrderSN]; ok && r.ActivityID == i.ActivityID {
-			f.add(it, r)
-		}
-	}
-	if err := errors.Join(
-		chunks(f.rewrite, gateChunk, func(c []EntryRewrite) error { return m.svc.gate.Rewrite(ctx, i.ActivityID, build, c) }),
-		chunks(f.release, gateChunk, func(c []ledger.Entry) error { return m.svc.gate.Release(ctx, i.ActivityID, c) }),
-		chunks(f.drop, gateChunk, func(c []ledger.Entry) error { return m.svc.gate.Drop(ctx, i.ActivityID, c) }),
-		m.find(ctx, f.findings),
-	); err != nil {
+	now, err := m.svc.store.Now(ctx)
+	if err != nil {
 		return i, err
 	}
-	i.Counts.Corrected += int64(len(f.rewrite) + len(f.release) + len(f.drop))
-	i.Counts.Ahead += int64(len(f.findings))
+	var repairs []ledger.EntryRepair
+	var findings []Finding
+	for _, it := range page {
+		r, ok := rows[it.OrderSN]
+		if !ok || r.ActivityID != i.ActivityID {
+			continue
+		}
+		f := ledger.Judge(&r, &it, now)
+		switch {
+		case f.Ahead:
+			findings = append(findings, Finding{
+				Epoch: i.Epoch, ActivityID: i.ActivityID, Kind: FindingAhead, Subject: r.OrderSN,
+				Detail: "buyers read " + string(it.Stage) + "; the ledger has " + string(ledger.StageOf(r)),
+			})
+		case f.Kind == ledger.RepairOverruled && it.Stage == ledger.StagePaid: // only this reason ends it
+			f.To.Stage, f.To.Reason = ledger.StageClosed, ledger.ReasonRefunded
+			repairs = append(repairs, f.To)
+		case f.Kind == ledger.RepairOverruled, f.Kind == ledger.RepairReleased, f.Kind == ledger.RepairRewritten:
+			repairs = append(repairs, f.To)
+		}
+	}
+	err = chunks(repairs, gateChunk, func(c []ledger.EntryRepair) error {
+		_, err := m.svc.gate.Repair(ctx, i.ActivityID, build, c)
+		return err
+	})
+	if err := errors.Join(err, m.find(ctx, findings)); err != nil {
+		return i, err
+	}
+	i.Counts.Corrected += int64(len(repairs))
+	i.Counts.Ahead += int64(len(findings))
 	if next != 0 {
 		i.Position = strconv.FormatUint(next, 10)
 		return i, nil
@@ -337,47 +354,6 @@ func (m *Importer) followLedger(ctx context.Context, _ Epoch, i Import) (Import,
 		return i, err
 	}
 	return i.to(ImportRenew), nil
-}
-
-// gateFollow are the changes of one page of entries.
-type gateFollow struct {
-	epoch    int64
-	rewrite  []EntryRewrite
-	release  []ledger.Entry
-	drop     []ledger.Entry
-	findings []Finding
-}
-
-func (f *gateFollow) add(e StoredEntry, r ledger.Row) {
-	if !ledger.Purchasable(r.UserID, r.Lines) {
-		return // no gate has it
-	}
-	end := ledger.Entry{OrderSN: r.OrderSN, UserID: r.UserID, Lines: r.Lines, Reason: r.Reason}
-	switch {
-	case e.Stage == ledger.StageBroken, r.Holds() && e.Stage.Ended():
-		to := EntryRewrite{
-			OrderSN: r.OrderSN, Read: e.Stored, UserID: r.UserID, Lines: r.Lines, Stage: ledger.StageOf(r), Reason: r.Reason,
-		}
-		if to.Stage == ledger.StageCreated && r.ExpiresAt != nil {
-			to.ExpiresAt = *r.ExpiresAt
-		}
-		f.rewrite = append(f.rewrite, to)
-	case e.Stage.Ended():
-	case !r.Holds():
-		if e.Stage == ledger.StagePaid { // only this reason ends it
-			end.Reason = ledger.ReasonRefunded
-		}
-		if e.Stage == ledger.StagePaid || ledger.StageOf(r) == ledger.StageClosed {
-			f.release = append(f.release, end)
-		} else {
-			f.drop = append(f.drop, end)
-		}
-	case e.Stage.Rank() > ledger.StageOf(r).Rank():
-		f.findings = append(f.findings, Finding{
-			Epoch: f.epoch, ActivityID: r.ActivityID, Kind: FindingAhead, Subject: r.OrderSN,
-			Detail: "buyers read " + string(e.Stage) + "; the ledger has " + string(ledger.StageOf(r)),
-		})
-	}
 }
 
 // renew gives the gate the figures of the database and the epoch. It holds the locks of the stock, so that no decision
@@ -473,7 +449,7 @@ func (m *Importer) endForeign(ctx context.Context, e Epoch, i Import) (Import, e
 		}
 	}
 	cursor, _ := strconv.ParseUint(i.Position, 10, 64)
-	page, _, next, err := m.svc.gate.StoredEntries(ctx, i.ActivityID, cursor)
+	page, _, next, err := m.svc.gate.Survey(ctx, i.ActivityID, cursor)
 	if errors.Is(err, ErrNoGate) {
 		return i.to(ImportDone), nil
 	}
@@ -493,9 +469,9 @@ func (m *Importer) endForeign(ctx context.Context, e Epoch, i Import) (Import, e
 }
 
 func (m *Importer) endForeignEntries(
-	ctx context.Context, e Epoch, activityID string, page []StoredEntry,
+	ctx context.Context, e Epoch, activityID string, page []ledger.StoredEntry,
 ) (int, error) {
-	entries := map[string]StoredEntry{}
+	entries := map[string]ledger.StoredEntry{}
 	var sns []string
 	for _, it := range page {
 		if it.Stage.Holds() && readable(it) && contract.ValidID(it.OrderSN) {

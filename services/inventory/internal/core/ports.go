@@ -296,27 +296,6 @@ type GateEntry struct {
 	JournaledAt     time.Time // of unlanded entries only
 }
 
-// StoredEntry is an entry of the gate as an import reads it.
-type StoredEntry struct {
-	OrderSN, UserID string
-	Lines           []contract.Line
-	Stage           ledger.Stage
-	Reason          string // of an ended one
-	ExpiresAt       time.Time
-	Stored          string // the entry as it is stored
-}
-
-// EntryRewrite replaces an entry that still is as it was read.
-type EntryRewrite struct {
-	OrderSN, Read string
-	Remove        bool // of one that cannot be read; else the fields below
-	UserID        string
-	Lines         []contract.Line
-	Stage         ledger.Stage
-	Reason        string
-	ExpiresAt     time.Time
-}
-
 // KnownAdjustment is an adjustment that a gate has. Without a SKU it has no further effect.
 type KnownAdjustment struct {
 	ID, SKUID string
@@ -357,12 +336,13 @@ type Gate interface {
 	// RenewEpoch sets configuration, totals and adjustments to those of the tables, the units left to what follows from
 	// them, and the epoch. The caller holds the locks of the activity's stock.
 	RenewEpoch(ctx context.Context, activityID, epoch string, a Activity, adjusted []string) error
-	// StoredEntries pages through all entries; next is 0 after the last page. build identifies the build of the gate.
-	StoredEntries(
+	// Survey pages through all entries. An entry that exists throughout comes at least once. build identifies the build of
+	// the gate; next is 0 after the last page.
+	Survey(
 		ctx context.Context, activityID string, cursor uint64,
-	) (page []StoredEntry, build string, next uint64, err error)
-	// Rewrite replaces entries that still are as they were read.
-	Rewrite(ctx context.Context, activityID, build string, list []EntryRewrite) error
+	) (page []ledger.StoredEntry, build string, next uint64, err error)
+	// Repair rewrites entries that still are as they were read. It returns which of them it changed.
+	Repair(ctx context.Context, activityID, build string, list []ledger.EntryRepair) (map[string]bool, error)
 	// RejournalHolding journals entries again that hold units, whatever their stage, unless they still are journaled. The
 	// status that buyers read does not change.
 	RejournalHolding(ctx context.Context, activityID string, orderSNs []string) (int, error)

@@ -87,7 +87,7 @@ func (r *rebuild) run(ctx context.Context) (*Activity, error) {
 	r.adjusted = map[string]bool{}
 	err := r.step(ctx, func(ctx context.Context) error {
 		now, err := r.store.Now(ctx)
-		r.kept = now.Add(-GateKept)
+		r.kept = now.Add(-ledger.GateKept)
 		return err
 	})
 	if err != nil {

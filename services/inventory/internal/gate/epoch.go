@@ -6,7 +6,6 @@ import (
 
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/inventory/internal/core"
-	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // MarkForImport implements core.Gate.
@@ -24,42 +23,6 @@ func (g *Gate) RenewEpoch(
 		f.Totals[it.SKUID] = it.Total
 	}
 	return translate(g.gate.RenewEpoch(ctx, activityID, epoch, f))
-}
-
-// StoredEntries implements core.Gate.
-func (g *Gate) StoredEntries(
-	ctx context.Context, activityID string, cursor uint64,
-) ([]core.StoredEntry, string, uint64, error) {
-	page, build, next, err := g.gate.Survey(ctx, activityID, cursor, surveyPage)
-	list := make([]core.StoredEntry, len(page))
-	for i, s := range page {
-		e := core.StoredEntry{
-			OrderSN: s.OrderSN, UserID: s.UserID, Lines: s.Lines, Reason: s.Reason, ExpiresAt: s.ExpiresAt, Stored: s.Stored,
-			Stage: ledger.Stage(s.Status),
-		}
-		switch {
-		case s.Broken:
-			e.Stage = ledger.StageBroken
-		case s.Status == stockgate.StatusQueued && s.Landed:
-			e.Stage = ledger.StageLanded
-		}
-		list[i] = e
-	}
-	return list, build, next, translate(err)
-}
-
-// Rewrite implements core.Gate.
-func (g *Gate) Rewrite(ctx context.Context, activityID, build string, list []core.EntryRewrite) error {
-	items := make([]stockgate.Repair, len(list))
-	for i, it := range list {
-		to := stockgate.Entry{UserID: it.UserID, Lines: it.Lines, Reason: it.Reason, ExpiresAt: it.ExpiresAt}
-		if to.Status = stockgate.Status(it.Stage); it.Stage == ledger.StageLanded {
-			to.Status, to.Landed = stockgate.StatusQueued, true
-		}
-		items[i] = stockgate.Repair{OrderSN: it.OrderSN, Seen: it.Read, Remove: it.Remove, To: to}
-	}
-	_, err := g.gate.Repair(ctx, activityID, build, items)
-	return translate(err)
 }
 
 // RejournalHolding implements core.Gate.

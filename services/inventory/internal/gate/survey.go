@@ -40,19 +40,22 @@ func stockEntry(e ledger.Entry) stockgate.Entry {
 	return to
 }
 
-func entryOf(s stockgate.StoredEntry) reconcile.Entry {
-	return reconcile.Entry{
-		OrderSN: s.OrderSN, UserID: s.UserID, Lines: s.Lines, Stage: stageOf(s.Entry), ExpiresAt: s.ExpiresAt,
+func entryOf(s stockgate.StoredEntry) ledger.StoredEntry {
+	return ledger.StoredEntry{
+		Entry: ledger.Entry{
+			OrderSN: s.OrderSN, UserID: s.UserID, Lines: s.Lines, Stage: stageOf(s.Entry), Reason: s.Reason,
+			ExpiresAt: s.ExpiresAt,
+		},
 		IndexMismatch: s.IndexMismatch, Stored: s.Stored,
 	}
 }
 
-// Survey implements reconcile.Gate.
+// Survey implements core.Gate and reconcile.Gate.
 func (g *Gate) Survey(
 	ctx context.Context, activityID string, cursor uint64,
-) ([]reconcile.Entry, string, uint64, error) {
+) ([]ledger.StoredEntry, string, uint64, error) {
 	page, build, next, err := g.gate.Survey(ctx, activityID, cursor, surveyPage)
-	list := make([]reconcile.Entry, len(page))
+	list := make([]ledger.StoredEntry, len(page))
 	for i, s := range page {
 		list[i] = entryOf(s)
 	}
@@ -68,7 +71,7 @@ func (g *Gate) TrackChanges(ctx context.Context, activityID string) (string, err
 // CollectChanges implements reconcile.Gate.
 func (g *Gate) CollectChanges(
 	ctx context.Context, activityID, token string,
-) (core.GateAudit, []reconcile.Entry, bool, error) {
+) (core.GateAudit, []ledger.StoredEntry, bool, error) {
 	a, changed, err := g.gate.CollectChanges(ctx, activityID, token)
 	if err != nil {
 		if errors.Is(err, stockgate.ErrSuperseded) {
@@ -76,7 +79,7 @@ func (g *Gate) CollectChanges(
 		}
 		return core.GateAudit{}, nil, false, translate(err)
 	}
-	list := make([]reconcile.Entry, len(changed))
+	list := make([]ledger.StoredEntry, len(changed))
 	for i, s := range changed {
 		if list[i] = entryOf(s); s.Stored == "" {
 			list[i].Stage = ledger.StageDeleted
@@ -86,9 +89,9 @@ func (g *Gate) CollectChanges(
 }
 
 // Inspect implements reconcile.Gate.
-func (g *Gate) Inspect(ctx context.Context, activityID string, orderSNs []string) (map[string]reconcile.Entry, error) {
+func (g *Gate) Inspect(ctx context.Context, activityID string, orderSNs []string) (map[string]ledger.StoredEntry, error) {
 	found, err := g.gate.Inspect(ctx, activityID, orderSNs)
-	out := make(map[string]reconcile.Entry, len(found))
+	out := make(map[string]ledger.StoredEntry, len(found))
 	for sn, s := range found {
 		out[sn] = entryOf(s)
 	}
@@ -101,20 +104,13 @@ func (g *Gate) MismatchedBuyers(ctx context.Context, activityID string, cursor u
 	return users, next, translate(err)
 }
 
-// Repair implements reconcile.Gate.
+// Repair implements core.Gate and reconcile.Gate.
 func (g *Gate) Repair(
-	ctx context.Context, activityID, build string, list []reconcile.EntryRepair,
+	ctx context.Context, activityID, build string, list []ledger.EntryRepair,
 ) (map[string]bool, error) {
 	items := make([]stockgate.Repair, len(list))
 	for i, it := range list {
-		to := stockgate.Entry{UserID: it.UserID, Lines: it.Lines, Reason: it.Reason, ExpiresAt: it.ExpiresAt}
-		switch it.Stage {
-		case ledger.StageLanded:
-			to.Status, to.Landed = stockgate.StatusQueued, true
-		default:
-			to.Status = stockgate.Status(it.Stage)
-		}
-		items[i] = stockgate.Repair{OrderSN: it.OrderSN, Seen: it.Read, Remove: it.Remove, To: to}
+		items[i] = stockgate.Repair{OrderSN: it.OrderSN, Seen: it.Read, Remove: it.Remove, To: stockEntry(it.Entry)}
 	}
 	done, err := g.gate.Repair(ctx, activityID, build, items)
 	return done, translate(err)

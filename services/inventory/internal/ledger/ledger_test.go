@@ -168,3 +168,38 @@ func TestUnitsAreConserved(t *testing.T) {
 		require.Equal(t, held, m.Allowances[row.Buyer()])
 	})
 }
+
+// TestARepairedEntryAgrees draws a row and an entry of the same purchase. The repair that follows makes them agree, and
+// an entry is ahead only while both hold units.
+func TestARepairedEntryAgrees(t *testing.T) {
+	deadline := now.Add(time.Hour)
+	rapid.Check(t, func(t *rapid.T) {
+		row := ledger.New(purchase(), now)
+		row.State = rapid.SampledFrom([]ledger.State{
+			ledger.StateReserved, ledger.StateSold, ledger.StateReleased, ledger.StateRejected,
+		}).Draw(t, "state")
+		if !row.Holds() {
+			row.Reason = rapid.SampledFrom([]string{"expired", "refunded"}).Draw(t, "reason")
+		}
+		if row.State != ledger.StateRejected && rapid.Bool().Draw(t, "order") {
+			row.OrderCreatedAt, row.ExpiresAt = &now, &deadline
+		}
+		var e *ledger.StoredEntry
+		if stage := rapid.SampledFrom([]ledger.Stage{
+			"", ledger.StageQueued, ledger.StageLanded, ledger.StageCreated, ledger.StagePaid, ledger.StageClosed,
+			ledger.StageFailed, ledger.StageBroken,
+		}).Draw(t, "stage"); stage != "" {
+			e = &ledger.StoredEntry{Entry: row.Entry(), Stored: "as stored"}
+			e.Stage = stage
+		}
+		f := ledger.Judge(&row, e, now)
+		require.Empty(t, f.Why)
+		require.False(t, f.Ahead && (!row.Holds() || !e.Holds()))
+		if f.Agrees() {
+			require.Equal(t, row.Holds(), e.Holds())
+			return
+		}
+		require.Equal(t, e != nil, f.To.Read != "")
+		require.True(t, ledger.Judge(&row, &ledger.StoredEntry{Entry: f.To.Entry}, now).Agrees())
+	})
+}

@@ -90,7 +90,7 @@ type mismatch struct {
 }
 
 // moved reports whether entry or row changed since the comparison.
-func (m mismatch) moved(g *Entry, row *ledger.Row) bool {
+func (m mismatch) moved(g *ledger.StoredEntry, row *ledger.Row) bool {
 	var stored uint64
 	if g != nil {
 		stored = digest(g.Stored)
@@ -259,7 +259,7 @@ func (p *pass) readEntries(ctx context.Context, c *comparison) ([]entryDigest, *
 }
 
 // keep appends the digest of an entry.
-func (c *comparison) keep(entries []entryDigest, lines *lineSets, e *Entry) []entryDigest {
+func (c *comparison) keep(entries []entryDigest, lines *lineSets, e *ledger.StoredEntry) []entryDigest {
 	sn, err := strconv.ParseInt(e.OrderSN, 10, 64)
 	if err != nil || !contract.ValidID(e.OrderSN) {
 		c.invalid = true
@@ -369,7 +369,7 @@ func (c *comparison) compareRow(row ledger.Row, entries []entryDigest, matched [
 	}
 	i, ok := sort.Find(len(entries), func(i int) int { return cmp.Compare(sn, entries[i].sn) })
 	if !ok {
-		if row.Holds() || now.Sub(row.ChangedAt) < trimmedAfter {
+		if row.Holds() || now.Sub(row.ChangedAt) < ledger.TrimmedAfter {
 			c.mismatches = append(c.mismatches, mismatch{orderSN: row.OrderSN, changed: row.ChangedAt})
 		} else {
 			c.unpaired.addRow(row)

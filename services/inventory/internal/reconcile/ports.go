@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"flashsale.internal/pkg/contract"
 	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/ledger"
 )
@@ -85,22 +84,22 @@ type Gate interface {
 	// build of the gate; next is 0 after the last page.
 	Survey(
 		ctx context.Context, activityID string, cursor uint64,
-	) (page []Entry, build string, next uint64, err error)
+	) (page []ledger.StoredEntry, build string, next uint64, err error)
 	// CollectChanges ends the tracking: it returns the counters and the entries that changed since, all as of one
 	// moment. A deleted entry has nothing Stored. ok is false if too much changed: then nothing is returned.
 	CollectChanges(
 		ctx context.Context, activityID, token string,
-	) (audit core.GateAudit, changed []Entry, ok bool, err error)
+	) (audit core.GateAudit, changed []ledger.StoredEntry, ok bool, err error)
 	// AdjustmentsOfGate pages through the adjustments that the gate has; next is 0 after the last page.
 	AdjustmentsOfGate(
 		ctx context.Context, activityID string, cursor uint64,
 	) (page []core.KnownAdjustment, next uint64, err error)
-	Inspect(ctx context.Context, activityID string, orderSNs []string) (map[string]Entry, error)
+	Inspect(ctx context.Context, activityID string, orderSNs []string) (map[string]ledger.StoredEntry, error)
 	// MismatchedBuyers pages through the buyers whose record does not match their entries.
 	MismatchedBuyers(ctx context.Context, activityID string, cursor uint64) (users []string, next uint64, err error)
 
 	// Repair rewrites entries that still are as they were read. It returns which of them it changed.
-	Repair(ctx context.Context, activityID, build string, list []EntryRepair) (map[string]bool, error)
+	Repair(ctx context.Context, activityID, build string, list []ledger.EntryRepair) (map[string]bool, error)
 	// RebuildBuyer rebuilds a buyer's record and the indexes of these entries.
 	RebuildBuyer(ctx context.Context, activityID, userID string, orderSNs []string) (changed bool, err error)
 	// Correct adds to counters what they lack, once, unless the gate was built again or corrected since it was read.
@@ -136,27 +135,6 @@ type Recorder interface {
 type Alarms interface {
 	Raise(ctx context.Context, key, what string, attrs ...any)
 	RaiseBrokenGate(ctx context.Context, activityID string, err error)
-}
-
-// Entry is an entry of the gate, as it is compared with the ledger.
-type Entry struct {
-	OrderSN, UserID string
-	Lines           []contract.Line
-	Stage           ledger.Stage
-	ExpiresAt       time.Time // of created
-	IndexMismatch   bool      // the record of its buyer or an index does not match it
-	Stored          string    // the entry as it is stored
-}
-
-// EntryRepair rewrites an entry as the ledger has it, if it still is as it was read.
-type EntryRepair struct {
-	OrderSN, Read string // Read is the stored entry; "": the gate had none
-	Remove        bool
-	UserID        string
-	Lines         []contract.Line
-	Stage         ledger.Stage
-	Reason        string
-	ExpiresAt     time.Time
 }
 
 // Correction is what the counters of a SKU lack, in units. Unlanded is a part of Held.
