@@ -69,8 +69,8 @@ var mutants = []mutant{
 		hidden: "few processes reach Redis alone", test: unit{"services/inventory", "TestDirectPurchasesLeaveWhatWasAcceptedBefore"},
 	},
 	{
-		name: "landed purchases stay held back", file: coreDir + "landing.go",
-		old: "figures.landed(it)", now: "_ = it",
+		name: "landed purchases stay held back", file: coreDir + "degraded.go",
+		old: "figures.landed(p)", now: "_ = p",
 		hidden: "the units are sold after the outage", test: unit{"services/inventory", "TestDirectPurchasesLeaveWhatWasAcceptedBefore"},
 	},
 	{
@@ -447,13 +447,13 @@ var mutants = []mutant{
 	},
 	{
 		name: "closings go on during an import", file: coreDir + "closing.go",
-		old: "if importing { //", now: "if importing && false { //",
+		old: "err := s.guard.MayClose(ctx, c.ActivityID)", now: "err := error(nil)",
 		hidden: "a tombstone before the order comes back closes a purchase that was reserved; both agree",
 		test:   unit{"services/inventory", "^TestABusThatIsAheadDuringAnImport$"},
 	},
 	{
 		name: "withdrawals do not wait for an import", file: coreDir + "adjustment.go",
-		old: "\tif importing {", now: "\tif importing && false {",
+		old: "err := s.guard.MayClose(ctx, a.ActivityID); err != nil {", now: "err := s.guard.MayClose(ctx, a.ActivityID); err != nil && false {",
 		hidden: "few simulated withdrawals meet an import and a lost addition",
 		test:   unit{"services/inventory", "^TestAWithdrawalWaitsForTheImport$"},
 	},
@@ -477,13 +477,13 @@ var mutants = []mutant{
 	},
 	{
 		name: "a withdrawal is decided during an import", file: "services/inventory/internal/store/adjustments.go",
-		old: "if pending[out.ActivityID] || pending[core.AllActivities] {", now: "if pending[out.ActivityID] && core.AllActivities == \"\" {",
+		old: "if pending.Include(out.ActivityID) {", now: "if pending.Include(out.ActivityID) && core.AllActivities == \"\" {",
 		hidden: "no simulated epoch is drawn between the gate's part and the decision",
 		test:   unit{"services/inventory", "^TestAnEpochDuringAWithdrawal$"},
 	},
 	{
 		name: "events without a row end during an import", file: coreDir + "events.go",
-		old: "case importing:\n\t\t\treturn ErrImporting", now: "case importing && f.missing == \"\":\n\t\t\treturn ErrImporting",
+		old: "err := s.guard.MayClose(ctx, f.missing); err != nil {", now: "err := s.guard.MayClose(ctx, f.missing); err != nil && f.missing == \"\" {",
 		hidden: "few simulated payments meet an import before their row",
 		test:   unit{"services/inventory", "^TestEventsWaitForTheImport$"},
 	},

@@ -20,15 +20,15 @@ func (s *Service) CloseDue(ctx context.Context, due []contract.OrderClose, deadL
 	}
 	var errs []error
 	for _, c := range due {
-		importing, err := s.importing(ctx, c.ActivityID)
-		if err != nil {
+		err := s.guard.MayClose(ctx, c.ActivityID)
+		switch {
+		case errors.Is(err, ErrImporting):
+			err = s.closeAgain(ctx, closing{request: c, later: map[time.Time][]string{c.DueAt: c.OrderSNs}})
+		case err != nil:
 			return err
+		default:
+			_, err = s.closeOrders(ctx, c, ledger.ReasonExpired, ledger.ReasonExpired)
 		}
-		if importing { // an order that was lost must not get a tombstone before it is created again
-			errs = append(errs, s.closeAgain(ctx, closing{request: c, later: map[time.Time][]string{c.DueAt: c.OrderSNs}}))
-			continue
-		}
-		_, err = s.closeOrders(ctx, c, ledger.ReasonExpired, ledger.ReasonExpired)
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)

@@ -167,7 +167,9 @@ func (s *directSelling) run(tx LedgerTx) error {
 		return err
 	}
 	a := tx.Activity(s.activityID)
-	l := landing{now: now, republishAfter: s.republishAfter, moves: ledger.NewMoves(), refused: map[string]int{}}
+	l := landing{
+		now: now, republishAfter: s.republishAfter, moves: ledger.NewMoves(), purchases: held, refused: map[string]int{},
+	}
 	var figures DirectSale
 	if a != nil && a.direct() {
 		if figures, err = tx.DirectSale(s.activityID); err != nil {
@@ -201,7 +203,7 @@ func (s *directSelling) run(tx LedgerTx) error {
 		}
 		row := l.place(a, contract.Reservation{
 			OrderSN: p.OrderSN, UserID: p.UserID, ActivityID: a.ID, Lines: p.Lines, ReservedAt: now, Traceparent: p.Traceparent,
-		}, held)
+		})
 		rows[row.OrderSN] = row
 		figures.SoldCount++
 		s.results[i] = known(row)

@@ -2,7 +2,6 @@ package core
 
 import (
 	"context"
-	"errors"
 	"time"
 )
 
@@ -104,8 +103,7 @@ type EpochStore interface {
 	// present epoch is not complete, the new one starts from the earlier time of both. If the present epoch is not
 	// instead ("" for any), another process has drawn one, which DrawEpoch returns.
 	DrawEpoch(ctx context.Context, since time.Time, cause, instead string, now time.Time) (Epoch, error)
-	// PendingImports returns the activities whose import into the present epoch is not complete; AllActivities too.
-	PendingImports(ctx context.Context) (map[string]bool, error)
+	PendingImports(ctx context.Context) (PendingImports, error)
 	Imports(ctx context.Context, epoch int64) ([]Import, error)
 	// MoveImport replaces from by to. It returns false if another process has moved it meanwhile.
 	MoveImport(ctx context.Context, from, to Import) (bool, error)
@@ -124,10 +122,6 @@ type EpochStore interface {
 	ActivityDrafts(ctx context.Context, ids []string) (map[string]bool, error)
 }
 
-// ErrImporting means that a purchase may be one that a restore has lost, or that units may belong to such a purchase.
-// The caller repeats the work: the import brings it, or ends.
-var ErrImporting = errors.New("an import after a restore is not complete")
-
 // DrawEpoch draws a new epoch, for the reconciler and the gate controller. instead is the epoch that the caller saw.
 func (s *Service) DrawEpoch(ctx context.Context, instead, cause string) error {
 	now, err := s.store.Now(ctx)
@@ -145,10 +139,4 @@ func (s *Service) DrawEpoch(ctx context.Context, instead, cause string) error {
 	s.recorder.Incident(ctx, "a new epoch of the database: gates sell nothing until their import is complete", "cause", e.Cause,
 		"since", e.Since)
 	return nil
-}
-
-// importing reports whether the import of an activity is not complete.
-func (s *Service) importing(ctx context.Context, activityID string) (bool, error) {
-	pending, err := s.store.PendingImports(ctx)
-	return pending[activityID] || pending[AllActivities], err
 }

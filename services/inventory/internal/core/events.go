@@ -77,12 +77,8 @@ func (s *Service) applySteps(
 	}
 	err := ledger()
 	if errors.Is(err, errMissingRow) {
-		importing, ierr := s.importing(ctx, f.missing)
-		switch {
-		case ierr != nil:
-			return ierr
-		case importing:
-			return ErrImporting
+		if err := s.guard.MayClose(ctx, f.missing); err != nil {
+			return err
 		}
 		missingChecked = true
 		err = ledger()

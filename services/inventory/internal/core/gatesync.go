@@ -23,17 +23,17 @@ type GateSync struct {
 	pause    time.Duration                   // first pause between attempts
 	locks    Locks                           // nil: builds of several processes are not serialized
 	limits   BuildConfig
-	watch    *GateWatch
+	guard    guard
 	builds   *builds
 
 	mu        sync.Mutex
 	resettled map[string]time.Time // when SettleBeforeReturning last began to settle a gate, by Redis's clock
 }
 
-func newGateSync(d Deps, alarms *Alarms, watch *GateWatch) *GateSync {
+func newGateSync(d Deps, alarms *Alarms, g guard) *GateSync {
 	return &GateSync{
 		store: d.Store, gate: d.Gate, recorder: d.Recorder, alarms: alarms, clocks: d.CheckClocks,
-		window: d.Timing.ResettleWindow, pause: d.Timing.Pause, locks: d.Locks, limits: d.Build, watch: watch,
+		window: d.Timing.ResettleWindow, pause: d.Timing.Pause, locks: d.Locks, limits: d.Build, guard: g,
 		builds: newBuilds(), resettled: map[string]time.Time{},
 	}
 }
@@ -48,7 +48,7 @@ func (g *GateSync) Run(ctx context.Context) error {
 // Sync repeats the effect of every reservation's present state on its gate. The gates of activities in the mode direct
 // get the effects later.
 func (g *GateSync) Sync(ctx context.Context, rows []ledger.Row) error {
-	rows, err := g.withoutDirect(ctx, rows)
+	rows, err := g.guard.MaySettle(ctx, rows)
 	if err != nil {
 		return err
 	}
@@ -456,7 +456,7 @@ func (g *GateSync) epochFor(ctx context.Context, activityID string) (GateEpoch, 
 	if err != nil {
 		return GateEpoch{}, err
 	}
-	if pending[activityID] || pending[AllActivities] {
+	if pending.Include(activityID) {
 		return GateEpoch{Importing: true}, nil
 	}
 	return GateEpoch{Value: e.Value}, nil

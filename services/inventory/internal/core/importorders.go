@@ -224,11 +224,12 @@ func (x *orderImport) noUnit(o ChangedOrder) {
 }
 
 // insert writes the row of an order that the ledger does not have. If no unit is left for it, the row holds none.
-func (x *orderImport) insert(a *Activity, o ChangedOrder, held map[ledger.Buyer]int64) {
-	row := ledger.New(contract.Reservation{
+func (x *orderImport) insert(a *Activity, o ChangedOrder, held heldUnits) {
+	p := contract.Reservation{
 		OrderSN: o.OrderSN, ActivityID: o.ActivityID, UserID: o.UserID, Lines: o.Lines, ReservedAt: o.CreatedAt,
 		Traceparent: o.Traceparent,
-	}, x.now)
+	}
+	row := ledger.New(p, x.now)
 	row.OrderCreatedAt = &row.ReservedAt
 	if at := ledger.SanitizeTime(o.ExpiresAt, time.Time{}); !at.IsZero() {
 		row.ExpiresAt = &at
@@ -240,14 +241,14 @@ func (x *orderImport) insert(a *Activity, o ChangedOrder, held map[ledger.Buyer]
 			row.Reason = ledger.ReasonRefunded
 		}
 		x.counts.Released++
-	case a == nil || unknownSKU(a, o.Lines) != "" || a.refusal(row, held) != "":
+	case a == nil || unknownSKU(a, o.Lines) != "" || held.Refusal(a, p) != "":
 		row.State, row.Reason = ledger.StateReleased, ledger.ReasonRejected
 		if o.State == OrderPaid {
 			row.Reason = ledger.ReasonRefunded
 		}
 		x.noUnit(o)
 	default:
-		a.take(row, held)
+		held.Take(a, p)
 		if o.State == OrderPaid {
 			row.State = ledger.StateSold
 			x.counts.Paid++

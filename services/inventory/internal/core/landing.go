@@ -63,7 +63,10 @@ func (s *Service) tryLanding(
 			if err := tx.Apply(l.moves); err != nil {
 				return err
 			}
-			return l.lowerHeldBack(tx)
+			if len(l.landed) == 0 {
+				return nil
+			}
+			return l.purchases.Write(tx)
 		})
 	})
 	return l, err
@@ -91,37 +94,6 @@ func (s *Service) recordLanding(ctx context.Context, l landing) {
 	}
 }
 
-// lowerHeldBack lowers the units that direct sales hold back by those of purchases that have landed.
-func (l *landing) lowerHeldBack(tx LedgerTx) error {
-	if len(l.landed) == 0 {
-		return nil
-	}
-	for _, id := range sortedKeys(l.direct) {
-		if err := tx.PutDirectSale(id, *l.direct[id]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// readDirect reads the figures of the activities that sell directly now.
-func (l *landing) readDirect(tx LedgerTx, items []contract.Reservation) error {
-	for _, id := range activitiesOf(items) {
-		if a := tx.Activity(id); a == nil || !a.direct() {
-			continue
-		}
-		figures, err := tx.DirectSale(id)
-		if err != nil {
-			return err
-		}
-		if l.direct == nil {
-			l.direct = map[string]*DirectSale{}
-		}
-		l.direct[id] = &figures
-	}
-	return nil
-}
-
 // landing is the outcome of one run of the ledger transaction.
 type landing struct {
 	now            time.Time
@@ -129,12 +101,12 @@ type landing struct {
 	handedOver     bool // by a process of seckill, without a message
 	read           bool // the rows of the items; false: all items are taken for new ones
 	moves          *ledger.Moves
-	rows           []ledger.Row           // all rows of the message in their present state, known ones included
-	landed         []ledger.Row           // new rows that hold units
-	refused        map[string]int         // by reason, how many new rows were rejected
-	displaced      []ledger.Row           // those of activities that have sold directly
-	conflicts      []string               // order_sns that were handed over and contradict the ledger
-	direct         map[string]*DirectSale // by activity, the figures of those that sell directly
+	purchases      Purchases
+	rows           []ledger.Row   // all rows of the message in their present state, known ones included
+	landed         []ledger.Row   // new rows that hold units
+	refused        map[string]int // by reason, how many new rows were rejected
+	displaced      []ledger.Row   // those of activities that have sold directly
+	conflicts      []string       // order_sns that were handed over and contradict the ledger
 }
 
 func (l *landing) decide(tx LedgerTx, items []contract.Reservation) error {
@@ -152,11 +124,8 @@ func (l *landing) decide(tx LedgerTx, items []contract.Reservation) error {
 			return err
 		}
 	}
-	held, err := heldBy(tx, users)
-	if err != nil {
-		return err
-	}
-	if err := l.readDirect(tx, items); err != nil {
+	var err error
+	if l.purchases, err = openPurchases(tx, users); err != nil {
 		return err
 	}
 	seen := map[string]bool{}
@@ -172,10 +141,7 @@ func (l *landing) decide(tx LedgerTx, items []contract.Reservation) error {
 			continue
 		}
 		if !known {
-			row = l.place(a, it, held)
-			if figures := l.direct[a.ID]; figures != nil && row.State == ledger.StateReserved {
-				figures.landed(it)
-			}
+			row = l.place(a, it)
 			rows[row.OrderSN] = row
 		}
 		if !seen[row.OrderSN] {
@@ -184,21 +150,6 @@ func (l *landing) decide(tx LedgerTx, items []contract.Reservation) error {
 		}
 	}
 	return nil
-}
-
-// heldBy reads the allowances of these users, by activity.
-func heldBy(tx LedgerTx, users map[string][]string) (map[ledger.Buyer]int64, error) {
-	held := map[ledger.Buyer]int64{}
-	for activityID, ids := range users {
-		byUser, err := tx.Allowances(activityID, ids)
-		if err != nil {
-			return nil, err
-		}
-		for user, n := range byUser {
-			held[ledger.Buyer{ActivityID: activityID, UserID: user}] = n
-		}
-	}
-	return held, nil
 }
 
 // invalid returns why an item becomes a dead letter, "" if it does not. known means that the ledger has its order_sn.
@@ -217,15 +168,11 @@ func (l *landing) invalid(it contract.Reservation, row ledger.Row, known bool, a
 	return ""
 }
 
-// place adds the row of a new reservation: reserved, or rejected for the limit or the stock. It updates a's items and held
-// for the next item.
-func (l *landing) place(a *Activity, it contract.Reservation, held map[ledger.Buyer]int64) ledger.Row {
+// place adds the row of a new reservation: reserved, or rejected for the limit or the stock. It updates a's items for the
+// next item.
+func (l *landing) place(a *Activity, it contract.Reservation) ledger.Row {
 	row := ledger.New(it, l.now)
-	refusal := a.refusal(row, held)
-	if direct := l.direct[a.ID]; refusal == "" && direct != nil && !direct.mayLand(a, it) {
-		refusal = ledger.ReasonSoldOut
-	}
-	if refusal != "" {
+	if refusal := l.purchases.Refusal(a, it); refusal != "" {
 		row = row.Rejected(refusal)
 		l.moves.Place(row)
 		l.refused[row.Reason]++
@@ -237,7 +184,7 @@ func (l *landing) place(a *Activity, it contract.Reservation, held map[ledger.Bu
 	again := l.now.Add(l.republishAfter)
 	row.RepublishAt = &again
 	l.moves.Place(row)
-	a.take(row, held)
+	l.purchases.Take(a, it)
 	l.landed = append(l.landed, row)
 	return row
 }
@@ -259,29 +206,6 @@ func unknownSKU(a *Activity, lines []contract.Line) string {
 		}
 	}
 	return ""
-}
-
-// refusal returns why a new row gets no units, "" if it gets them. held has what buyers hold.
-func (a *Activity) refusal(row ledger.Row, held map[ledger.Buyer]int64) string {
-	if held[row.Buyer()]+ledger.Units(row.Lines) > a.PerUserLimit {
-		return ledger.ReasonLimitReached
-	}
-	for _, l := range row.Lines {
-		if a.Item(l.SKUID).Available < l.Qty {
-			return ledger.ReasonSoldOut
-		}
-	}
-	return ""
-}
-
-// take counts the units of a new row as those of its buyer.
-func (a *Activity) take(row ledger.Row, held map[ledger.Buyer]int64) {
-	held[row.Buyer()] += ledger.Units(row.Lines)
-	for _, l := range row.Lines {
-		it := a.Item(l.SKUID)
-		it.Available -= l.Qty
-		it.Reserved += l.Qty
-	}
 }
 
 func activitiesOf(items []contract.Reservation) []string {

@@ -240,34 +240,3 @@ func (c *GateController) returnOver(ctx context.Context, due []Activity, now tim
 	}
 	return errors.Join(errs...)
 }
-
-// withoutDirect returns the rows whose effects the gate gets now. Those of activities in the mode direct are left out:
-// the gate gets them when the sale returns to it. A row of a change that is older than what is noted lowers that time.
-// Effects without a row in the ledger are never left out.
-//
-// The mode is read after the rows have committed. If it is direct, it changes later, and returnToGate reads the rows.
-func (g *GateSync) withoutDirect(ctx context.Context, rows []ledger.Row) ([]ledger.Row, error) {
-	oldest := map[string]time.Time{}
-	for _, r := range rows {
-		if g.watch.usesGate(r.ActivityID) || r.ChangedAt.IsZero() {
-			continue
-		}
-		if at, known := oldest[r.ActivityID]; !known || r.ChangedAt.Before(at) {
-			oldest[r.ActivityID] = r.ChangedAt
-		}
-	}
-	direct := map[string]bool{}
-	for _, id := range sortedKeys(oldest) {
-		is, err := g.store.NoteLacking(ctx, id, oldest[id])
-		if err != nil {
-			return nil, err
-		}
-		direct[id] = is
-	}
-	if len(oldest) == 0 {
-		return rows, nil
-	}
-	return slices.DeleteFunc(slices.Clone(rows), func(r ledger.Row) bool {
-		return direct[r.ActivityID] && !r.ChangedAt.IsZero()
-	}), nil
-}

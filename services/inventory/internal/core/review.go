@@ -86,12 +86,8 @@ func (s *Service) CancelOrders(
 	if err != nil {
 		return nil, err
 	}
-	importing, err := s.importing(ctx, activityID)
-	if err != nil {
-		return nil, err
-	}
-	if importing { // an order that was lost must not get a tombstone before it is created again
-		return nil, gateUnreachable(ErrImporting)
+	if err := s.guard.MayClose(ctx, activityID); err != nil {
+		return nil, gateUnreachable(err)
 	}
 	rows, err := s.rowsOf(ctx, activityID, orderSNs)
 	if err != nil {

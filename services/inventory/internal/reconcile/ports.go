@@ -50,8 +50,7 @@ type Store interface {
 	// Totals adds up the tables of an activity as of one moment, without reading the rows of the ledger.
 	Totals(ctx context.Context, activityID string) (Totals, error)
 	PresentEpoch(ctx context.Context) (core.Epoch, error)
-	// PendingImports returns the activities whose import after a restore is not complete.
-	PendingImports(ctx context.Context) (map[string]bool, error)
+	PendingImports(ctx context.Context) (core.PendingImports, error)
 	// LeftAhead returns which of these purchases an import has left with a status above that of their row, at this time
 	// or later: `order payments reconcile` may still raise the row.
 	LeftAhead(ctx context.Context, activityID string, orderSNs []string, since time.Time) (map[string]bool, error)

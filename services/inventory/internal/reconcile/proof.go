@@ -35,7 +35,7 @@ func (x proof) confirms(before proof) bool {
 // waitsForImport reports whether an import into the activity is not complete.
 func (p *pass) waitsForImport(ctx context.Context) (bool, error) {
 	pending, err := p.Store.PendingImports(ctx)
-	if err != nil || !pending[p.activity.ID] && !pending[core.AllActivities] {
+	if err != nil || !pending.Include(p.activity.ID) {
 		return false, err
 	}
 	p.addImporting()

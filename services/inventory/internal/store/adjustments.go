@@ -141,7 +141,7 @@ func (s *Store) DecideAdjustment(
 			if err != nil {
 				return err
 			}
-			if pending[out.ActivityID] || pending[core.AllActivities] {
+			if pending.Include(out.ActivityID) {
 				return core.ErrImporting
 			}
 			// Units are held back then, and the gate lacks what was sold.

@@ -145,16 +145,16 @@ func plan(tx *gorm.DB, epoch int64, now time.Time) error {
 }
 
 // PendingImports implements core.EpochStore.
-func (s *Store) PendingImports(ctx context.Context) (map[string]bool, error) {
+func (s *Store) PendingImports(ctx context.Context) (core.PendingImports, error) {
 	return pendingImports(s.read(ctx))
 }
 
-func pendingImports(tx *gorm.DB) (map[string]bool, error) {
+func pendingImports(tx *gorm.DB) (core.PendingImports, error) {
 	var list []int64
 	err := tx.Model(&importRow{}).
 		Where("epoch_id = (SELECT MAX(id) FROM epochs) AND step <> ?", string(core.ImportDone)).
 		Pluck("activity_id", &list).Error
-	pending := make(map[string]bool, len(list))
+	pending := make(core.PendingImports, len(list))
 	for _, id := range list {
 		pending[text(id)] = true
 	}

@@ -28,8 +28,7 @@ type Store interface {
 	) (rows, broken []ledger.Row, err error)
 	// ScheduleRepublish writes RepublishAt and RepublishAttempt of those that still have no order.
 	ScheduleRepublish(ctx context.Context, rows []ledger.Row) error
-	// PendingImports returns the activities whose import after a restore is not complete.
-	PendingImports(ctx context.Context) (map[string]bool, error)
+	PendingImports(ctx context.Context) (core.PendingImports, error)
 	// HoldingActivities lists the activities that have reserved units, without their items.
 	HoldingActivities(ctx context.Context) ([]core.Activity, error)
 	// OverdueReservations pages through the reserved rows that have an order and did not change since then, in the
@@ -126,5 +125,5 @@ func (d *Deps) holdingActivities(ctx context.Context) ([]core.Activity, error) {
 		return nil, err
 	}
 	holding, err := d.Store.HoldingActivities(ctx)
-	return slices.DeleteFunc(holding, func(a core.Activity) bool { return pending[a.ID] }), err
+	return slices.DeleteFunc(holding, func(a core.Activity) bool { return pending.Include(a.ID) }), err
 }
