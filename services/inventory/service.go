@@ -34,6 +34,7 @@ import (
 	"flashsale.internal/services/inventory/internal/publisher"
 	"flashsale.internal/services/inventory/internal/reconcile"
 	"flashsale.internal/services/inventory/internal/record"
+	"flashsale.internal/services/inventory/internal/restore"
 	"flashsale.internal/services/inventory/internal/store"
 	"flashsale.internal/services/inventory/internal/sweep"
 )
@@ -62,6 +63,7 @@ type Service struct {
 	bus        *direct.Bus
 	store      *store.Store
 	gate       *gate.Gate
+	orders     *orders.Client
 	core       *core.Service
 	reconciler *reconcile.Reconciler
 	board      *board.Board
@@ -124,7 +126,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	s.locker = newLocker(deps.Redis, tel.Log)
 	s.store = store.New(deps.DB, store.WithClock(s.deps.DatabaseNow), store.WithRandom(deps.Random))
-	s.gate = gate.New(gates)
+	s.gate, s.orders = gate.New(gates), orderService
 	s.core = core.New(core.Deps{
 		Store: s.store, Gate: s.gate, Pub: publisher.New(s.bus, tel), Orders: orderService,
 		Refunds: orderService, Recorder: recorder, Now: deps.Now, CheckClocks: s.clocks.Check, Timing: cfg.timing(),
@@ -246,7 +248,10 @@ func (s *Service) Components() []lifecycle.Component {
 		})
 	}
 	gates := core.NewGateController(s.core)
-	importer := core.NewImporter(s.core)
+	importer := restore.NewImporter(restore.Deps{
+		Epochs: s.store, Tables: s.store, Entries: s.gate, Gate: s.gate, Orders: s.orders, Gates: s.core.Gates,
+		Inventory: s.core, Recorder: s.recorder, Alarms: s.core.Alarms, Now: s.deps.Now,
+	})
 	sweeps := sweep.Deps{
 		Store: s.store, Gate: s.gate, Inventory: s.core, Gates: s.core.Gates, Recorder: s.recorder,
 		Alarms: s.core.Alarms, Config: s.cfg.sweeps(),

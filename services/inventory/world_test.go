@@ -37,6 +37,7 @@ import (
 	"flashsale.internal/services/inventory/internal/publisher"
 	"flashsale.internal/services/inventory/internal/reconcile"
 	"flashsale.internal/services/inventory/internal/record"
+	"flashsale.internal/services/inventory/internal/restore"
 	"flashsale.internal/services/inventory/internal/store"
 	"flashsale.internal/services/inventory/internal/sweep"
 )
@@ -120,12 +121,21 @@ type (
 	Store interface {
 		core.Store
 		reconcile.Store
+		restore.Epochs
+		restore.Tables
 		sweep.Store
+		Findings(ctx context.Context, epoch int64, limit int) ([]core.Finding, error)
 	}
 	Gate interface {
 		core.Gate
 		reconcile.Gate
+		restore.Entries
+		restore.Gate
 		sweep.Gate
+	}
+	Orders interface {
+		core.Orders
+		restore.Orders
 	}
 	Recorder interface {
 		core.Recorder
@@ -138,7 +148,7 @@ type parts struct {
 	Store     Store
 	Gate      Gate
 	Pub       core.Publisher
-	Orders    core.Orders
+	Orders    Orders
 	Locks     reconcile.Locks
 	Recorder  Recorder
 	Now       func() time.Time
@@ -158,7 +168,7 @@ type process struct {
 	core            *core.Service
 	reconciler      *reconcile.Reconciler
 	gates           *core.GateController
-	importer        *core.Importer
+	importer        *restore.Importer
 	orderSweep      *sweep.Orders
 	overdueSweep    *sweep.Overdue
 	journalSweep    *sweep.Journal
@@ -184,8 +194,11 @@ func (p parts) start() process {
 			Store: p.Store, Gate: p.Gate, Gates: svc.Gates, Locks: p.Locks, Recorder: p.Recorder, Alarms: svc.Alarms, Epochs: svc,
 			Now: p.Now, Config: p.Reconcile,
 		}),
-		gates:           core.NewGateController(svc),
-		importer:        core.NewImporter(svc),
+		gates: core.NewGateController(svc),
+		importer: restore.NewImporter(restore.Deps{
+			Epochs: p.Store, Tables: p.Store, Entries: p.Gate, Gate: p.Gate, Orders: p.Orders, Gates: svc.Gates,
+			Inventory: svc, Recorder: p.Recorder, Alarms: svc.Alarms, Now: p.Now,
+		}),
 		orderSweep:      sweep.NewOrders(sweeps),
 		overdueSweep:    sweep.NewOverdue(sweeps, held),
 		journalSweep:    sweep.NewJournal(sweeps),
@@ -424,7 +437,7 @@ func (p *faultyPub) Replay(ctx context.Context, l core.DeadLetter) error {
 }
 
 type faultyOrders struct {
-	core.Orders
+	Orders
 	f *faults
 }
 

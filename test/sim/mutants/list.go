@@ -12,15 +12,16 @@ type mutant struct {
 type unit struct{ pkg, run string }
 
 const (
-	coreDir   = "services/inventory/internal/core/"
-	ledgerDir = "services/inventory/internal/ledger/"
-	sweepDir  = "services/inventory/internal/sweep/"
-	orderDir  = "services/order/internal/"
-	luaDir    = "pkg/stockgate/lua/"
-	leaseDir  = "pkg/ordersn/lua/"
-	gateDir   = "pkg/stockgate/"
-	directDir = "pkg/bus/direct/"
-	keptDir   = "services/seckill/internal/degraded/"
+	coreDir    = "services/inventory/internal/core/"
+	ledgerDir  = "services/inventory/internal/ledger/"
+	sweepDir   = "services/inventory/internal/sweep/"
+	restoreDir = "services/inventory/internal/restore/"
+	orderDir   = "services/order/internal/"
+	luaDir     = "pkg/stockgate/lua/"
+	leaseDir   = "pkg/ordersn/lua/"
+	gateDir    = "pkg/stockgate/"
+	directDir  = "pkg/bus/direct/"
+	keptDir    = "services/seckill/internal/degraded/"
 )
 
 var mutants = []mutant{
@@ -409,13 +410,13 @@ var mutants = []mutant{
 	},
 	// Restores of databases.
 	{
-		name: "an import leaves ended purchases reserved", file: coreDir + "importorders.go",
-		old: "case known:\n\t\t\tx.follow(row, o)", now: "case known && (o.State == OrderClosed || o.State == OrderRefunded):\n\t\tcase known:\n\t\t\tx.follow(row, o)",
+		name: "an import leaves ended purchases reserved", file: restoreDir + "orders.go",
+		old: "case known:\n\t\t\tx.follow(row, o)", now: "case known && (o.State == core.OrderClosed || o.State == core.OrderRefunded):\n\t\tcase known:\n\t\t\tx.follow(row, o)",
 		hidden: "step ends closes what the gate has ended, and closings that arrive again release the rest",
 		test:   unit{"services/inventory", "^TestARestoredDatabaseGetsBackWhatOrdersAndGateKnow$"},
 	},
 	{
-		name: "ended purchases get no row", file: coreDir + "importends.go",
+		name: "ended purchases get no row", file: restoreDir + "ends.go",
 		old: "written, err := m.endAgain(ctx, activityID, ended)", now: "written, err := int64(0), error(nil)",
 		hidden: "few messages are delivered again after the restore",
 		test:   unit{"services/inventory", "^TestALostPurchaseThatHadEndedStaysEnded$"},
@@ -427,17 +428,17 @@ var mutants = []mutant{
 		test:   unit{"services/inventory", "^TestALostPurchaseThatHadEndedStaysEnded$"},
 	},
 	{
-		name: "purchases of the gate are not imported", file: coreDir + "importgate.go",
+		name: "purchases of the gate are not imported", file: restoreDir + "entries.go",
 		old: "case it.Stage.Holds():\n\t\t\tlost = append(lost, it.OrderSN)", now: "case it.Stage.Holds():",
 	},
 	{
-		name: "lost orders are not created again", file: coreDir + "importgate.go",
-		old: "due = append(due, deduction(a, r))", now: "_ = a",
+		name: "lost orders are not created again", file: restoreDir + "rows.go",
+		old: "due = append(due, r)", now: "",
 	},
 	{
-		name: "the gate does not follow the ledger", file: coreDir + "importgate.go",
-		old: "\tvar repairs []ledger.EntryRepair\n\tvar findings []Finding\n\tfor _, it := range page {",
-		now: "\tvar repairs []ledger.EntryRepair\n\tvar findings []Finding\n\tfor _, it := range page[:0] {",
+		name: "the gate does not follow the ledger", file: restoreDir + "entries.go",
+		old:    "\tvar repairs []ledger.EntryRepair\n\tvar findings []core.Finding\n\tfor _, it := range page {",
+		now:    "\tvar repairs []ledger.EntryRepair\n\tvar findings []core.Finding\n\tfor _, it := range page[:0] {",
 		hidden: "events and the reconciler bring the entries to their rows later",
 		test:   unit{"services/inventory", "^TestAPaidPurchaseThatOrderHasLost$"},
 	},
@@ -488,14 +489,14 @@ var mutants = []mutant{
 		test:   unit{"services/inventory", "^TestEventsWaitForTheImport$"},
 	},
 	{
-		name: "unpaid orders are imported with paid ones", file: coreDir + "importer.go",
-		old:    "m.ordersStep(ImportPending, OrderClosed, OrderRefunded, OrderPaid),",
-		now:    "m.ordersStep(ImportPending, OrderClosed, OrderRefunded, OrderPaid, OrderPending),",
+		name: "unpaid orders are imported with paid ones", file: restoreDir + "importer.go",
+		old:    "m.ordersStep(core.ImportPending, core.OrderClosed, core.OrderRefunded, core.OrderPaid),",
+		now:    "m.ordersStep(core.ImportPending, core.OrderClosed, core.OrderRefunded, core.OrderPaid, core.OrderPending),",
 		hidden: "orders without a unit take a lost addition; the import of each is legal",
 		test:   unit{"services/inventory", "^TestOrdersWithoutAUnit$"},
 	},
 	{
-		name: "gates of lost activities go on", file: coreDir + "importer.go",
+		name: "gates of lost activities go on", file: restoreDir + "importer.go",
 		old: "if _, known := drafts[id]; !known {", now: "if _, known := drafts[id]; !known && id == \"\" {",
 		hidden: "no simulated backup is older than its activities",
 		test:   unit{"services/inventory", "^TestAnActivityThatTheDatabaseLost$"},

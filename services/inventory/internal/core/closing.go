@@ -27,20 +27,20 @@ func (s *Service) CloseDue(ctx context.Context, due []contract.OrderClose, deadL
 		case err != nil:
 			return err
 		default:
-			_, err = s.closeOrders(ctx, c, ledger.ReasonExpired, ledger.ReasonExpired)
+			_, err = s.CloseOrders(ctx, c, ledger.ReasonExpired, ledger.ReasonExpired)
 		}
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
 
-// closeOrders makes the order service close the orders of a closing, and makes ledger and gate follow its response. A
+// CloseOrders makes the order service close the orders of a closing, and makes ledger and gate follow its response. A
 // row whose order is unknown is released with tombstoneReason: the order service wrote a tombstone and never creates
-// this order. closeOrders returns the outcomes.
-func (s *Service) closeOrders(
+// this order. CloseOrders returns the outcomes.
+func (s *Service) CloseOrders(
 	ctx context.Context, request contract.OrderClose, reason, tombstoneReason string,
 ) ([]CloseOutcome, error) {
-	outcomes, err := s.requestClose(ctx, request.OrderSNs, reason)
+	outcomes, err := s.RequestClose(ctx, request.OrderSNs, reason)
 	if err != nil {
 		return nil, err
 	}
@@ -126,8 +126,8 @@ func (s *Service) publishClosing(ctx context.Context, c contract.OrderClose, del
 	})
 }
 
-// requestClose calls the order service, with at most contract.MaxItems orders a call.
-func (s *Service) requestClose(ctx context.Context, sns []string, reason string) (outcomes []CloseOutcome, err error) {
+// RequestClose calls the order service, with at most contract.MaxItems orders a call.
+func (s *Service) RequestClose(ctx context.Context, sns []string, reason string) (outcomes []CloseOutcome, err error) {
 	err = s.retry(ctx, func() error {
 		outcomes = outcomes[:0]
 		return chunks(sns, contract.MaxItems, func(c []string) error {

@@ -261,7 +261,7 @@ func contradicts(d *DeadLetter, row ledger.Row) bool {
 
 // tombstone makes the order service never create this order, and makes the ledger follow its response.
 func (s *Service) tombstone(ctx context.Context, row ledger.Row) error {
-	outcomes, err := s.closeOrders(ctx, contract.OrderClose{
+	outcomes, err := s.CloseOrders(ctx, contract.OrderClose{
 		OrderSNs: []string{row.OrderSN}, ActivityID: row.ActivityID, Traceparent: row.Traceparent,
 	}, ledger.ReasonRejected, ledger.ReasonSystem)
 	if err != nil {

@@ -162,7 +162,7 @@ func (s *directSelling) run(tx LedgerTx) error {
 	if err != nil {
 		return err
 	}
-	held, err := heldBy(tx, map[string][]string{s.activityID: users})
+	held, err := HeldBy(tx, map[string][]string{s.activityID: users})
 	if err != nil {
 		return err
 	}
@@ -243,7 +243,7 @@ func (a *Activity) decideDirectly(
 		return refuse(contract.DirectPaused)
 	case now.Before(a.StartsAt):
 		return contract.DirectResult{Outcome: contract.DirectNotStarted, StartsAt: a.StartsAt}, false
-	case unknownSKU(a, p.Lines) != "":
+	case UnknownSKU(a, p.Lines) != "":
 		return contract.DirectResult{Outcome: contract.DirectUnknownSKU}, false
 	case held+ledger.Units(p.Lines) > a.PerUserLimit:
 		return refuse(contract.DirectLimitReached)

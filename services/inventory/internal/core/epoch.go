@@ -74,6 +74,28 @@ type ImportCounts struct {
 	Corrected   int64 `json:"gate_changed,omitempty"` // entries that followed the ledger
 }
 
+// SumOfImports adds up the counts of imports.
+func SumOfImports(imports []Import) (sum ImportCounts) {
+	for _, i := range imports {
+		c := i.Counts
+		sum.Released += c.Released
+		sum.Ended += c.Ended
+		sum.Paid += c.Paid
+		sum.Pending += c.Pending
+		sum.Closed += c.Closed
+		sum.Refunded += c.Refunded
+		sum.Foreign += c.Foreign
+		sum.Republished += c.Republished
+		sum.Journaled += c.Journaled
+		sum.Unreadable += c.Unreadable
+		sum.SetAside += c.SetAside
+		sum.Adjustments += c.Adjustments
+		sum.Ahead += c.Ahead
+		sum.Corrected += c.Corrected
+	}
+	return sum
+}
+
 // Finding is something for the operator, from an import.
 type Finding struct {
 	Epoch      int64
@@ -104,18 +126,10 @@ type EpochStore interface {
 	// instead ("" for any), another process has drawn one, which DrawEpoch returns.
 	DrawEpoch(ctx context.Context, since time.Time, cause, instead string, now time.Time) (Epoch, error)
 	PendingImports(ctx context.Context) (PendingImports, error)
-	Imports(ctx context.Context, epoch int64) ([]Import, error)
-	// MoveImport replaces from by to. It returns false if another process has moved it meanwhile.
-	MoveImport(ctx context.Context, from, to Import) (bool, error)
 	// AddImport adds an import; it changes nothing if the activity has one.
 	AddImport(ctx context.Context, i Import) error
 	// RestartImport sets a complete import back to a step.
 	RestartImport(ctx context.Context, i Import) error
-	// AddFindings ignores those that it has.
-	AddFindings(ctx context.Context, list []Finding) error
-	Findings(ctx context.Context, epoch int64, limit int) ([]Finding, error)
-	// KnownAdjustments returns which of these ids the database has.
-	KnownAdjustments(ctx context.Context, ids []string) (map[string]bool, error)
 	// StartOfOldest returns when the oldest activity began that is not over, or whose units are held; now without one.
 	StartOfOldest(ctx context.Context, now time.Time) (time.Time, error)
 	// ActivityIDs returns the ids of these activities that exist, and whether each is a draft.

@@ -98,11 +98,11 @@ func (s *Service) applySteps(
 	if f.closed > 0 {
 		s.recorder.Closed(ctx, f.closed, f.lateness)
 	}
-	return errors.Join(s.Gates.Sync(ctx, f.rows), s.refund(ctx, f.refunds))
+	return errors.Join(s.Gates.Sync(ctx, f.rows), s.RefundUnreserved(ctx, f.refunds))
 }
 
-// refund makes the order service refund payments whose units are not reserved any more.
-func (s *Service) refund(ctx context.Context, orderSNs []string) error {
+// RefundUnreserved makes the order service refund payments whose units are not reserved any more.
+func (s *Service) RefundUnreserved(ctx context.Context, orderSNs []string) error {
 	if len(orderSNs) == 0 {
 		return nil
 	}

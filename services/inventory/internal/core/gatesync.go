@@ -326,6 +326,12 @@ func (g *GateSync) settleSince(ctx context.Context, activityID string, since tim
 	return n, err
 }
 
+// SettleAll settles every reserved or sold row.
+func (g *GateSync) SettleAll(ctx context.Context, activityID string) error {
+	_, err := g.settleSince(ctx, activityID, time.Time{})
+	return err
+}
+
 // eachPage calls fn with the gate's rows in these states that changed since then (zero: all), page by page. Rows that
 // cannot be read raise an alarm and do not hold up the others.
 func (g *GateSync) eachPage(

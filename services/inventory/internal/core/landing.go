@@ -162,7 +162,7 @@ func (l *landing) invalid(it contract.Reservation, row ledger.Row, known bool, a
 	case a == nil || a.State == ActivityDraft:
 		return "activity is unknown"
 	}
-	if sku := unknownSKU(a, it.Lines); sku != "" {
+	if sku := UnknownSKU(a, it.Lines); sku != "" {
 		return "SKU " + sku + " is not sold in this activity"
 	}
 	return ""
@@ -199,7 +199,8 @@ func (l *landing) addDeadLetter(it contract.Reservation, why string) {
 	l.moves.DeadLetters = append(l.moves.DeadLetters, d)
 }
 
-func unknownSKU(a *Activity, lines []contract.Line) string {
+// UnknownSKU returns a SKU of the lines that the activity does not sell, "" if there is none.
+func UnknownSKU(a *Activity, lines []contract.Line) string {
 	for _, l := range lines {
 		if a.Item(l.SKUID) == nil {
 			return l.SKUID
@@ -248,7 +249,7 @@ func (s *Service) PublishDeductions(ctx context.Context, rows []ledger.Row) erro
 			}
 		}
 		// A row without its activity or SKU has no price. It raises an alarm and does not hold up the others.
-		if a == nil || unknownSKU(a, r.Lines) != "" {
+		if a == nil || UnknownSKU(a, r.Lines) != "" {
 			s.Alarms.Raise(ctx, "unpriced "+r.OrderSN, "activity or SKU of a ledger row does not exist", "order_sn",
 				r.OrderSN, "activity_id", r.ActivityID)
 			continue
@@ -258,6 +259,17 @@ func (s *Service) PublishDeductions(ctx context.Context, rows []ledger.Row) erro
 	if len(due) == 0 {
 		return nil
 	}
+	return s.retry(ctx, func() error { return s.pub.Deductions(ctx, due, about) })
+}
+
+// PublishAgain publishes the deductions of rows of an activity, whether their orders are known or not. The activity was
+// read at asOf or later.
+func (s *Service) PublishAgain(ctx context.Context, a *Activity, asOf time.Time, rows []ledger.Row) error {
+	due := make([]contract.Deduction, len(rows))
+	for i, r := range rows {
+		due[i] = deduction(a, r)
+	}
+	about := []contract.ActivityInfo{a.info(asOf)}
 	return s.retry(ctx, func() error { return s.pub.Deductions(ctx, due, about) })
 }
 

@@ -69,10 +69,6 @@ type Store interface {
 	CountEnded(ctx context.Context, activityID string, before time.Time) (int64, error) // rows that ended before
 
 	Reservations(ctx context.Context, orderSNs []string) (map[string]ledger.Row, error)
-	// ReadableReservations is Reservations without those whose lines cannot be read, which are in broken.
-	ReadableReservations(
-		ctx context.Context, orderSNs []string,
-	) (rows map[string]ledger.Row, broken []ledger.Row, err error)
 	OpenDeadLetters(ctx context.Context, orderSNs []string) (map[string]bool, error)
 	// Newest first.
 	ReservationsOfActivity(
@@ -326,31 +322,8 @@ type Gate interface {
 	Register(ctx context.Context, activityIDs []string) error // adds them to Registered
 	Unregister(ctx context.Context, activityID string) error
 	ShowSale(ctx context.Context, a Activity) error // writes the sale document, if it differs
-	// ReplaceSale is ShowSale that also replaces a document of a later version.
-	ReplaceSale(ctx context.Context, a Activity) error
-	// EndSale ends the sale of a gate whose activity the tables do not have, in the gate and in the document.
-	EndSale(ctx context.Context, activityID string) error
-
 	// MarkForImport makes a gate of another epoch, or without one, sell nothing until RenewEpoch.
 	MarkForImport(ctx context.Context, activityID, epoch string) error
-	// RenewEpoch sets configuration, totals and adjustments to those of the tables, the units left to what follows from
-	// them, and the epoch. The caller holds the locks of the activity's stock.
-	RenewEpoch(ctx context.Context, activityID, epoch string, a Activity, adjusted []string) error
-	// Survey pages through all entries. An entry that exists throughout comes at least once. build identifies the build of
-	// the gate; next is 0 after the last page.
-	Survey(
-		ctx context.Context, activityID string, cursor uint64,
-	) (page []ledger.StoredEntry, build string, next uint64, err error)
-	// Repair rewrites entries that still are as they were read. It returns which of them it changed.
-	Repair(ctx context.Context, activityID, build string, list []ledger.EntryRepair) (map[string]bool, error)
-	// RejournalHolding journals entries again that hold units, whatever their stage, unless they still are journaled. The
-	// status that buyers read does not change.
-	RejournalHolding(ctx context.Context, activityID string, orderSNs []string) (int, error)
-	// AdjustmentsOfGate pages through the adjustments that the gate has; next is 0 after the last page.
-	AdjustmentsOfGate(
-		ctx context.Context, activityID string, cursor uint64,
-	) (page []KnownAdjustment, next uint64, err error)
-
 	Ready(ctx context.Context) (bool, error)
 	// BeginFilling returns a value that Redis keeps until it loses its data.
 	BeginFilling(ctx context.Context) (string, error)
@@ -391,12 +364,6 @@ type Orders interface {
 	Refund(ctx context.Context, orderSNs []string, reason string) (map[string]string, error)
 	// Lookup returns the orders that exist, at most contract.MaxItems in a call.
 	Lookup(ctx context.Context, orderSNs []string) (map[string]OrderDetails, error)
-	// States returns the state of each order: pending, paid, closed, refunded, OutcomeUnknown, or OrderTombstone. At most
-	// contract.MaxItems in a call.
-	States(ctx context.Context, orderSNs []string) (map[string]string, error)
-	// Changed returns a page of the orders whose state changed since a time. It starts with the cursor "" and is
-	// complete once next is "". An order that changes meanwhile may be missing.
-	Changed(ctx context.Context, since time.Time, cursor string) (page []ChangedOrder, next string, err error)
 }
 
 // OrderTombstone is the state of an order_sn that never gets an order.

@@ -17,19 +17,19 @@ type Purchases interface {
 
 // openPurchases returns the Purchases of users, by activity. Activities that sell without their gate decorate them.
 func openPurchases(tx LedgerTx, users map[string][]string) (Purchases, error) {
-	held, err := heldBy(tx, users)
+	held, err := HeldBy(tx, users)
 	if err != nil {
 		return nil, err
 	}
 	return keepBack(tx, held, sortedKeys(users))
 }
 
-// heldUnits are the Purchases of a sale with its gate. It has the units that buyers hold.
-type heldUnits map[ledger.Buyer]int64
+// HeldUnits are the Purchases of a sale with its gate. It has the units that buyers hold.
+type HeldUnits map[ledger.Buyer]int64
 
-// heldBy reads the allowances of these users, by activity.
-func heldBy(tx LedgerTx, users map[string][]string) (heldUnits, error) {
-	held := heldUnits{}
+// HeldBy reads the allowances of these users, by activity.
+func HeldBy(tx LedgerTx, users map[string][]string) (HeldUnits, error) {
+	held := HeldUnits{}
 	for activityID, ids := range users {
 		byUser, err := tx.Allowances(activityID, ids)
 		if err != nil {
@@ -43,7 +43,7 @@ func heldBy(tx LedgerTx, users map[string][]string) (heldUnits, error) {
 }
 
 // Refusal implements Purchases: the limit of a buyer, and the stock.
-func (h heldUnits) Refusal(a *Activity, p contract.Reservation) string {
+func (h HeldUnits) Refusal(a *Activity, p contract.Reservation) string {
 	if h[ledger.Buyer{ActivityID: a.ID, UserID: p.UserID}]+ledger.Units(p.Lines) > a.PerUserLimit {
 		return ledger.ReasonLimitReached
 	}
@@ -56,7 +56,7 @@ func (h heldUnits) Refusal(a *Activity, p contract.Reservation) string {
 }
 
 // Take implements Purchases.
-func (h heldUnits) Take(a *Activity, p contract.Reservation) {
+func (h HeldUnits) Take(a *Activity, p contract.Reservation) {
 	h[ledger.Buyer{ActivityID: a.ID, UserID: p.UserID}] += ledger.Units(p.Lines)
 	for _, l := range p.Lines {
 		it := a.Item(l.SKUID)
@@ -66,4 +66,4 @@ func (h heldUnits) Take(a *Activity, p contract.Reservation) {
 }
 
 // Write implements Purchases.
-func (heldUnits) Write(LedgerTx) error { return nil }
+func (HeldUnits) Write(LedgerTx) error { return nil }

@@ -172,7 +172,7 @@ func (s *Service) cancelHolding(ctx context.Context, activityID string, orderSNs
 	if len(orderSNs) == 0 {
 		return nil
 	}
-	outcomes, err := s.closeOrders(ctx, contract.OrderClose{OrderSNs: orderSNs, ActivityID: activityID}, ledger.ReasonRejected,
+	outcomes, err := s.CloseOrders(ctx, contract.OrderClose{OrderSNs: orderSNs, ActivityID: activityID}, ledger.ReasonRejected,
 		ledger.ReasonSystem)
 	if err != nil {
 		return err
@@ -201,7 +201,7 @@ func (s *Service) cancelHolding(ctx context.Context, activityID string, orderSNs
 	}); err != nil {
 		return err
 	}
-	_, err = s.closeOrders(ctx, paidOrders, ledger.ReasonRejected, ledger.ReasonSystem)
+	_, err = s.CloseOrders(ctx, paidOrders, ledger.ReasonRejected, ledger.ReasonSystem)
 	return err
 }
 

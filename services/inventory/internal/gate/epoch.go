@@ -14,7 +14,7 @@ func (g *Gate) MarkForImport(ctx context.Context, activityID, epoch string) erro
 	return translate(err)
 }
 
-// RenewEpoch implements core.Gate.
+// RenewEpoch implements restore.Gate.
 func (g *Gate) RenewEpoch(
 	ctx context.Context, activityID, epoch string, a core.Activity, adjusted []string,
 ) error {
@@ -25,13 +25,13 @@ func (g *Gate) RenewEpoch(
 	return translate(g.gate.RenewEpoch(ctx, activityID, epoch, f))
 }
 
-// RejournalHolding implements core.Gate.
+// RejournalHolding implements restore.Entries.
 func (g *Gate) RejournalHolding(ctx context.Context, activityID string, orderSNs []string) (int, error) {
 	n, err := g.gate.RejournalHolding(ctx, activityID, orderSNs)
 	return n, translate(err)
 }
 
-// AdjustmentsOfGate implements core.Gate and reconcile.Gate.
+// AdjustmentsOfGate implements restore.Gate and reconcile.Gate.
 func (g *Gate) AdjustmentsOfGate(
 	ctx context.Context, activityID string, cursor uint64,
 ) ([]core.KnownAdjustment, uint64, error) {
@@ -43,7 +43,7 @@ func (g *Gate) AdjustmentsOfGate(
 	return list, next, translate(err)
 }
 
-// EndSale implements core.Gate.
+// EndSale implements restore.Gate.
 func (g *Gate) EndSale(ctx context.Context, activityID string) error {
 	a, err := g.gate.Audit(ctx, activityID)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package gate implements the gate ports of core, sweep and reconcile on pkg/stockgate.
+// Package gate implements the gate ports of core, restore, sweep and reconcile on pkg/stockgate.
 package gate
 
 import (
@@ -12,16 +12,19 @@ import (
 	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/ledger"
 	"flashsale.internal/services/inventory/internal/reconcile"
+	"flashsale.internal/services/inventory/internal/restore"
 	"flashsale.internal/services/inventory/internal/sweep"
 )
 
-// Gate implements core.Gate, reconcile.Gate and sweep.Gate.
+// Gate implements core.Gate, reconcile.Gate, sweep.Gate, and the ports restore.Gate and restore.Entries.
 type Gate struct{ gate *stockgate.Gate }
 
 var (
-	_ core.Gate      = (*Gate)(nil)
-	_ reconcile.Gate = (*Gate)(nil)
-	_ sweep.Gate     = (*Gate)(nil)
+	_ core.Gate       = (*Gate)(nil)
+	_ reconcile.Gate  = (*Gate)(nil)
+	_ restore.Entries = (*Gate)(nil)
+	_ restore.Gate    = (*Gate)(nil)
+	_ sweep.Gate      = (*Gate)(nil)
 )
 
 // New makes the adapter.
@@ -233,7 +236,7 @@ func (g *Gate) ShowSale(ctx context.Context, a core.Activity) error {
 	return translate(g.gate.PutSale(ctx, sale))
 }
 
-// ReplaceSale implements core.Gate.
+// ReplaceSale implements restore.Gate.
 func (g *Gate) ReplaceSale(ctx context.Context, a core.Activity) error {
 	return translate(g.gate.ReplaceSale(ctx, saleOf(a)))
 }

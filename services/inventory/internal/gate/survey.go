@@ -50,7 +50,7 @@ func entryOf(s stockgate.StoredEntry) ledger.StoredEntry {
 	}
 }
 
-// Survey implements core.Gate and reconcile.Gate.
+// Survey implements restore.Entries and reconcile.Gate.
 func (g *Gate) Survey(
 	ctx context.Context, activityID string, cursor uint64,
 ) ([]ledger.StoredEntry, string, uint64, error) {
@@ -104,7 +104,7 @@ func (g *Gate) MismatchedBuyers(ctx context.Context, activityID string, cursor u
 	return users, next, translate(err)
 }
 
-// Repair implements core.Gate and reconcile.Gate.
+// Repair implements restore.Entries and reconcile.Gate.
 func (g *Gate) Repair(
 	ctx context.Context, activityID, build string, list []ledger.EntryRepair,
 ) (map[string]bool, error) {

@@ -116,7 +116,7 @@ type Gates interface {
 	SendAdjustment(ctx context.Context, a core.Adjustment) error
 }
 
-// Epochs draws an epoch if the present one is still instead. The imports that follow are those of core.Importer.
+// Epochs draws an epoch if the present one is still instead. The imports that follow are those of restore.Importer.
 type Epochs interface {
 	DrawEpoch(ctx context.Context, instead, cause string) error
 }

@@ -115,7 +115,7 @@ func (s *Store) Reservations(ctx context.Context, orderSNs []string) (map[string
 	return rowsBySN(s.read(ctx), orderSNs)
 }
 
-// ReadableReservations implements sweep.Store.
+// ReadableReservations implements sweep.Store and restore.Tables.
 func (s *Store) ReadableReservations(
 	ctx context.Context, orderSNs []string,
 ) (rows map[string]ledger.Row, broken []ledger.Row, err error) {

@@ -1,11 +1,14 @@
-package core
+package restore
 
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"flashsale.internal/pkg/contract"
+	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/ledger"
 )
 
@@ -13,17 +16,17 @@ import (
 // the cursor of the order service.
 //
 // An order that changes meanwhile moves towards the end of the list, so a later step has all states of the earlier ones.
-func (m *Importer) ordersStep(next ImportStep, states ...string) stepFunc {
+func (m *Importer) ordersStep(next core.ImportStep, states ...string) stepFunc {
 	wanted := map[string]bool{}
 	for _, s := range states {
 		wanted[s] = true
 	}
-	return func(ctx context.Context, e Epoch, i Import) (Import, error) {
-		page, cursor, err := m.svc.orders.Changed(ctx, e.Since, i.Position)
+	return func(ctx context.Context, e core.Epoch, i core.Import) (core.Import, error) {
+		page, cursor, err := m.Orders.Changed(ctx, e.Since, i.Position)
 		if err != nil {
 			return i, err
 		}
-		var list []ChangedOrder
+		var list []core.ChangedOrder
 		for _, o := range page {
 			if wanted[o.State] {
 				list = append(list, o)
@@ -33,23 +36,23 @@ func (m *Importer) ordersStep(next ImportStep, states ...string) stepFunc {
 			return i, err
 		}
 		if i.Position = cursor; cursor == "" {
-			return i.to(next), nil
+			return atStep(i, next), nil
 		}
 		return i, nil
 	}
 }
 
 // importOrders imports one page of orders.
-func (m *Importer) importOrders(ctx context.Context, e Epoch, list []ChangedOrder, counts *ImportCounts) error {
+func (m *Importer) importOrders(ctx context.Context, e core.Epoch, list []core.ChangedOrder, counts *core.ImportCounts) error {
 	ids := make([]string, len(list))
 	for n, o := range list {
 		ids[n] = o.ActivityID
 	}
-	drafts, err := m.svc.store.ActivityDrafts(ctx, ids)
+	drafts, err := m.Epochs.ActivityDrafts(ctx, ids)
 	if err != nil {
 		return err
 	}
-	var known, foreign []ChangedOrder
+	var known, foreign []core.ChangedOrder
 	for _, o := range list {
 		if draft, ok := drafts[o.ActivityID]; ok && !draft {
 			known = append(known, o)
@@ -64,12 +67,12 @@ func (m *Importer) importOrders(ctx context.Context, e Epoch, list []ChangedOrde
 }
 
 // importKnown imports orders of activities that the database has. A row that cannot be read is set aside.
-func (m *Importer) importKnown(ctx context.Context, e Epoch, list []ChangedOrder, counts *ImportCounts) error {
+func (m *Importer) importKnown(ctx context.Context, e core.Epoch, list []core.ChangedOrder, counts *core.ImportCounts) error {
 	if len(list) == 0 {
 		return nil
 	}
 	var x orderImport
-	err := m.svc.store.Ledger(ctx, activitiesOfOrders(list), func(tx LedgerTx) error {
+	err := m.Tables.Ledger(ctx, activitiesOfOrders(list), func(tx core.LedgerTx) error {
 		now, err := tx.Now()
 		if err != nil {
 			return err
@@ -80,7 +83,7 @@ func (m *Importer) importKnown(ctx context.Context, e Epoch, list []ChangedOrder
 		}
 		return tx.Apply(x.moves)
 	})
-	if errors.Is(err, ErrBrokenRow) {
+	if errors.Is(err, core.ErrBrokenRow) {
 		if len(list) > 1 { // one by one: only the order of that row is set aside
 			for n := range list {
 				if err := m.importKnown(ctx, e, list[n:n+1], counts); err != nil {
@@ -91,9 +94,9 @@ func (m *Importer) importKnown(ctx context.Context, e Epoch, list []ChangedOrder
 		}
 		counts.SetAside++
 		o := list[0]
-		m.svc.Alarms.RaiseUnreadable(ctx, []ledger.Row{{OrderSN: o.OrderSN, ActivityID: o.ActivityID}})
-		return m.find(ctx, []Finding{{
-			Epoch: e.Number, ActivityID: o.ActivityID, Kind: FindingUnreadable, Subject: o.OrderSN,
+		m.Alarms.RaiseUnreadable(ctx, []ledger.Row{{OrderSN: o.OrderSN, ActivityID: o.ActivityID}})
+		return m.find(ctx, []core.Finding{{
+			Epoch: e.Number, ActivityID: o.ActivityID, Kind: core.FindingUnreadable, Subject: o.OrderSN,
 			Detail: "the row of the ledger cannot be read; the order is " + o.State,
 		}})
 	}
@@ -104,31 +107,31 @@ func (m *Importer) importKnown(ctx context.Context, e Epoch, list []ChangedOrder
 		return err
 	}
 	for _, sn := range x.conflicts {
-		m.svc.recorder.Incident(ctx, "order_sn of an order belongs to another purchase in the ledger", "order_sn", sn)
+		m.Recorder.Incident(ctx, "order_sn of an order belongs to another purchase in the ledger", "order_sn", sn)
 	}
 	if len(x.close) > 0 {
-		if _, err := m.svc.requestClose(ctx, x.close, ledger.ReasonRejected); err != nil {
+		if _, err := m.Inventory.RequestClose(ctx, x.close, ledger.ReasonRejected); err != nil {
 			return err
 		}
 	}
-	if err := m.svc.refund(ctx, x.refund); err != nil {
+	if err := m.Inventory.RefundUnreserved(ctx, x.refund); err != nil {
 		return err
 	}
-	if err := m.svc.Gates.Sync(ctx, x.rows); err != nil {
+	if err := m.Gates.Sync(ctx, x.rows); err != nil {
 		return err
 	}
 	x.counts.Closed, x.counts.Refunded = int64(len(x.close)), int64(len(x.refund))
 	x.counts.SetAside = int64(len(x.conflicts))
-	*counts = SumOfImports([]Import{{Counts: *counts}, {Counts: x.counts}})
+	*counts = core.SumOfImports([]core.Import{{Counts: *counts}, {Counts: x.counts}})
 	return nil
 }
 
-func activitiesOfOrders(list []ChangedOrder) []string {
+func activitiesOfOrders(list []core.ChangedOrder) []string {
 	ids := map[string]bool{}
 	for _, o := range list {
 		ids[o.ActivityID] = true
 	}
-	return sortedKeys(ids)
+	return slices.Sorted(maps.Keys(ids))
 }
 
 // orderImport is the outcome of one run of the ledger transaction.
@@ -139,11 +142,11 @@ type orderImport struct {
 	rows          []ledger.Row // changed or new, for their gates
 	close, refund []string     // orders without a unit
 	conflicts     []string
-	findings      []Finding
-	counts        ImportCounts
+	findings      []core.Finding
+	counts        core.ImportCounts
 }
 
-func (x *orderImport) decide(tx LedgerTx, list []ChangedOrder) error {
+func (x *orderImport) decide(tx core.LedgerTx, list []core.ChangedOrder) error {
 	sns := make([]string, len(list))
 	users := map[string][]string{}
 	for n, o := range list {
@@ -154,7 +157,7 @@ func (x *orderImport) decide(tx LedgerTx, list []ChangedOrder) error {
 	if err != nil {
 		return err
 	}
-	held, err := heldBy(tx, users)
+	held, err := core.HeldBy(tx, users)
 	if err != nil {
 		return err
 	}
@@ -168,7 +171,7 @@ func (x *orderImport) decide(tx LedgerTx, list []ChangedOrder) error {
 		switch {
 		case known && !row.Same(o.UserID, o.ActivityID, o.Lines):
 			x.conflicts = append(x.conflicts, o.OrderSN)
-			x.find(o, FindingConflict, "the ledger has another purchase under this order_sn; the order is "+o.State)
+			x.find(o, core.FindingConflict, "the ledger has another purchase under this order_sn; the order is "+o.State)
 		case known:
 			x.follow(row, o)
 		default:
@@ -178,20 +181,20 @@ func (x *orderImport) decide(tx LedgerTx, list []ChangedOrder) error {
 	return nil
 }
 
-func (x *orderImport) find(o ChangedOrder, kind, detail string) {
+func (x *orderImport) find(o core.ChangedOrder, kind, detail string) {
 	x.findings = append(x.findings,
-		Finding{Epoch: x.epoch, ActivityID: o.ActivityID, Kind: kind, Subject: o.OrderSN, Detail: detail})
+		core.Finding{Epoch: x.epoch, ActivityID: o.ActivityID, Kind: kind, Subject: o.OrderSN, Detail: detail})
 }
 
 // stateSteps are the steps that bring a row to the state of its order.
 var stateSteps = map[string]contract.OrderEventType{
-	OrderPending: contract.OrderCreated, OrderPaid: contract.OrderPaid, OrderClosed: contract.OrderClosed,
-	OrderRefunded: contract.OrderRefunded,
+	core.OrderPending: contract.OrderCreated, core.OrderPaid: contract.OrderPaid, core.OrderClosed: contract.OrderClosed,
+	core.OrderRefunded: contract.OrderRefunded,
 }
 
 // follow makes the row of an order follow it. A row that is further stays: it is the order service that was restored.
-func (x *orderImport) follow(row ledger.Row, o ChangedOrder) {
-	if !row.Holds() && (o.State == OrderPending || o.State == OrderPaid) {
+func (x *orderImport) follow(row ledger.Row, o core.ChangedOrder) {
+	if !row.Holds() && (o.State == core.OrderPending || o.State == core.OrderPaid) {
 		x.noUnit(o) // also if an order service that was restored has lost its refund
 		return
 	}
@@ -205,26 +208,26 @@ func (x *orderImport) follow(row ledger.Row, o ChangedOrder) {
 		x.counts.Released++
 	}
 	after, changed := x.moves.Rewrite(row, after, x.now)
-	if changed && o.State == OrderPending {
+	if changed && o.State == core.OrderPending {
 		x.counts.Pending++
 	}
 	x.rows = append(x.rows, after)
 }
 
 // noUnit adds an order to those that are closed or refunded.
-func (x *orderImport) noUnit(o ChangedOrder) {
+func (x *orderImport) noUnit(o core.ChangedOrder) {
 	what := "closed"
-	if o.State == OrderPaid {
+	if o.State == core.OrderPaid {
 		what = "refunded"
 		x.refund = append(x.refund, o.OrderSN)
 	} else {
 		x.close = append(x.close, o.OrderSN)
 	}
-	x.find(o, FindingNoUnit, "no unit is left for the order: it is "+what)
+	x.find(o, core.FindingNoUnit, "no unit is left for the order: it is "+what)
 }
 
 // insert writes the row of an order that the ledger does not have. If no unit is left for it, the row holds none.
-func (x *orderImport) insert(a *Activity, o ChangedOrder, held heldUnits) {
+func (x *orderImport) insert(a *core.Activity, o core.ChangedOrder, held core.HeldUnits) {
 	p := contract.Reservation{
 		OrderSN: o.OrderSN, ActivityID: o.ActivityID, UserID: o.UserID, Lines: o.Lines, ReservedAt: o.CreatedAt,
 		Traceparent: o.Traceparent,
@@ -235,21 +238,21 @@ func (x *orderImport) insert(a *Activity, o ChangedOrder, held heldUnits) {
 		row.ExpiresAt = &at
 	}
 	switch {
-	case o.State == OrderClosed || o.State == OrderRefunded:
+	case o.State == core.OrderClosed || o.State == core.OrderRefunded:
 		row.State, row.Reason = ledger.StateReleased, ledger.SanitizeReason(o.Reason)
-		if o.State == OrderRefunded {
+		if o.State == core.OrderRefunded {
 			row.Reason = ledger.ReasonRefunded
 		}
 		x.counts.Released++
-	case a == nil || unknownSKU(a, o.Lines) != "" || held.Refusal(a, p) != "":
+	case a == nil || core.UnknownSKU(a, o.Lines) != "" || held.Refusal(a, p) != "":
 		row.State, row.Reason = ledger.StateReleased, ledger.ReasonRejected
-		if o.State == OrderPaid {
+		if o.State == core.OrderPaid {
 			row.Reason = ledger.ReasonRefunded
 		}
 		x.noUnit(o)
 	default:
 		held.Take(a, p)
-		if o.State == OrderPaid {
+		if o.State == core.OrderPaid {
 			row.State = ledger.StateSold
 			x.counts.Paid++
 		} else {
@@ -258,38 +261,4 @@ func (x *orderImport) insert(a *Activity, o ChangedOrder, held heldUnits) {
 	}
 	x.moves.Place(row)
 	x.rows = append(x.rows, row)
-}
-
-// endForeignOrders closes and refunds orders of activities that the database does not have.
-func (m *Importer) endForeignOrders(
-	ctx context.Context, e Epoch, list []ChangedOrder, counts *ImportCounts,
-) error {
-	var closing, refunds []string
-	var findings []Finding
-	for _, o := range list {
-		what := "closed"
-		switch o.State {
-		case OrderPending:
-			closing = append(closing, o.OrderSN)
-		case OrderPaid:
-			refunds = append(refunds, o.OrderSN)
-			what = "refunded"
-		default:
-			continue
-		}
-		findings = append(findings, Finding{
-			Epoch: e.Number, ActivityID: o.ActivityID, Kind: FindingForeign, Subject: o.OrderSN,
-			Detail: "the database does not have the activity of this order: it is " + what,
-		})
-	}
-	if err := m.find(ctx, findings); err != nil {
-		return err
-	}
-	if len(closing) > 0 {
-		if _, err := m.svc.requestClose(ctx, closing, ledger.ReasonRejected); err != nil {
-			return err
-		}
-	}
-	counts.Foreign += int64(len(findings))
-	return m.svc.refund(ctx, refunds)
 }

@@ -1,4 +1,4 @@
-package core
+package restore
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"flashsale.internal/pkg/contract"
+	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/ledger"
 )
 
@@ -16,15 +17,15 @@ import (
 // were on sale again. If the restored ledger holds units for one, its order is closed. If the ledger has no row of it, the
 // row is written again, so that its message, if delivered once more, does not land as a new purchase. endsOfGates precedes
 // the orders that may have these units. Position: activity and cursor of its gate.
-func (m *Importer) endsOfGates(ctx context.Context, e Epoch, i Import) (Import, error) {
-	activityIDs, err := m.svc.gate.Registered(ctx)
+func (m *Importer) endsOfGates(ctx context.Context, e core.Epoch, i core.Import) (core.Import, error) {
+	activityIDs, err := m.Gate.Registered(ctx)
 	if err != nil {
 		return i, err
 	}
-	slices.SortFunc(activityIDs, CompareIDs)
+	slices.SortFunc(activityIDs, core.CompareIDs)
 	activity, position, _ := strings.Cut(i.Position, "|")
 	for _, activityID := range activityIDs {
-		if CompareIDs(activityID, activity) < 0 {
+		if core.CompareIDs(activityID, activity) < 0 {
 			continue
 		}
 		cursor := uint64(0)
@@ -45,20 +46,20 @@ func (m *Importer) endsOfGates(ctx context.Context, e Epoch, i Import) (Import, 
 		}
 		return i, nil
 	}
-	return i.to(ImportPaid), m.addForeign(ctx, e, activityIDs)
+	return atStep(i, core.ImportPaid), m.addForeign(ctx, e, activityIDs)
 }
 
 func (m *Importer) endsOfGate(
-	ctx context.Context, e Epoch, activityID string, cursor uint64,
+	ctx context.Context, e core.Epoch, activityID string, cursor uint64,
 ) (n int64, next uint64, err error) {
-	audit, err := m.svc.gate.Audit(ctx, activityID)
-	if errors.Is(err, ErrNoGate) || errors.Is(err, ErrGateBroken) || err == nil && audit.Epoch == e.Value {
+	audit, err := m.Gate.Audit(ctx, activityID)
+	if errors.Is(err, core.ErrNoGate) || errors.Is(err, core.ErrGateBroken) || err == nil && audit.Epoch == e.Value {
 		return 0, 0, nil
 	}
 	if err != nil {
 		return 0, 0, err
 	}
-	page, _, next, err := m.svc.gate.Survey(ctx, activityID, cursor)
+	page, _, next, err := m.Entries.Survey(ctx, activityID, cursor)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -90,7 +91,7 @@ func (m *Importer) endsOfGate(
 		return written, next, nil
 	}
 	closing := contract.OrderClose{OrderSNs: held, ActivityID: activityID}
-	_, err = m.svc.closeOrders(ctx, closing, ledger.ReasonRejected, ledger.ReasonSystem)
+	_, err = m.Inventory.CloseOrders(ctx, closing, ledger.ReasonRejected, ledger.ReasonSystem)
 	return written + int64(len(held)), next, err
 }
 
@@ -109,7 +110,7 @@ func (m *Importer) endAgain(ctx context.Context, activityID string, ended []ledg
 	if err != nil {
 		return 0, err
 	}
-	open, err := m.svc.store.OpenDeadLetters(ctx, sns)
+	open, err := m.Tables.OpenDeadLetters(ctx, sns)
 	if err != nil {
 		return 0, err
 	}
@@ -120,19 +121,19 @@ func (m *Importer) endAgain(ctx context.Context, activityID string, ended []ledg
 	if len(sns) == 0 {
 		return 0, nil
 	}
-	outcomes, err := m.svc.requestClose(ctx, sns, ledger.ReasonRejected)
+	outcomes, err := m.Inventory.RequestClose(ctx, sns, ledger.ReasonRejected)
 	if err != nil {
 		return 0, err
 	}
 	sns = sns[:0]
 	for _, o := range outcomes {
 		switch o.Outcome {
-		case OutcomeUnknown, OutcomeClosed, OutcomeRefunded:
+		case core.OutcomeUnknown, core.OutcomeClosed, core.OutcomeRefunded:
 			sns = append(sns, o.OrderSN)
 		}
 	}
 	var written int64
-	err = m.svc.store.Ledger(ctx, []string{activityID}, func(tx LedgerTx) error {
+	err = m.Tables.Ledger(ctx, []string{activityID}, func(tx core.LedgerTx) error {
 		written = 0
 		now, err := tx.Now()
 		if err != nil || tx.Activity(activityID) == nil { // its purchases end in the step foreign
