@@ -155,10 +155,12 @@ func (c Config) quotas() core.Quotas {
 
 func (c Config) sweeps() sweep.Config {
 	return sweep.Config{
-		RepublishAfter: c.RepublishAfter, RepublishCap: c.RepublishCap, AbandonAfter: c.AbandonAfter,
-		AskAfter: c.AskAfter, AskCap: 6 * c.AskAfter,
-		RejournalAfter: c.RejournalAfter, RejournalCap: c.RejournalCap,
-		ResumeAfter: c.ResumeAfter, ResumeCap: 15 * c.ResumeAfter,
+		OrdersConfig: sweep.OrdersConfig{
+			RepublishAfter: c.RepublishAfter, RepublishCap: c.RepublishCap, AbandonAfter: c.AbandonAfter,
+		},
+		OverdueConfig:     sweep.OverdueConfig{AskAfter: c.AskAfter, AskCap: 6 * c.AskAfter},
+		JournalConfig:     sweep.JournalConfig{RejournalAfter: c.RejournalAfter, RejournalCap: c.RejournalCap},
+		AdjustmentsConfig: sweep.AdjustmentsConfig{ResumeAfter: c.ResumeAfter, ResumeCap: 15 * c.ResumeAfter},
 	}
 }
 

@@ -252,10 +252,20 @@ func (s *Service) Components() []lifecycle.Component {
 		Epochs: s.store, Tables: s.store, Entries: s.gate, Gate: s.gate, Orders: s.orders, Gates: s.core.Gates,
 		Inventory: s.core, Recorder: s.recorder, Alarms: s.core.Alarms, Now: s.deps.Now,
 	})
-	sweeps := sweep.Deps{
-		Store: s.store, Gate: s.gate, Inventory: s.core, Gates: s.core.Gates, Recorder: s.recorder,
-		Alarms: s.core.Alarms, Config: s.cfg.sweeps(),
-	}
+	sweeps, svc, alarms := s.cfg.sweeps(), s.core, s.core.Alarms
+	orderSweep := sweep.NewOrders(sweep.OrdersDeps{
+		Store: s.store, Inventory: svc, Recorder: s.recorder, Alarms: alarms, Config: sweeps.OrdersConfig,
+	})
+	overdueSweep := sweep.NewOverdue(sweep.OverdueDeps{
+		Store: s.store, Inventory: svc, Recorder: s.recorder, Alarms: alarms, Held: s.bus.DelayedUnsent,
+		Config: sweeps.OverdueConfig,
+	})
+	journalSweep := sweep.NewJournal(sweep.JournalDeps{
+		Store: s.store, Gate: s.gate, Gates: svc.Gates, Recorder: s.recorder, Alarms: alarms, Config: sweeps.JournalConfig,
+	})
+	adjustmentSweep := sweep.NewAdjustments(sweep.AdjustmentsDeps{
+		Store: s.store, Inventory: svc, Config: sweeps.AdjustmentsConfig,
+	})
 	return []lifecycle.Component{
 		s.verifier.Component(log),
 		s.presence.Component(),
@@ -265,10 +275,10 @@ func (s *Service) Components() []lifecycle.Component {
 		{Name: "inventory gate watch", Run: s.watchGates},
 		alone("gate controller", s.cfg.KeepEvery, s.clocks.Gate(gates.EnsureGates)),
 		alone("import", s.cfg.KeepEvery, s.clocks.Gate(importer.Run)),
-		alone("order sweep", s.cfg.SweepEvery, s.clocks.Gate(sweep.NewOrders(sweeps).Run)),
-		alone("overdue sweep", s.cfg.SweepEvery, s.clocks.Gate(sweep.NewOverdue(sweeps, s.bus.DelayedUnsent).Run)),
-		alone("journal sweep", s.cfg.SweepEvery, s.clocks.Gate(sweep.NewJournal(sweeps).Run)),
-		alone("adjustment sweep", s.cfg.SweepEvery, s.clocks.Gate(sweep.NewAdjustments(sweeps).Run)),
+		alone("order sweep", s.cfg.SweepEvery, s.clocks.Gate(orderSweep.Run)),
+		alone("overdue sweep", s.cfg.SweepEvery, s.clocks.Gate(overdueSweep.Run)),
+		alone("journal sweep", s.cfg.SweepEvery, s.clocks.Gate(journalSweep.Run)),
+		alone("adjustment sweep", s.cfg.SweepEvery, s.clocks.Gate(adjustmentSweep.Run)),
 		// each activity under its own lock
 		lifecycle.Every("inventory reconciler", s.cfg.ReconcileEvery, log, s.clocks.Gate(s.reconciler.ReconcileAll)),
 		alone("tidying", cleanupEvery, s.clocks.Gate(func(ctx context.Context) error {

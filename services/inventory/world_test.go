@@ -123,7 +123,10 @@ type (
 		reconcile.Store
 		restore.Epochs
 		restore.Tables
-		sweep.Store
+		sweep.OrdersStore
+		sweep.OverdueStore
+		sweep.JournalStore
+		sweep.AdjustmentsStore
 		Findings(ctx context.Context, epoch int64, limit int) ([]core.Finding, error)
 	}
 	Gate interface {
@@ -131,7 +134,7 @@ type (
 		reconcile.Gate
 		restore.Entries
 		restore.Gate
-		sweep.Gate
+		sweep.JournalGate
 	}
 	Orders interface {
 		core.Orders
@@ -181,9 +184,6 @@ func (p parts) start() process {
 		Store: p.Store, Gate: p.Gate, Pub: p.Pub, Orders: p.Orders, Recorder: p.Recorder, Now: p.Now, CheckClocks: p.Clocks,
 		Timing: p.Timing, Quotas: p.Quotas, Locks: p.BuildLocks, Build: p.Build,
 	})
-	sweeps := sweep.Deps{
-		Store: p.Store, Gate: p.Gate, Inventory: svc, Gates: svc.Gates, Recorder: p.Recorder, Alarms: svc.Alarms, Config: p.Sweep,
-	}
 	held := p.Held
 	if held == nil {
 		held = func() bool { return false }
@@ -199,10 +199,18 @@ func (p parts) start() process {
 			Epochs: p.Store, Tables: p.Store, Entries: p.Gate, Gate: p.Gate, Orders: p.Orders, Gates: svc.Gates,
 			Inventory: svc, Recorder: p.Recorder, Alarms: svc.Alarms, Now: p.Now,
 		}),
-		orderSweep:      sweep.NewOrders(sweeps),
-		overdueSweep:    sweep.NewOverdue(sweeps, held),
-		journalSweep:    sweep.NewJournal(sweeps),
-		adjustmentSweep: sweep.NewAdjustments(sweeps),
+		orderSweep: sweep.NewOrders(sweep.OrdersDeps{
+			Store: p.Store, Inventory: svc, Recorder: p.Recorder, Alarms: svc.Alarms, Config: p.Sweep.OrdersConfig,
+		}),
+		overdueSweep: sweep.NewOverdue(sweep.OverdueDeps{
+			Store: p.Store, Inventory: svc, Recorder: p.Recorder, Alarms: svc.Alarms, Held: held, Config: p.Sweep.OverdueConfig,
+		}),
+		journalSweep: sweep.NewJournal(sweep.JournalDeps{
+			Store: p.Store, Gate: p.Gate, Gates: svc.Gates, Recorder: p.Recorder, Alarms: svc.Alarms, Config: p.Sweep.JournalConfig,
+		}),
+		adjustmentSweep: sweep.NewAdjustments(sweep.AdjustmentsDeps{
+			Store: p.Store, Inventory: svc, Config: p.Sweep.AdjustmentsConfig,
+		}),
 	}
 }
 

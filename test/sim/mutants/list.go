@@ -50,7 +50,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "messages that the broker holds are replaced late", file: sweepDir + "overdue.go",
-		old: "if w.held() {", now: "if false {",
+		old: "if w.Held() {", now: "if false {",
 		hidden: "the broker delivers them in the end",
 		test:   unit{"services/inventory", "TestReservationsAreOverdueSoonerWithoutTheBroker"},
 	},

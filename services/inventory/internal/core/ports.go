@@ -69,7 +69,6 @@ type Store interface {
 	CountEnded(ctx context.Context, activityID string, before time.Time) (int64, error) // rows that ended before
 
 	Reservations(ctx context.Context, orderSNs []string) (map[string]ledger.Row, error)
-	OpenDeadLetters(ctx context.Context, orderSNs []string) (map[string]bool, error)
 	// Newest first.
 	ReservationsOfActivity(
 		ctx context.Context, in Scope, activityID string, f ReservationFilter, p Page,

@@ -16,15 +16,15 @@ import (
 	"flashsale.internal/services/inventory/internal/sweep"
 )
 
-// Gate implements core.Gate, reconcile.Gate, sweep.Gate, and the ports restore.Gate and restore.Entries.
+// Gate implements core.Gate, reconcile.Gate, restore.Gate, restore.Entries and sweep.JournalGate.
 type Gate struct{ gate *stockgate.Gate }
 
 var (
-	_ core.Gate       = (*Gate)(nil)
-	_ reconcile.Gate  = (*Gate)(nil)
-	_ restore.Entries = (*Gate)(nil)
-	_ restore.Gate    = (*Gate)(nil)
-	_ sweep.Gate      = (*Gate)(nil)
+	_ core.Gate         = (*Gate)(nil)
+	_ reconcile.Gate    = (*Gate)(nil)
+	_ restore.Entries   = (*Gate)(nil)
+	_ restore.Gate      = (*Gate)(nil)
+	_ sweep.JournalGate = (*Gate)(nil)
 )
 
 // New makes the adapter.
@@ -148,7 +148,7 @@ func audit(a stockgate.Audit) core.GateAudit {
 	return out
 }
 
-// Unlanded implements sweep.Gate.
+// Unlanded implements sweep.JournalGate.
 func (g *Gate) Unlanded(
 	ctx context.Context, activityID string, from, before time.Time, limit int,
 ) ([]core.GateEntry, error) {
@@ -163,7 +163,7 @@ func (g *Gate) Unlanded(
 	return out, nil
 }
 
-// Rejournal implements sweep.Gate.
+// Rejournal implements sweep.JournalGate.
 func (g *Gate) Rejournal(ctx context.Context, activityID string, orderSNs []string) (int, error) {
 	n, err := g.gate.Rejournal(ctx, activityID, orderSNs)
 	return n, translate(err)
@@ -286,7 +286,7 @@ func (g *Gate) ReplicationID(ctx context.Context) (string, error) {
 	return id, translate(err)
 }
 
-// Now implements sweep.Gate.
+// Now implements sweep.JournalGate.
 func (g *Gate) Now(ctx context.Context) (time.Time, error) {
 	now, err := g.gate.Now(ctx)
 	return now, translate(err)

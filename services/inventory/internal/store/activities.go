@@ -302,7 +302,7 @@ func (s *Store) GateActivities(ctx context.Context, now time.Time) ([]core.Activ
 	return due, nil
 }
 
-// HoldingActivities implements sweep.Store.
+// HoldingActivities implements sweep.Holdings.
 func (s *Store) HoldingActivities(ctx context.Context) ([]core.Activity, error) {
 	var list []activityRow
 	err := s.read(ctx).Select(activityColumns).Where("id IN (SELECT activity_id FROM stocks WHERE reserved > 0)").

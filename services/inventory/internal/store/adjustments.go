@@ -204,7 +204,7 @@ func (s *Store) FinishAdjustment(ctx context.Context, id string, now time.Time) 
 	return out, nil
 }
 
-// ActivitiesToResume implements sweep.Store.
+// ActivitiesToResume implements sweep.AdjustmentsStore.
 func (s *Store) ActivitiesToResume(ctx context.Context, before, due time.Time) ([]string, error) {
 	var list []int64
 	err := toResume(s.read(ctx), before, due).Distinct().Order("activity_id").Pluck("activity_id", &list).Error
@@ -215,7 +215,7 @@ func (s *Store) ActivitiesToResume(ctx context.Context, before, due time.Time) (
 	return ids, err
 }
 
-// AdjustmentsToResume implements sweep.Store.
+// AdjustmentsToResume implements sweep.AdjustmentsStore.
 func (s *Store) AdjustmentsToResume(
 	ctx context.Context, activityID string, before, due time.Time, limit int,
 ) ([]core.Adjustment, error) {
@@ -230,7 +230,7 @@ func toResume(tx *gorm.DB, before, due time.Time) *gorm.DB {
 		core.AdjustmentIntent, before, due)
 }
 
-// PostponeAdjustments implements sweep.Store.
+// PostponeAdjustments implements sweep.AdjustmentsStore.
 func (s *Store) PostponeAdjustments(ctx context.Context, list []core.Adjustment) error {
 	return sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
 		for _, a := range list {

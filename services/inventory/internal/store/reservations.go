@@ -115,7 +115,7 @@ func (s *Store) Reservations(ctx context.Context, orderSNs []string) (map[string
 	return rowsBySN(s.read(ctx), orderSNs)
 }
 
-// ReadableReservations implements sweep.Store and restore.Tables.
+// ReadableReservations implements sweep.JournalStore and restore.Tables.
 func (s *Store) ReadableReservations(
 	ctx context.Context, orderSNs []string,
 ) (rows map[string]ledger.Row, broken []ledger.Row, err error) {
@@ -238,7 +238,7 @@ func (s *Store) ChangedReservations(
 	return rows, broken, next, nil
 }
 
-// ReservationsToRepublish implements sweep.Store.
+// ReservationsToRepublish implements sweep.OrdersStore.
 func (s *Store) ReservationsToRepublish(
 	ctx context.Context, activityID string, due time.Time, limit int,
 ) (rows, broken []ledger.Row, err error) {
@@ -261,7 +261,8 @@ func splitBroken(list []reservationRow) (rows, broken []ledger.Row) {
 	return rows, broken
 }
 
-// OverdueReservations implements sweep.Store. It reads in the order of the index by activity, state and time of change.
+// OverdueReservations implements sweep.OverdueStore. It reads in the order of the index by activity, state and time of
+// change.
 func (s *Store) OverdueReservations(
 	ctx context.Context, activityID string, since time.Time, after *core.ReservationPlace, limit int,
 ) (rows, broken []ledger.Row, next *core.ReservationPlace, err error) {
@@ -284,7 +285,7 @@ func (s *Store) OverdueReservations(
 	return rows, broken, next, nil
 }
 
-// ScheduleRepublish implements sweep.Store.
+// ScheduleRepublish implements sweep.OrdersStore.
 func (s *Store) ScheduleRepublish(ctx context.Context, rows []ledger.Row) error {
 	type plan struct {
 		at      int64

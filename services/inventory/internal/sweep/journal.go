@@ -17,21 +17,57 @@ const unlandedPage = 1000
 // rejournalBatch bounds one script call.
 const rejournalBatch = 128
 
+// JournalConfig holds the pauses of Journal.
+type JournalConfig struct {
+	// Age from which an entry absent from the ledger is journaled again; doubles up to RejournalCap.
+	RejournalAfter time.Duration
+	RejournalCap   time.Duration
+}
+
+// JournalStore is what Journal reads in the tables. broken are reservations whose lines cannot be read.
+type JournalStore interface {
+	ReadableReservations(
+		ctx context.Context, orderSNs []string,
+	) (rows map[string]ledger.Row, broken []ledger.Row, err error)
+	OpenDeadLetters(ctx context.Context, orderSNs []string) (map[string]bool, error)
+}
+
+// JournalGate is what Journal reads and writes in the gates.
+type JournalGate interface {
+	Registered(ctx context.Context) ([]string, error)
+	Now(ctx context.Context) (time.Time, error) // Redis's clock
+	// Unlanded lists queued entries that were last journaled within these times, the oldest first.
+	Unlanded(ctx context.Context, activityID string, from, before time.Time, limit int) ([]core.GateEntry, error)
+	Rejournal(ctx context.Context, activityID string, orderSNs []string) (int, error)
+}
+
+// JournalDeps are the ports and settings of Journal.
+type JournalDeps struct {
+	Store JournalStore
+	Gate  JournalGate
+	Gates interface { // the part of core.GateSync
+		Sync(ctx context.Context, rows []ledger.Row) error
+	}
+	Recorder Recorder
+	Alarms   Alarms
+	Config   JournalConfig
+}
+
 // Journal journals queued purchases again that the ledger does not have. Redis lost their journal entry, or the broker
 // lost the message after the relay had acknowledged the entry; a process with its own broker loses it when it is
 // killed. Purchases that the ledger has are synced to the gate instead.
 //
 // Run must not be called concurrently in one process.
 type Journal struct {
-	Deps
+	JournalDeps
 	journaled *backoffs
 	cursors   map[string]time.Time // where the next page of a gate begins; absent: with the oldest
 }
 
 // NewJournal makes the sweep.
-func NewJournal(d Deps) *Journal {
+func NewJournal(d JournalDeps) *Journal {
 	return &Journal{
-		Deps: d, journaled: newBackoffs(d.Config.RejournalAfter, d.Config.RejournalCap),
+		JournalDeps: d, journaled: newBackoffs(d.Config.RejournalAfter, d.Config.RejournalCap),
 		cursors: map[string]time.Time{},
 	}
 }
