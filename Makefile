@@ -148,7 +148,7 @@ bench: deps .bin ## Measures the figures of docs/benchmarks.md (BENCH="--only re
 	@scripts/dev/bench $(BENCH)
 
 fairness: ## Runs the population model and writes its tables into docs/fairness.md, some minutes
-	@cd test && go run ./fairness/cmd/fairness -write ../docs/fairness.md
+	@cd test && go run ./fairness/cmd/fairness -write ../docs/fairness.md -small fairness/testdata/small.txt
 
 pgo: deps .bin ## Records new profiles of seckill for Go's compiler, some 5 min
 	@scripts/dev/pgo

@@ -10,14 +10,13 @@ const (
 	PartParameters  = "parameters"
 	PartControls    = "controls"
 	PartSensitivity = "sensitivity"
-	PartSmall       = "small"
 )
 
 const (
 	// Seeds is the number of runs of each row.
 	Seeds = 3
-	// SmallScale makes the population of the small tables smaller. A test computes them again, so that a change of the
-	// model or of a limit is noticed without the minutes of a full run.
+	// SmallScale makes the population of the small tables smaller. cmd/fairness writes them into testdata/small.txt. A
+	// test computes them again, so that a change of the model or of a limit is noticed without the minutes of a full run.
 	SmallScale = 50
 )
 

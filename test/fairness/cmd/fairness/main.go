@@ -1,6 +1,7 @@
-// Command fairness runs the population model and prints its tables, or writes them into docs/fairness.md.
+// Command fairness runs the population model and prints its tables, or writes them into docs/fairness.md, and those of
+// the small population into a file of their own.
 //
-//	go run ./fairness/cmd/fairness [-write ../docs/fairness.md]
+//	go run ./fairness/cmd/fairness [-write ../docs/fairness.md -small fairness/testdata/small.txt]
 package main
 
 import (
@@ -13,16 +14,17 @@ import (
 
 func main() {
 	into := flag.String("write", "", "the page whose tables are to be replaced")
+	smallInto := flag.String("small", "", "with -write, the file for the tables of the small population")
 	seeds := flag.Int("seeds", fairness.Seeds, "runs of each row")
 	scale := flag.Int("scale", 1, "ratio by which to make the population smaller")
 	flag.Parse()
-	if err := run(*into, *seeds, *scale); err != nil {
+	if err := run(*into, *smallInto, *seeds, *scale); err != nil {
 		fmt.Fprintln(os.Stderr, "fairness:", err)
 		os.Exit(1)
 	}
 }
 
-func run(into string, seeds, scale int) error {
+func run(into, smallInto string, seeds, scale int) error {
 	controls, err := fairness.Simulate(fairness.ControlScenarios(), seeds, scale)
 	if err != nil {
 		return err
@@ -39,13 +41,18 @@ func run(into string, seeds, scale int) error {
 		{fairness.PartParameters, fairness.ParameterTable(fairness.Defaults())},
 		{fairness.PartControls, fairness.Table("Controls that are on", controls)},
 		{fairness.PartSensitivity, fairness.Table("All controls on, with", sensitivity)},
-		{fairness.PartSmall, small},
 	}
 	if into == "" {
 		for _, p := range parts {
 			fmt.Printf("%s\n", p.text)
 		}
+		fmt.Printf("%s\n", small)
 		return nil
+	}
+	if smallInto != "" {
+		if err := os.WriteFile(smallInto, []byte(small), 0o644); err != nil {
+			return err
+		}
 	}
 	page, err := os.ReadFile(into)
 	if err != nil {
