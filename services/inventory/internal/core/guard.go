@@ -29,8 +29,8 @@ type guard struct {
 	watch *GateWatch
 }
 
-// MayClose fails with ErrImporting while an import of the activity is not complete: an order that was lost must not get a
-// tombstone before it is created again, and units may belong to orders that the import brings back.
+// MayClose fails with ErrImporting while an import of the activity is not complete: an order that was lost must not
+// get a tombstone before it is created again, and units may belong to orders that the import brings back.
 func (g guard) MayClose(ctx context.Context, activityID string) error {
 	pending, err := g.store.PendingImports(ctx)
 	if err == nil && pending.Include(activityID) {

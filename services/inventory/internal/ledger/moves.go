@@ -57,8 +57,8 @@ type Step struct {
 	Present bool
 }
 
-// Apply returns the row after a step, and moves the units that the step moves. Steps come in any order and any number of
-// times. Rows only rise, so each step either moves its row or finds it moved. A late paid does not move a row that
+// Apply returns the row after a step, and moves the units that the step moves. Steps come in any order and any number
+// of times. Rows only rise, so each step either moves its row or finds it moved. A late paid does not move a row that
 // holds no units, and a late closed does not move a sold one. If an order is closed now, a sold row is released as
 // refunded: the order service was restored, and only this reason ends a paid entry.
 func (m *Moves) Apply(r Row, s Step, now time.Time) Row {

@@ -64,8 +64,8 @@ func (r Row) Rejected(reason string) Row {
 	return r
 }
 
-// Refused reports whether the ledger rejected the row for the stock or the allowance: the gate sold units that the ledger
-// does not have.
+// Refused reports whether the ledger rejected the row for the stock or the allowance: the gate sold units that the
+// ledger does not have.
 func (r Row) Refused() bool {
 	return r.State == StateRejected && (r.Reason == ReasonSoldOut || r.Reason == ReasonLimitReached)
 }
@@ -92,8 +92,8 @@ func Purchasable(userID string, lines []contract.Line) bool {
 	return contract.ValidUserID(userID) && contract.ValidateLines(lines) == nil
 }
 
-// Invalid reports whether the row describes no purchase that can exist. A rejected row may have no lines, since those of
-// a dead letter may be unknown.
+// Invalid reports whether the row describes no purchase that can exist. A rejected row may have no lines, since those
+// of a dead letter may be unknown.
 func (r Row) Invalid() bool {
 	if r.State == StateRejected && len(r.Lines) == 0 {
 		return false

@@ -95,18 +95,24 @@ func ignoreWait(err error) error {
 // runAll runs the import of the orders of all activities.
 func (m *Importer) runAll(ctx context.Context, e core.Epoch, i core.Import) error {
 	return m.steps(ctx, e, i, map[core.ImportStep]stepFunc{
-		core.ImportEnded:   m.ordersStep(core.ImportEnds, core.OrderClosed, core.OrderRefunded),
-		core.ImportEnds:    m.endsOfGates,
-		core.ImportPaid:    m.ordersStep(core.ImportPending, core.OrderClosed, core.OrderRefunded, core.OrderPaid),
-		core.ImportPending: m.ordersStep(core.ImportDone, core.OrderClosed, core.OrderRefunded, core.OrderPaid, core.OrderPending),
+		core.ImportEnded: m.ordersStep(core.ImportEnds, core.OrderClosed, core.OrderRefunded),
+		core.ImportEnds:  m.endsOfGates,
+		core.ImportPaid:  m.ordersStep(core.ImportPending, core.OrderClosed, core.OrderRefunded, core.OrderPaid),
+		core.ImportPending: m.ordersStep(
+			core.ImportDone, core.OrderClosed, core.OrderRefunded, core.OrderPaid, core.OrderPending),
 	})
 }
 
 // runOne runs the import of one activity.
 func (m *Importer) runOne(ctx context.Context, e core.Epoch, i core.Import) error {
 	return m.steps(ctx, e, i, map[core.ImportStep]stepFunc{
-		core.ImportRows: m.ordersOfRows(core.ImportEntries), core.ImportEntries: m.entriesOfGate, core.ImportWait: m.waitForLanding,
-		core.ImportLanded: m.ordersOfRows(core.ImportGate), core.ImportGate: m.followLedger, core.ImportRenew: m.renew, core.ImportForeign: m.endForeign,
+		core.ImportRows:    m.ordersOfRows(core.ImportEntries),
+		core.ImportEntries: m.entriesOfGate,
+		core.ImportWait:    m.waitForLanding,
+		core.ImportLanded:  m.ordersOfRows(core.ImportGate),
+		core.ImportGate:    m.followLedger,
+		core.ImportRenew:   m.renew,
+		core.ImportForeign: m.endForeign,
 	})
 }
 
