@@ -12,7 +12,7 @@ import (
 // Bounds are the bounds of Streams.
 type Bounds struct {
 	Total, PerUser int
-	// TotalReached and PerUserReached are the texts of refusals. Each says what the user can do instead.
+	// TotalReached and PerUserReached are the texts of refusals. Each states what the user can do instead.
 	TotalReached, PerUserReached string
 }
 

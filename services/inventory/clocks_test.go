@@ -20,6 +20,7 @@ import (
 	"flashsale.internal/pkg/settings"
 	"flashsale.internal/pkg/sqldb/dbtest"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // closeLater delivers a closing and all that follow from it, on a bus that delivers each of them so much too early,
@@ -76,7 +77,7 @@ func TestABusThatIsAheadCausesFewCalls(t *testing.T) {
 					require.LessOrEqual(t, calls, c.most)
 				}
 				require.LessOrEqual(t, calls, 12)
-				require.Equal(t, core.StateReleased, w.row(r.OrderSN).State)
+				require.Equal(t, ledger.StateReleased, w.row(r.OrderSN).State)
 				w.agree(a)
 			})
 		}
@@ -246,7 +247,7 @@ func (w *world) sellsLostUnits(n int, before func(i int)) {
 		w.loses(func() error { return w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, lost)) })
 		again := w.buy(a, fmt.Sprint("v", i)) // the unit is sold again
 		w.land(again)
-		require.Equal(w.t, core.StateRejected, w.row(again.OrderSN).State)
+		require.Equal(w.t, ledger.StateRejected, w.row(again.OrderSN).State)
 		require.Zero(w.t, w.left(a, 0), "the unit belongs to the lost reservation, purchase %d", i)
 		w.entry(a, lost.OrderSN)
 	}
@@ -303,7 +304,7 @@ func TestAProcessWithAWrongClockLeavesNoEffectOut(t *testing.T) {
 	r := w.buy(a, "u")
 	w.land(r)
 	w.follow(event(r, contract.OrderCreated), event(r, contract.OrderPaid))
-	w.shift = time.Until(a.EndsAt) + core.GateKept + time.Hour
+	w.shift = time.Until(a.EndsAt) + ledger.GateKept + time.Hour
 	require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err())
 	paid := message(w.t, contract.TopicOrderEvents, event(r, contract.OrderPaid))
 	w.parts.Clocks = func(context.Context) error { return clocks.ErrOffset }
@@ -333,11 +334,11 @@ func TestTheEndOfAnActivityDoesNotDependOnTheClockOfAProcess(t *testing.T) {
 		require.Equal(w.t, contract.CodeActivityEnded, contract.CodeOf(err))
 
 		gate := a.ID
-		w.shift = time.Until(a.EndsAt) + core.GateKept - 10*time.Second
+		w.shift = time.Until(a.EndsAt) + ledger.GateKept - 10*time.Second
 		due, err := w.core.Gates.Due(w.ctx, gate)
 		require.NoError(w.t, err)
 		require.True(w.t, due)
-		w.shift = time.Until(a.EndsAt) + core.GateKept + time.Second
+		w.shift = time.Until(a.EndsAt) + ledger.GateKept + time.Second
 		due, err = w.core.Gates.Due(w.ctx, gate)
 		require.NoError(w.t, err)
 		require.False(w.t, due)

@@ -11,6 +11,7 @@ import (
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // Redis was unreachable for longer than the window, its master was replaced, and inventory was restarted meanwhile.
@@ -74,7 +75,7 @@ type forgetful struct {
 	on bool
 }
 
-func (g *forgetful) Settle(ctx context.Context, activityID string, s []core.Settlement) error {
+func (g *forgetful) Settle(ctx context.Context, activityID string, s []ledger.Entry) error {
 	if g.on {
 		return nil
 	}
@@ -167,7 +168,7 @@ func TestARefusalAfterALongOutageSettlesWhatTheGateLost(t *testing.T) {
 	w.land(second)
 	w.agree(a)
 	require.Zero(w.t, w.left(a, 0))
-	require.Equal(w.t, core.StateRejected, w.row(second.OrderSN).State)
+	require.Equal(w.t, ledger.StateRejected, w.row(second.OrderSN).State)
 }
 
 // stalling is a gate whose process stalls right after it has read the id of the master.

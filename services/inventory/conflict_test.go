@@ -9,6 +9,7 @@ import (
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 	"flashsale.internal/services/inventory/internal/reconcile"
 )
 
@@ -56,7 +57,7 @@ func TestRejectingAConflictingOrderSNEndsTheEntryThatHoldsItsUnits(t *testing.T)
 					require.Equal(t, int64(5), w.left(b, 0))
 					_, outcome := w.reserve(b, user)
 					require.Equal(t, stockgate.Accepted, outcome, "the allowance is released")
-					require.Equal(t, core.StateReserved, w.row(first.OrderSN).State)
+					require.Equal(t, ledger.StateReserved, w.row(first.OrderSN).State)
 					require.Equal(t, stockgate.StatusCreated, w.entry(a, first.OrderSN).Status)
 					require.Empty(t, w.orders.of(first.OrderSN), "its order is not closed")
 					w.agree(a)
@@ -119,7 +120,7 @@ func TestRejectingAConflictWithinOneGateGivesTheEntryToTheLedgersPurchase(t *tes
 	require.NoError(w.t, err)
 	e := w.entry(a, first.OrderSN)
 	require.Equal(w.t, []any{"u1", true}, []any{e.UserID, e.Landed})
-	require.Equal(w.t, core.StateReserved, w.row(first.OrderSN).State)
+	require.Equal(w.t, ledger.StateReserved, w.row(first.OrderSN).State)
 	w.agree(a)
 	require.Equal(w.t, int64(4), w.left(a, 0))
 	_, outcome := w.reserve(a, "u2")

@@ -10,6 +10,7 @@ import (
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // killedEverywhere runs work once for each of its steps, on the same world, killed before or after that step. Then it
@@ -57,8 +58,8 @@ func TestKilledWhileLanding(t *testing.T) {
 		m := message(t, contract.TopicReservations, good, lost, bad)
 		return func() error { return w.consumer.Reservations(w.ctx, m) }, func() {
 			w.agree(a)
-			require.Equal(t, core.StateReserved, w.row(good.OrderSN).State)
-			require.Equal(t, core.StateRejected, w.row(lost.OrderSN).State)
+			require.Equal(t, ledger.StateReserved, w.row(good.OrderSN).State)
+			require.Equal(t, ledger.StateRejected, w.row(lost.OrderSN).State)
 			require.Equal(t, stockgate.StatusFailed, w.entry(a, lost.OrderSN).Status)
 			require.Contains(t, w.deductions(), good.OrderSN)
 			require.Equal(t, bad.OrderSN, w.deadLetters(core.DeadLetterOpen)[0].OrderSN)

@@ -23,6 +23,7 @@ import (
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/httpapi"
+	"flashsale.internal/services/inventory/internal/ledger"
 	"flashsale.internal/services/inventory/internal/store"
 )
 
@@ -215,7 +216,7 @@ func TestTheGateGetsWhatWasSoldWithoutIt(t *testing.T) {
 	row := rows[p.OrderSN]
 	old := row
 	old.ChangedAt = row.ChangedAt.Add(-time.Hour)
-	require.NoError(t, w.core.Gates.Sync(w.ctx, []core.Reservation{row, old}))
+	require.NoError(t, w.core.Gates.Sync(w.ctx, []ledger.Row{row, old}))
 	audit, err := w.gate.Audit(w.ctx, s.id)
 	require.NoError(t, err)
 	require.Equal(t, int64(10), audit.SKUs[s.sku].Left, "the gate is not used")
@@ -431,7 +432,7 @@ type lostHoldings struct{ Store }
 
 func (lostHoldings) ReservationsOfActivity(
 	context.Context, core.Scope, string, core.ReservationFilter, core.Page,
-) ([]core.Reservation, error) {
+) ([]ledger.Row, error) {
 	return nil, errors.New("connection lost")
 }
 

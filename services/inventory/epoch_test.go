@@ -13,6 +13,7 @@ import (
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // An adjustment after a restore never has an id that the gate has: it reaches the gate.
@@ -118,12 +119,12 @@ func (x *lost) check(w *world) {
 	status := func(r contract.Reservation) stockgate.Status { return w.entry(x.a, r.OrderSN).Status }
 	for _, r := range []contract.Reservation{x.before, x.landed, x.created, x.orderless, x.queued} {
 		require.Equal(w.t, stockgate.StatusCreated, status(r))
-		require.Equal(w.t, core.StateReserved, w.row(r.OrderSN).State)
+		require.Equal(w.t, ledger.StateReserved, w.row(r.OrderSN).State)
 		require.Equal(w.t, "pending", w.orders.of(r.OrderSN))
 	}
 	for _, r := range []contract.Reservation{x.paidSince, x.paid} {
 		require.Equal(w.t, stockgate.StatusPaid, status(r))
-		require.Equal(w.t, core.StateSold, w.row(r.OrderSN).State)
+		require.Equal(w.t, ledger.StateSold, w.row(r.OrderSN).State)
 	}
 	for _, r := range []contract.Reservation{x.closedSince, x.closed} {
 		require.Equal(w.t, stockgate.StatusClosed, status(r))
@@ -245,8 +246,8 @@ func TestAnEmptyRedisAfterARestore(t *testing.T) {
 	require.Equal(w.t, stockgate.Importing, w.sells(x.a))
 	w.imports()
 	w.agree(x.a)
-	require.Equal(w.t, core.StateSold, w.row(x.paid.OrderSN).State)
-	require.Equal(w.t, core.StateReserved, w.row(x.created.OrderSN).State)
+	require.Equal(w.t, ledger.StateSold, w.row(x.paid.OrderSN).State)
+	require.Equal(w.t, ledger.StateReserved, w.row(x.created.OrderSN).State)
 	require.Equal(w.t, stockgate.Accepted, w.sells(x.a))
 }
 
@@ -348,16 +349,16 @@ func TestRowsWithoutAnOrderAfterARestoreOfOrder(t *testing.T) {
 	w.imports()
 	require.Equal(w.t, "pending", w.orders.of(created.OrderSN))
 	require.Equal(w.t, "pending", w.orders.of(sold.OrderSN), "`order payments reconcile` makes it paid")
-	require.Equal(w.t, core.StateSold, w.row(sold.OrderSN).State)
+	require.Equal(w.t, ledger.StateSold, w.row(sold.OrderSN).State)
 	require.Equal(w.t, stockgate.StatusPaid, w.entry(a, sold.OrderSN).Status)
-	require.Equal(w.t, core.StateReleased, w.row(never.OrderSN).State, "it can never get an order")
+	require.Equal(w.t, ledger.StateReleased, w.row(never.OrderSN).State, "it can never get an order")
 	w.agree(a)
 
 	// Its payment stays lost: the order closes, and the unit is on sale again.
 	w.orders.set("closed", sold.OrderSN)
 	due := contract.OrderClose{OrderSNs: []string{sold.OrderSN}, ActivityID: a.ID, DueAt: time.Now()}
 	require.NoError(w.t, w.consumer.OrderClose(w.ctx, message(w.t, contract.TopicOrderClose, due)))
-	require.Equal(w.t, core.StateReleased, w.row(sold.OrderSN).State)
+	require.Equal(w.t, ledger.StateReleased, w.row(sold.OrderSN).State)
 	w.agree(a)
 }
 
@@ -381,7 +382,7 @@ func TestAnEndedPurchaseStaysEnded(t *testing.T) {
 	w.imports()
 	require.Empty(w.t, w.orders.refunded, "the unit and the allowance are those of the paid order")
 	require.Equal(w.t, stockgate.StatusFailed, w.entry(a, r.OrderSN).Status)
-	require.Equal(w.t, core.StateSold, w.row(again.OrderSN).State)
+	require.Equal(w.t, ledger.StateSold, w.row(again.OrderSN).State)
 	w.agree(a)
 }
 
@@ -410,8 +411,8 @@ func TestALostPurchaseThatHadEndedStaysEnded(t *testing.T) {
 	require.ErrorIs(w.t, w.consumer.Reservations(w.ctx, again), core.ErrImporting)
 	w.imports()
 	require.NoError(w.t, w.consumer.Reservations(w.ctx, again))
-	require.Equal(w.t, core.StateReleased, w.row(closed.OrderSN).State)
-	require.Equal(w.t, core.StateRejected, w.row(refused.OrderSN).State)
+	require.Equal(w.t, ledger.StateReleased, w.row(closed.OrderSN).State)
+	require.Equal(w.t, ledger.StateRejected, w.row(refused.OrderSN).State)
 	require.Equal(w.t, stockgate.StatusClosed, w.entry(a, closed.OrderSN).Status)
 	require.Equal(w.t, stockgate.StatusFailed, w.entry(a, refused.OrderSN).Status)
 	require.Equal(w.t, "tombstone", w.orders.of(closed.OrderSN))
@@ -467,7 +468,7 @@ func TestAWithdrawalWaitsForTheImport(t *testing.T) {
 	require.Equal(w.t, contract.CodeGateUnavailable, contract.CodeOf(w.withdraw(a)))
 	require.Equal(w.t, int64(5), w.left(a, 0), "the gate has all units but the one that was bought")
 	w.imports()
-	require.Equal(w.t, core.StateSold, w.row(bought.OrderSN).State)
+	require.Equal(w.t, ledger.StateSold, w.row(bought.OrderSN).State)
 	require.Equal(w.t, contract.CodeInsufficientStock, contract.CodeOf(w.withdraw(a)), "two units are left of three")
 	w.agree(a)
 }
@@ -506,7 +507,7 @@ func TestAnEpochDuringAWithdrawal(t *testing.T) {
 	w.restart()
 	w.imports()
 	require.Empty(w.t, w.orders.refunded, "its unit was not withdrawn")
-	require.Equal(w.t, core.StateSold, w.row(bought.OrderSN).State)
+	require.Equal(w.t, ledger.StateSold, w.row(bought.OrderSN).State)
 	require.Equal(w.t, contract.CodeInsufficientStock, contract.CodeOf(w.withdraw(a)), "two units are left of three")
 	w.agree(a)
 }
@@ -569,9 +570,9 @@ func TestAnImportSetsAsideWhatCannotBeRead(t *testing.T) {
 	w.imports()
 	require.Equal(w.t, core.FindingUnreadable, w.findings()[broken])
 	require.Equal(w.t, core.FindingUnreadable, w.findings()[x.paidSince.OrderSN])
-	require.Equal(w.t, core.StateSold, w.row(x.paid.OrderSN).State)
-	require.Equal(w.t, core.StateReserved, w.row(x.landed.OrderSN).State)
-	require.Equal(w.t, core.StateRejected, w.row(broken).State, "a late message takes no unit")
+	require.Equal(w.t, ledger.StateSold, w.row(x.paid.OrderSN).State)
+	require.Equal(w.t, ledger.StateReserved, w.row(x.landed.OrderSN).State)
+	require.Equal(w.t, ledger.StateRejected, w.row(broken).State, "a late message takes no unit")
 	require.Equal(w.t, stockgate.Accepted, w.sells(x.a))
 	require.Equal(w.t, int64(1), w.counts().Unreadable)
 }
@@ -725,7 +726,7 @@ func TestAPaidPurchaseThatOrderHasLost(t *testing.T) {
 		w.imports()
 		w.settles()
 		require.Empty(w.t, w.reconcile(a).Repairs)
-		require.Equal(w.t, core.StateReserved, w.row(r.OrderSN).State)
+		require.Equal(w.t, ledger.StateReserved, w.row(r.OrderSN).State)
 		require.Equal(w.t, stockgate.StatusPaid, w.entry(a, r.OrderSN).Status)
 		require.Equal(w.t, core.FindingAhead, w.findings()[r.OrderSN])
 		require.Equal(w.t, "pending", w.orders.of(r.OrderSN))
@@ -766,7 +767,7 @@ func TestEventsOfALostOrderDoNotReplaceIt(t *testing.T) {
 	w.imports()
 	require.Equal(w.t, "pending", w.orders.of(pending.OrderSN))
 	require.Equal(w.t, "pending", w.orders.of(paid.OrderSN), "`order payments reconcile` makes it paid")
-	require.Equal(w.t, core.StateSold, w.row(paid.OrderSN).State)
+	require.Equal(w.t, ledger.StateSold, w.row(paid.OrderSN).State)
 	require.EqualValues(w.t, 2, w.counts().Republished)
 	w.agree(a)
 }

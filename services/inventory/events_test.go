@@ -10,6 +10,7 @@ import (
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // Events overtake each other and are redelivered. The result is the same in any order.
@@ -19,17 +20,17 @@ func TestEventsInAnyOrder(t *testing.T) {
 	w := newWorld(t)
 	for i, c := range []struct {
 		events []contract.OrderEventType
-		row    core.ReservationState
+		row    ledger.State
 		status stockgate.Status
 	}{
-		{[]contract.OrderEventType{created}, core.StateReserved, stockgate.StatusCreated},
-		{[]contract.OrderEventType{created, created}, core.StateReserved, stockgate.StatusCreated},
-		{[]contract.OrderEventType{created, paid}, core.StateSold, stockgate.StatusPaid},
-		{[]contract.OrderEventType{paid, created, paid}, core.StateSold, stockgate.StatusPaid},
-		{[]contract.OrderEventType{created, closed, closed}, core.StateReleased, stockgate.StatusClosed},
-		{[]contract.OrderEventType{closed, created, closed}, core.StateReleased, stockgate.StatusClosed},
-		{[]contract.OrderEventType{paid, refunded, created}, core.StateSold, stockgate.StatusPaid},
-		{[]contract.OrderEventType{refunded}, core.StateReserved, stockgate.StatusQueued},
+		{[]contract.OrderEventType{created}, ledger.StateReserved, stockgate.StatusCreated},
+		{[]contract.OrderEventType{created, created}, ledger.StateReserved, stockgate.StatusCreated},
+		{[]contract.OrderEventType{created, paid}, ledger.StateSold, stockgate.StatusPaid},
+		{[]contract.OrderEventType{paid, created, paid}, ledger.StateSold, stockgate.StatusPaid},
+		{[]contract.OrderEventType{created, closed, closed}, ledger.StateReleased, stockgate.StatusClosed},
+		{[]contract.OrderEventType{closed, created, closed}, ledger.StateReleased, stockgate.StatusClosed},
+		{[]contract.OrderEventType{paid, refunded, created}, ledger.StateSold, stockgate.StatusPaid},
+		{[]contract.OrderEventType{refunded}, ledger.StateReserved, stockgate.StatusQueued},
 	} {
 		for _, together := range []bool{true, false} {
 			a := w.sale(1, 3)
@@ -49,7 +50,7 @@ func TestEventsInAnyOrder(t *testing.T) {
 			w.agree(a)
 			require.Equal(w.t, c.row, w.row(r.OrderSN).State, "%v", c.events)
 			require.Equal(w.t, c.status, w.entry(a, r.OrderSN).Status, "%v", c.events)
-			if c.row == core.StateReleased { // the unit and the allowance are free again
+			if c.row == ledger.StateReleased { // the unit and the allowance are free again
 				w.land(w.buy(a, fmt.Sprint("u", i)))
 				w.agree(a)
 			}
@@ -136,7 +137,7 @@ func TestDueClosingsFollowTheResponseOfOrder(t *testing.T) {
 			require.Equal(w.t, want.sns, items[0].OrderSNs)
 		}
 	}
-	states := map[int]core.ReservationState{0: core.StateReleased, 1: core.StateSold, 2: core.StateReserved, 3: core.StateReserved, 4: core.StateReserved, 5: core.StateReleased}
+	states := map[int]ledger.State{0: ledger.StateReleased, 1: ledger.StateSold, 2: ledger.StateReserved, 3: ledger.StateReserved, 4: ledger.StateReserved, 5: ledger.StateReleased}
 	for i, want := range states {
 		require.Equal(w.t, want, w.row(sns[i]).State, i)
 	}
@@ -171,7 +172,7 @@ func TestARefundedOrderReleasesItsUnitsOnce(t *testing.T) {
 		for sn, reason := range map[string]string{
 			reserved.OrderSN: "refunded", queued.OrderSN: "refunded", sold.OrderSN: "refunded", released.OrderSN: "expired",
 		} {
-			require.Equal(w.t, core.StateReleased, w.row(sn).State)
+			require.Equal(w.t, ledger.StateReleased, w.row(sn).State)
 			require.Equal(w.t, reason, w.row(sn).Reason)
 			require.Equal(w.t, stockgate.StatusClosed, w.entry(a, sn).Status)
 			require.Equal(w.t, reason, w.entry(a, sn).Reason)
@@ -220,7 +221,7 @@ func TestTheReconcilerReleasesARefundedOrder(t *testing.T) {
 	w.faults.kill(3, false) // order, ledger
 	require.Error(w.t, w.core.CloseDue(w.ctx, []contract.OrderClose{{OrderSNs: []string{r.OrderSN}, ActivityID: a.ID}}, nil))
 	require.True(w.t, w.faults.heal())
-	require.Equal(w.t, core.StateReleased, w.row(r.OrderSN).State)
+	require.Equal(w.t, ledger.StateReleased, w.row(r.OrderSN).State)
 	require.Equal(w.t, stockgate.StatusPaid, w.entry(a, r.OrderSN).Status)
 	w.settles()
 	require.Equal(w.t, []string{"released"}, kinds(w.reconcile(a)))
@@ -260,7 +261,7 @@ func TestTheGateIsReleasedEvenIfTheLedgerIsReleasedAlready(t *testing.T) {
 	w.faults.kill(2, false) // after the ledger transaction, before the gate
 	require.Error(w.t, w.consumer.OrderEvents(w.ctx, message(w.t, contract.TopicOrderEvents, event(r, contract.OrderClosed))))
 	require.True(w.t, w.faults.heal())
-	require.Equal(w.t, core.StateReleased, w.row(r.OrderSN).State)
+	require.Equal(w.t, ledger.StateReleased, w.row(r.OrderSN).State)
 	require.Zero(w.t, w.left(a, 0))
 	w.orders.set("closed", r.OrderSN)
 	require.NoError(w.t, w.consumer.OrderClose(w.ctx, message(w.t, contract.TopicOrderClose, contract.OrderClose{OrderSNs: []string{r.OrderSN}, ActivityID: a.ID, DueAt: time.Now()})))

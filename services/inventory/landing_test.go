@@ -14,6 +14,7 @@ import (
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 func TestAReservationLandsOnce(t *testing.T) {
@@ -97,14 +98,14 @@ func TestTheLedgerServesFirstComeFirst(t *testing.T) {
 	items = append([]contract.Reservation{items[0], again}, items[1:]...)
 	w.land(items...)
 	w.agree(a)
-	for i, want := range []core.ReservationState{core.StateReserved, core.StateRejected, core.StateReserved, core.StateReserved, core.StateRejected, core.StateRejected} {
+	for i, want := range []ledger.State{ledger.StateReserved, ledger.StateRejected, ledger.StateReserved, ledger.StateReserved, ledger.StateRejected, ledger.StateRejected} {
 		row := w.row(items[i].OrderSN)
 		require.Equal(w.t, want, row.State, i)
 		switch {
 		case i == 1:
-			require.Equal(w.t, core.ReasonLimitReached, row.Reason)
-		case want == core.StateRejected:
-			require.Equal(w.t, core.ReasonSoldOut, row.Reason)
+			require.Equal(w.t, ledger.ReasonLimitReached, row.Reason)
+		case want == ledger.StateRejected:
+			require.Equal(w.t, ledger.ReasonSoldOut, row.Reason)
 		}
 	}
 	require.Zero(w.t, w.left(a, 0))
@@ -147,7 +148,7 @@ func TestAnOrderSNOfAnotherBuyerBecomesADeadLetter(t *testing.T) {
 		require.NoError(w.t, err)
 		require.Equal(w.t, core.DeadLetterRejected, got.State)
 	}
-	require.Equal(w.t, core.StateReserved, w.row(r.OrderSN).State)
+	require.Equal(w.t, ledger.StateReserved, w.row(r.OrderSN).State)
 	w.agree(a)
 	w.agree(b)
 	e := w.entry(b, r.OrderSN)
@@ -156,7 +157,7 @@ func TestAnOrderSNOfAnotherBuyerBecomesADeadLetter(t *testing.T) {
 	foreign := event(r, contract.OrderPaid)
 	foreign.UserID = "u2"
 	w.follow(foreign, event(r, contract.OrderCreated))
-	require.Equal(w.t, core.StateReserved, w.row(r.OrderSN).State)
+	require.Equal(w.t, ledger.StateReserved, w.row(r.OrderSN).State)
 	require.Len(w.t, w.deadLetters(core.DeadLetterOpen), 1)
 }
 
@@ -281,8 +282,8 @@ func TestUnusualButValidItemsLand(t *testing.T) {
 	closed := event(odd, contract.OrderClosed)
 	closed.Reason = "Ünlesbar, und viel zu lang für jede Spalte"
 	w.follow(created, closed)
-	require.Equal(w.t, core.StateReleased, w.row(odd.OrderSN).State)
-	require.Equal(w.t, core.ReasonExpired, w.entry(a, odd.OrderSN).Reason)
+	require.Equal(w.t, ledger.StateReleased, w.row(odd.OrderSN).State)
+	require.Equal(w.t, ledger.ReasonExpired, w.entry(a, odd.OrderSN).Reason)
 	require.NoError(w.t, w.consumer.DeadLetters(w.ctx, message(w.t, contract.TopicDeadLetters, contract.DeadLetter{
 		Where: strings.Repeat("w", 300), Topic: "t", OrderSN: "nonsense", Why: strings.Repeat("y", 3000), Item: []byte("x"),
 	})))

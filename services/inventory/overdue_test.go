@@ -12,6 +12,7 @@ import (
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // askedAbout runs the sweep and returns the order_sns of the closings that it sent.
@@ -91,15 +92,15 @@ func TestClosingsOfOverdueReservationsAreResent(t *testing.T) {
 	w.agree(a)
 	for _, c := range []struct {
 		of   contract.Reservation
-		want core.ReservationState
+		want ledger.State
 	}{
-		{paid, core.StateSold},
-		{closed, core.StateReleased},
-		{pending, core.StateReleased},
-		{paying, core.StateReserved},
-		{lettered, core.StateReserved},
-		{sold, core.StateSold},
-		{without, core.StateReserved},
+		{paid, ledger.StateSold},
+		{closed, ledger.StateReleased},
+		{pending, ledger.StateReleased},
+		{paying, ledger.StateReserved},
+		{lettered, ledger.StateReserved},
+		{sold, ledger.StateSold},
+		{without, ledger.StateReserved},
 	} {
 		require.Equal(w.t, c.want, w.row(c.of.OrderSN).State)
 	}
@@ -113,7 +114,7 @@ func TestClosingsOfOverdueReservationsAreResent(t *testing.T) {
 	for _, m := range messages {
 		require.NoError(w.t, w.consumer.OrderClose(w.ctx, delivered(m)))
 	}
-	require.Equal(w.t, core.StateSold, w.row(lettered.OrderSN).State)
+	require.Equal(w.t, ledger.StateSold, w.row(lettered.OrderSN).State)
 }
 
 // The broker is unavailable, and holds back the event of a buyer's cancellation, or a closing.

@@ -12,6 +12,7 @@ import (
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // In any history of purchases, orders, adjustments and faults, nothing is sold twice, nothing is lost, no buyer gets
@@ -94,7 +95,7 @@ func (h *history) orderStep(r *rapid.T) {
 	it := h.made[rapid.IntRange(0, len(h.made)-1).Draw(r, "order")]
 	rows, err := h.parts.Store.Reservations(h.ctx, []string{it.OrderSN})
 	require.NoError(r, err)
-	if row, ok := rows[it.OrderSN]; !ok || row.State == core.StateRejected {
+	if row, ok := rows[it.OrderSN]; !ok || row.State == ledger.StateRejected {
 		r.Skip()
 	}
 	next := ""
@@ -152,11 +153,11 @@ func (h *history) finish(r *rapid.T) {
 		row := h.row(it.OrderSN)
 		switch h.orders.of(it.OrderSN) {
 		case "paid":
-			require.Equal(r, core.StateSold, row.State)
+			require.Equal(r, ledger.StateSold, row.State)
 		case "closed":
-			require.Equal(r, core.StateReleased, row.State)
+			require.Equal(r, ledger.StateReleased, row.State)
 		case "pending":
-			require.Equal(r, core.StateReserved, row.State)
+			require.Equal(r, ledger.StateReserved, row.State)
 		case "refunded":
 			r.Fatalf("%s was refunded although it had its unit", it.OrderSN)
 		}

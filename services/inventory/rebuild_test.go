@@ -21,6 +21,7 @@ import (
 	"flashsale.internal/services/inventory/internal/consumer"
 	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/gate"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // slowBuilds delays each step of a build after the first, and counts the builds that began.
@@ -300,7 +301,7 @@ type watchedBuild struct {
 	g *watchedGate
 }
 
-func (b *watchedBuild) Put(ctx context.Context, rows []core.Reservation) error {
+func (b *watchedBuild) Put(ctx context.Context, rows []ledger.Row) error {
 	b.g.before("put")
 	return b.GateBuild.Put(ctx, rows)
 }
@@ -332,14 +333,14 @@ func (w *world) inBuild(step string, n int, fn func()) {
 func (w *world) uncommitted(a *core.Activity, ago time.Duration) {
 	w.t.Helper()
 	at := time.Now().Add(-ago).UTC().Truncate(time.Millisecond)
-	row := core.Reservation{
+	row := ledger.Row{
 		OrderSN: newSN(), ActivityID: a.ID, UserID: "late", Lines: []contract.Line{{SKUID: a.Items[0].SKUID, Qty: 1}},
-		State: core.StateReserved, ReservedAt: at, LandedAt: at, ChangedAt: at, RepublishAt: &at,
+		State: ledger.StateReserved, ReservedAt: at, LandedAt: at, ChangedAt: at, RepublishAt: &at,
 	}
 	require.NoError(w.t, w.parts.Store.Ledger(w.ctx, []string{a.ID}, func(tx core.LedgerTx) error {
-		return tx.Apply(&core.Moves{
-			Insert: []core.Reservation{row}, Allowances: map[core.Buyer]int64{{ActivityID: a.ID, UserID: "late"}: 1},
-			Stocks: map[core.Shelf]core.StockDelta{{ActivityID: a.ID, SKUID: a.Items[0].SKUID}: {Available: -1, Reserved: 1}},
+		return tx.Apply(&ledger.Moves{
+			Insert: []ledger.Row{row}, Allowances: map[ledger.Buyer]int64{{ActivityID: a.ID, UserID: "late"}: 1},
+			Stocks: map[ledger.Shelf]ledger.StockDelta{{ActivityID: a.ID, SKUID: a.Items[0].SKUID}: {Available: -1, Reserved: 1}},
 		})
 	}))
 }
@@ -372,8 +373,8 @@ func TestABuildFollowsRowsThatChange(t *testing.T) {
 			}
 			w.inBuild(step, n, change)
 			require.NoError(w.t, w.core.Gates.Fill(w.ctx, a.ID))
-			for sn, want := range map[string]core.ReservationState{
-				fresh.OrderSN: core.StateSold, r[1].OrderSN: core.StateSold, r[5].OrderSN: core.StateReleased, r[2].OrderSN: core.StateReleased,
+			for sn, want := range map[string]ledger.State{
+				fresh.OrderSN: ledger.StateSold, r[1].OrderSN: ledger.StateSold, r[5].OrderSN: ledger.StateReleased, r[2].OrderSN: ledger.StateReleased,
 			} {
 				require.Equal(w.t, want, w.row(sn).State, "%s %d", step, n)
 			}
@@ -504,7 +505,7 @@ func (w *world) uncommittedNow(a *core.Activity, user string) {
 	p := w.parts
 	p.Gate = &faultyGate{p.Gate, &faults{dead: true}}
 	_ = consumer.New(p.start().core, w.tel, w.parts.Now).Reservations(w.ctx, message(w.t, contract.TopicReservations, it))
-	require.Equal(w.t, core.StateReserved, w.row(it.OrderSN).State)
+	require.Equal(w.t, ledger.StateReserved, w.row(it.OrderSN).State)
 }
 
 // A gate that is built while any history runs is, at rest, the gate that is built from the final tables.

@@ -18,6 +18,7 @@ import (
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 	"flashsale.internal/services/inventory/internal/reconcile"
 	"flashsale.internal/services/inventory/internal/record"
 )
@@ -78,7 +79,7 @@ type meddler struct {
 	before func()
 }
 
-func (g *meddler) Repair(ctx context.Context, activityID, life string, list []reconcile.EntryRepair) (map[string]bool, error) {
+func (g *meddler) Repair(ctx context.Context, activityID, life string, list []ledger.EntryRepair) (map[string]bool, error) {
 	if g.before != nil {
 		g.before()
 	}
@@ -162,7 +163,7 @@ type tallied struct {
 	then func()
 }
 
-func (g tallied) CollectChanges(ctx context.Context, activityID, token string) (core.GateAudit, []reconcile.Entry, bool, error) {
+func (g tallied) CollectChanges(ctx context.Context, activityID, token string) (core.GateAudit, []ledger.StoredEntry, bool, error) {
 	audit, touched, ok, err := g.Gate.CollectChanges(ctx, activityID, token)
 	g.then()
 	return audit, touched, ok, err
@@ -207,10 +208,10 @@ func TestUnitsThatDoNotExistAreNotSold(t *testing.T) {
 	w.land(all...)
 	for i, r := range all {
 		if i < 2 {
-			require.Equal(w.t, core.StateReserved, w.row(r.OrderSN).State)
+			require.Equal(w.t, ledger.StateReserved, w.row(r.OrderSN).State)
 			continue
 		}
-		require.Equal(w.t, core.ReasonSoldOut, w.row(r.OrderSN).Reason)
+		require.Equal(w.t, ledger.ReasonSoldOut, w.row(r.OrderSN).Reason)
 		require.Equal(w.t, stockgate.StatusFailed, w.entry(a, r.OrderSN).Status)
 	}
 	w.settles()
@@ -253,7 +254,7 @@ func TestADamagedAllowanceDoesNotBlockClosings(t *testing.T) {
 	w.follow(event(r, contract.OrderCreated))
 	require.NoError(w.t, w.db.Exec("UPDATE allowances SET held = held + 3 WHERE activity_id = ? AND user_id = 'u1'", a.ID).Error)
 	w.follow(event(r, contract.OrderClosed))
-	require.Equal(w.t, core.StateReleased, w.row(r.OrderSN).State)
+	require.Equal(w.t, ledger.StateReleased, w.row(r.OrderSN).State)
 	w.settles()
 	require.Equal(w.t, []string{string(reconcile.RepairAllowance)}, kinds(w.reconcile(a)))
 	w.agree(a)
@@ -292,7 +293,7 @@ func TestALandedEntryWithoutARowIsJournaledAgain(t *testing.T) {
 	}
 	w.imports()
 	w.agree(a)
-	require.Equal(w.t, core.StateReserved, w.row(r.OrderSN).State)
+	require.Equal(w.t, ledger.StateReserved, w.row(r.OrderSN).State)
 }
 
 // alarms collects incidents.
@@ -589,7 +590,7 @@ type faultyRepairs struct {
 	f *faults
 }
 
-func (g *faultyRepairs) Repair(ctx context.Context, activityID, life string, list []reconcile.EntryRepair) (done map[string]bool, err error) {
+func (g *faultyRepairs) Repair(ctx context.Context, activityID, life string, list []ledger.EntryRepair) (done map[string]bool, err error) {
 	err = g.f.step(func() error { done, err = g.Gate.Repair(ctx, activityID, life, list); return err })
 	return done, err
 }
@@ -652,7 +653,7 @@ type lateAdjustments struct {
 
 func (g *lateAdjustments) CollectChanges(
 	ctx context.Context, activityID, token string,
-) (core.GateAudit, []reconcile.Entry, bool, error) {
+) (core.GateAudit, []ledger.StoredEntry, bool, error) {
 	g.compared++
 	return g.Gate.CollectChanges(ctx, activityID, token)
 }

@@ -8,6 +8,7 @@ import (
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // ordersAndLoses makes a purchase whose order ends for this reason.
@@ -42,7 +43,7 @@ func TestReorderLimit(t *testing.T) {
 		a, other := w.reorderSale(c.set), w.reorderSale(c.set)
 		require.Equal(w.t, c.limit, a.ReorderLimit)
 		for i := range c.limit + 1 {
-			w.ordersAndLoses(a, "ann", []string{core.ReasonCancelled, core.ReasonExpired}[i%2])
+			w.ordersAndLoses(a, "ann", []string{ledger.ReasonCancelled, ledger.ReasonExpired}[i%2])
 		}
 		w.agree(a)
 		for range 2 {
@@ -64,7 +65,7 @@ func TestReorderLimit(t *testing.T) {
 
 	a := w.reorderSale(0)
 	for range 5 {
-		w.ordersAndLoses(a, "ann", core.ReasonCancelled)
+		w.ordersAndLoses(a, "ann", ledger.ReasonCancelled)
 	}
 	w.buy(a, "ann")
 }

@@ -13,6 +13,7 @@ import (
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // In any history in whose middle a backup was made, a restore of inventory, of order or of both heals: the import ends,
@@ -171,7 +172,7 @@ func (h *restoreHistory) finish(r *rapid.T) {
 		switch state {
 		case "paid":
 			require.Equal(r, stockgate.StatusPaid, e.Status, "%+v", row)
-			require.Equal(r, core.StateSold, row.State)
+			require.Equal(r, ledger.StateSold, row.State)
 		case "closed", "refunded", "tombstone", "": // "": refused by the ledger, or order has lost an order that ended
 			require.False(r, row.Holds(), "%s: %+v", state, row)
 		default:

@@ -15,6 +15,7 @@ import (
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // reviewed is an activity with an order in each state, and another merchant's order.
@@ -64,7 +65,7 @@ func (v reviewed) check(w *world) {
 		w.orders.of(v.pending), w.orders.of(v.paid), w.orders.of(v.paying), w.orders.of(v.missing), w.orders.of(v.expired),
 		w.orders.of(v.foreign), w.orders.of("424242"),
 	})
-	require.Equal(w.t, core.StateSold, w.row(v.foreign).State)
+	require.Equal(w.t, ledger.StateSold, w.row(v.foreign).State)
 	require.Equal(w.t, stockgate.StatusPaid, w.entry(v.other, v.foreign).Status)
 }
 
@@ -128,7 +129,7 @@ func TestAKilledReviewReleasesWhatItRefunded(t *testing.T) {
 			}
 			for _, sn := range []string{v.paid, v.paying} {
 				if w.orders.of(sn) == "refunded" {
-					require.Equal(t, core.StateReleased, w.row(sn).State, "killed at step %d, after=%v", step, after)
+					require.Equal(t, ledger.StateReleased, w.row(sn).State, "killed at step %d, after=%v", step, after)
 					refunded++
 				}
 			}
@@ -144,7 +145,7 @@ func TestReviewWithoutDependencies(t *testing.T) {
 	w.orders.setDown(true)
 	_, err := w.core.CancelOrders(w.ctx, seller("m"), v.a.ID, v.all(), "robots")
 	require.Equal(t, contract.CodeUnavailable, contract.CodeOf(err))
-	require.Equal(t, core.StateSold, w.row(v.paid).State)
+	require.Equal(t, ledger.StateSold, w.row(v.paid).State)
 	w.orders.setDown(false)
 	_, err = w.core.CancelOrders(w.ctx, seller("m"), v.a.ID, v.all(), "robots")
 	require.NoError(t, err)
@@ -152,7 +153,7 @@ func TestReviewWithoutDependencies(t *testing.T) {
 
 	_, err = w.core.CancelOrders(w.ctx, core.Caller{UserID: "m", MerchantID: "another"}, v.other.ID, []string{v.foreign}, "robots")
 	require.Equal(t, contract.CodeNotFound, contract.CodeOf(err))
-	require.Equal(t, core.StateSold, w.row(v.foreign).State)
+	require.Equal(t, ledger.StateSold, w.row(v.foreign).State)
 }
 
 type abuseView struct {

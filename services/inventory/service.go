@@ -35,6 +35,7 @@ import (
 	"flashsale.internal/services/inventory/internal/publisher"
 	"flashsale.internal/services/inventory/internal/reconcile"
 	"flashsale.internal/services/inventory/internal/record"
+	"flashsale.internal/services/inventory/internal/restore"
 	"flashsale.internal/services/inventory/internal/store"
 	"flashsale.internal/services/inventory/internal/sweep"
 )
@@ -64,6 +65,7 @@ type Service struct {
 	bus        *direct.Bus
 	store      *store.Store
 	gate       *gate.Gate
+	orders     *orders.Client
 	core       *core.Service
 	reconciler *reconcile.Reconciler
 	board      *board.Board
@@ -127,7 +129,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	s.locker = newLocker(deps.Redis, tel.Log)
 	s.store = store.New(deps.DB, store.WithClock(s.deps.DatabaseNow), store.WithRandom(deps.Random))
-	s.gate = gate.New(gates)
+	s.gate, s.orders = gate.New(gates), orderService
 	s.core = core.New(core.Deps{
 		Store: s.store, Gate: s.gate, Pub: publisher.New(s.bus, tel), Orders: orderService,
 		Refunds: orderService, Recorder: recorder, Now: deps.Now, CheckClocks: s.clocks.Check, Timing: cfg.timing(timers),
@@ -238,11 +240,24 @@ func (s *Service) Components() []lifecycle.Component {
 		})
 	}
 	gates := core.NewGateController(s.core)
-	importer := core.NewImporter(s.core)
-	sweeps := sweep.Deps{
-		Store: s.store, Gate: s.gate, Inventory: s.core, Gates: s.core.Gates, Recorder: s.recorder,
-		Alarms: s.core.Alarms, Config: s.timers.sweeps,
-	}
+	importer := restore.NewImporter(restore.Deps{
+		Epochs: s.store, Tables: s.store, Entries: s.gate, Gate: s.gate, Orders: s.orders, Gates: s.core.Gates,
+		Inventory: s.core, Recorder: s.recorder, Alarms: s.core.Alarms, Now: s.deps.Now,
+	})
+	sweeps, svc, alarms := s.timers.sweeps, s.core, s.core.Alarms
+	orderSweep := sweep.NewOrders(sweep.OrdersDeps{
+		Store: s.store, Inventory: svc, Recorder: s.recorder, Alarms: alarms, Config: sweeps.OrdersConfig,
+	})
+	overdueSweep := sweep.NewOverdue(sweep.OverdueDeps{
+		Store: s.store, Inventory: svc, Recorder: s.recorder, Alarms: alarms, Held: s.bus.DelayedUnsent,
+		Config: sweeps.OverdueConfig,
+	})
+	journalSweep := sweep.NewJournal(sweep.JournalDeps{
+		Store: s.store, Gate: s.gate, Gates: svc.Gates, Recorder: s.recorder, Alarms: alarms, Config: sweeps.JournalConfig,
+	})
+	adjustmentSweep := sweep.NewAdjustments(sweep.AdjustmentsDeps{
+		Store: s.store, Inventory: svc, Config: sweeps.AdjustmentsConfig,
+	})
 	return []lifecycle.Component{
 		s.verifier.Component(log),
 		s.presence.Component(),
@@ -252,10 +267,10 @@ func (s *Service) Components() []lifecycle.Component {
 		{Name: "inventory gate watch", Run: s.watchGates},
 		alone("gate controller", s.timers.keepEvery, s.clocks.Gate(gates.EnsureGates)),
 		alone("import", s.timers.keepEvery, s.clocks.Gate(importer.Run)),
-		alone("order sweep", s.timers.sweepEvery, s.clocks.Gate(sweep.NewOrders(sweeps).Run)),
-		alone("overdue sweep", s.timers.sweepEvery, s.clocks.Gate(sweep.NewOverdue(sweeps, s.bus.DelayedUnsent).Run)),
-		alone("journal sweep", s.timers.sweepEvery, s.clocks.Gate(sweep.NewJournal(sweeps).Run)),
-		alone("adjustment sweep", s.timers.sweepEvery, s.clocks.Gate(sweep.NewAdjustments(sweeps).Run)),
+		alone("order sweep", s.timers.sweepEvery, s.clocks.Gate(orderSweep.Run)),
+		alone("overdue sweep", s.timers.sweepEvery, s.clocks.Gate(overdueSweep.Run)),
+		alone("journal sweep", s.timers.sweepEvery, s.clocks.Gate(journalSweep.Run)),
+		alone("adjustment sweep", s.timers.sweepEvery, s.clocks.Gate(adjustmentSweep.Run)),
 		// each activity under its own lock
 		lifecycle.Every("inventory reconciler", s.timers.reconcileEvery, log, s.clocks.Gate(s.reconciler.ReconcileAll)),
 		alone("tidying", cleanupEvery, s.clocks.Gate(func(ctx context.Context) error {

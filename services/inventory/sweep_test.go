@@ -16,6 +16,7 @@ import (
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 func (w *world) sweepOrders() {
@@ -56,7 +57,7 @@ func TestDeductionsArePublishedAgain(t *testing.T) {
 		require.Len(w.t, d, 1)
 		require.Contains(w.t, d, waiting.OrderSN)
 	}
-	require.Equal(w.t, core.StateReserved, w.row(waiting.OrderSN).State)
+	require.Equal(w.t, ledger.StateReserved, w.row(waiting.OrderSN).State)
 	w.follow(event(waiting, contract.OrderCreated))
 	now = now.Add(2 * time.Hour)
 	w.sweepOrders()
@@ -98,7 +99,7 @@ func TestAReservationWithoutAnOrderIsAbandoned(t *testing.T) {
 	require.NoError(w.t, w.consumer.OrderClose(w.ctx, giveUp))
 	w.shift = 0
 	w.agree(a)
-	for i, want := range []core.ReservationState{core.StateReleased, core.StateReleased, core.StateSold, core.StateReleased, core.StateReserved, core.StateReserved} {
+	for i, want := range []ledger.State{ledger.StateReleased, ledger.StateReleased, ledger.StateSold, ledger.StateReleased, ledger.StateReserved, ledger.StateReserved} {
 		require.Equal(w.t, want, w.row(r[i].OrderSN).State, i)
 	}
 	require.Equal(w.t, "tombstone", w.orders.of(r[0].OrderSN))
@@ -202,8 +203,8 @@ func TestADeadLetterOfAReservationIsReplayedOrRejected(t *testing.T) {
 				require.NoError(t, w.consumer.Reservations(w.ctx, delivered(m)))
 			}
 			w.agree(a)
-			require.Equal(t, core.StateReserved, w.row(replayed.OrderSN).State)
-			require.Equal(t, core.StateRejected, w.row(rejected.OrderSN).State)
+			require.Equal(t, ledger.StateReserved, w.row(replayed.OrderSN).State)
+			require.Equal(t, ledger.StateRejected, w.row(rejected.OrderSN).State)
 			e := w.entry(a, rejected.OrderSN)
 			require.Equal(t, stockgate.StatusFailed, e.Status)
 			require.Equal(t, "system", e.Reason)
@@ -235,7 +236,7 @@ func TestADeadLetterWhoseItemWasCutIsOnlyRejected(t *testing.T) {
 	require.Empty(w.t, w.broker.take(contract.TopicReservations))
 	_, err = w.core.RejectDeadLetter(w.ctx, operator("op"), id)
 	require.NoError(w.t, err)
-	require.Equal(w.t, core.StateRejected, w.row(r.OrderSN).State)
+	require.Equal(w.t, ledger.StateRejected, w.row(r.OrderSN).State)
 	require.Equal(w.t, stockgate.StatusFailed, w.entry(a, r.OrderSN).Status)
 	require.Equal(w.t, int64(5), w.left(a, 0))
 	w.agree(a)
@@ -284,7 +285,7 @@ func TestADeadLetterOfADeductionIsRejected(t *testing.T) {
 			require.Equal(t, "tombstone", w.orders.of(r[0].OrderSN))
 			e := w.entry(a, r[0].OrderSN)
 			require.Equal(t, []any{stockgate.StatusFailed, "system"}, []any{e.Status, e.Reason})
-			require.Equal(t, core.StateSold, w.row(r[1].OrderSN).State)
+			require.Equal(t, ledger.StateSold, w.row(r[1].OrderSN).State)
 			require.Equal(t, stockgate.StatusClosed, w.entry(a, r[2].OrderSN).Status)
 			require.Equal(t, int64(4), w.left(a, 0))
 		}
@@ -320,7 +321,7 @@ func TestADeadLetterWhoseRejectionHasBegunIsNotReplayed(t *testing.T) {
 	require.True(w.t, w.faults.heal())
 	w.restart()
 	require.Equal(w.t, "tombstone", w.orders.of(r.OrderSN))
-	require.Equal(w.t, core.StateReserved, w.row(r.OrderSN).State)
+	require.Equal(w.t, ledger.StateReserved, w.row(r.OrderSN).State)
 
 	_, err = w.core.ReplayDeadLetter(w.ctx, operator("operator"), deadLetter.ID)
 	require.Equal(w.t, contract.CodeStateConflict, contract.CodeOf(err))
@@ -335,7 +336,7 @@ func TestADeadLetterWhoseRejectionHasBegunIsNotReplayed(t *testing.T) {
 	d, err = w.core.RejectDeadLetter(w.ctx, operator("operator"), deadLetter.ID)
 	require.NoError(w.t, err)
 	require.Equal(w.t, core.DeadLetterRejected, d.State)
-	require.Equal(w.t, core.StateReleased, w.row(r.OrderSN).State)
+	require.Equal(w.t, ledger.StateReleased, w.row(r.OrderSN).State)
 	require.Equal(w.t, stockgate.StatusFailed, w.entry(a, r.OrderSN).Status)
 	require.Equal(w.t, int64(5), w.left(a, 0))
 	w.agree(a)
@@ -361,7 +362,7 @@ func TestADeadLetterThatContradictsTheLedgerReleasesNothing(t *testing.T) {
 	require.NoError(w.t, err)
 	require.Equal(w.t, core.DeadLetterRejected, d.State)
 	require.Equal(w.t, "pending", w.orders.of(r.OrderSN))
-	require.Equal(w.t, core.StateReserved, w.row(r.OrderSN).State)
+	require.Equal(w.t, ledger.StateReserved, w.row(r.OrderSN).State)
 }
 
 func TestAReplayThatFailsAgainStaysOpen(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/stockgate"
-	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // eachUnreadable runs a test with lines that cannot be parsed, and with lines that can but are invalid.
@@ -37,7 +37,7 @@ func TestAnUnreadableRowDoesNotStopARefusal(t *testing.T) {
 		require.NoError(w.t, w.db.Exec("UPDATE stocks SET available = 0, reserved = 2").Error)
 		refused := w.buy(a, "u2")
 		w.land(refused)
-		require.Equal(w.t, core.StateRejected, w.row(refused.OrderSN).State)
+		require.Equal(w.t, ledger.StateRejected, w.row(refused.OrderSN).State)
 		require.Equal(w.t, stockgate.StatusFailed, w.entry(a, refused.OrderSN).Status)
 		require.Equal(w.t, []string{"ledger row cannot be read"}, alarms.raised)
 	})

@@ -32,10 +32,12 @@ import (
 	"flashsale.internal/services/inventory/internal/consumer"
 	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/gate"
+	"flashsale.internal/services/inventory/internal/ledger"
 	"flashsale.internal/services/inventory/internal/orders"
 	"flashsale.internal/services/inventory/internal/publisher"
 	"flashsale.internal/services/inventory/internal/reconcile"
 	"flashsale.internal/services/inventory/internal/record"
+	"flashsale.internal/services/inventory/internal/restore"
 	"flashsale.internal/services/inventory/internal/store"
 	"flashsale.internal/services/inventory/internal/sweep"
 )
@@ -119,12 +121,24 @@ type (
 	Store interface {
 		core.Store
 		reconcile.Store
-		sweep.Store
+		restore.Epochs
+		restore.Tables
+		sweep.OrdersStore
+		sweep.OverdueStore
+		sweep.JournalStore
+		sweep.AdjustmentsStore
+		Findings(ctx context.Context, epoch int64, limit int) ([]core.Finding, error)
 	}
 	Gate interface {
 		core.Gate
 		reconcile.Gate
-		sweep.Gate
+		restore.Entries
+		restore.Gate
+		sweep.JournalGate
+	}
+	Orders interface {
+		core.Orders
+		restore.Orders
 	}
 	Recorder interface {
 		core.Recorder
@@ -137,7 +151,7 @@ type parts struct {
 	Store     Store
 	Gate      Gate
 	Pub       core.Publisher
-	Orders    core.Orders
+	Orders    Orders
 	Locks     reconcile.Locks
 	Recorder  Recorder
 	Now       func() time.Time
@@ -157,7 +171,7 @@ type process struct {
 	core            *core.Service
 	reconciler      *reconcile.Reconciler
 	gates           *core.GateController
-	importer        *core.Importer
+	importer        *restore.Importer
 	orderSweep      *sweep.Orders
 	overdueSweep    *sweep.Overdue
 	journalSweep    *sweep.Journal
@@ -170,9 +184,6 @@ func (p parts) start() process {
 		Store: p.Store, Gate: p.Gate, Pub: p.Pub, Orders: p.Orders, Recorder: p.Recorder, Now: p.Now, CheckClocks: p.Clocks,
 		Timing: p.Timing, Quotas: p.Quotas, Locks: p.BuildLocks, Build: p.Build,
 	})
-	sweeps := sweep.Deps{
-		Store: p.Store, Gate: p.Gate, Inventory: svc, Gates: svc.Gates, Recorder: p.Recorder, Alarms: svc.Alarms, Config: p.Sweep,
-	}
 	held := p.Held
 	if held == nil {
 		held = func() bool { return false }
@@ -183,12 +194,23 @@ func (p parts) start() process {
 			Store: p.Store, Gate: p.Gate, Gates: svc.Gates, Locks: p.Locks, Recorder: p.Recorder, Alarms: svc.Alarms, Epochs: svc,
 			Now: p.Now, Config: p.Reconcile,
 		}),
-		gates:           core.NewGateController(svc),
-		importer:        core.NewImporter(svc),
-		orderSweep:      sweep.NewOrders(sweeps),
-		overdueSweep:    sweep.NewOverdue(sweeps, held),
-		journalSweep:    sweep.NewJournal(sweeps),
-		adjustmentSweep: sweep.NewAdjustments(sweeps),
+		gates: core.NewGateController(svc),
+		importer: restore.NewImporter(restore.Deps{
+			Epochs: p.Store, Tables: p.Store, Entries: p.Gate, Gate: p.Gate, Orders: p.Orders, Gates: svc.Gates,
+			Inventory: svc, Recorder: p.Recorder, Alarms: svc.Alarms, Now: p.Now,
+		}),
+		orderSweep: sweep.NewOrders(sweep.OrdersDeps{
+			Store: p.Store, Inventory: svc, Recorder: p.Recorder, Alarms: svc.Alarms, Config: p.Sweep.OrdersConfig,
+		}),
+		overdueSweep: sweep.NewOverdue(sweep.OverdueDeps{
+			Store: p.Store, Inventory: svc, Recorder: p.Recorder, Alarms: svc.Alarms, Held: held, Config: p.Sweep.OverdueConfig,
+		}),
+		journalSweep: sweep.NewJournal(sweep.JournalDeps{
+			Store: p.Store, Gate: p.Gate, Gates: svc.Gates, Recorder: p.Recorder, Alarms: svc.Alarms, Config: p.Sweep.JournalConfig,
+		}),
+		adjustmentSweep: sweep.NewAdjustments(sweep.AdjustmentsDeps{
+			Store: p.Store, Inventory: svc, Config: p.Sweep.AdjustmentsConfig,
+		}),
 	}
 }
 
@@ -269,7 +291,7 @@ func (s *faultyStore) AddDeadLetters(ctx context.Context, l []contract.DeadLette
 	return s.f.step(func() error { return s.Store.AddDeadLetters(ctx, l) })
 }
 
-func (s *faultyStore) ScheduleRepublish(ctx context.Context, rows []core.Reservation) error {
+func (s *faultyStore) ScheduleRepublish(ctx context.Context, rows []ledger.Row) error {
 	return s.f.step(func() error { return s.Store.ScheduleRepublish(ctx, rows) })
 }
 
@@ -343,7 +365,7 @@ type faultyBuild struct {
 	f *faults
 }
 
-func (b *faultyBuild) Put(ctx context.Context, rows []core.Reservation) error {
+func (b *faultyBuild) Put(ctx context.Context, rows []ledger.Row) error {
 	return b.f.step(func() error { return b.GateBuild.Put(ctx, rows) })
 }
 
@@ -359,15 +381,15 @@ func (g *faultyGate) Configure(ctx context.Context, activityID string, c core.Ga
 	return g.f.step(func() error { return g.Gate.Configure(ctx, activityID, c) })
 }
 
-func (g *faultyGate) Settle(ctx context.Context, activityID string, s []core.Settlement) error {
+func (g *faultyGate) Settle(ctx context.Context, activityID string, s []ledger.Entry) error {
 	return g.f.step(func() error { return g.Gate.Settle(ctx, activityID, s) })
 }
 
-func (g *faultyGate) Release(ctx context.Context, activityID string, e []core.Ending) error {
+func (g *faultyGate) Release(ctx context.Context, activityID string, e []ledger.Entry) error {
 	return g.f.step(func() error { return g.Gate.Release(ctx, activityID, e) })
 }
 
-func (g *faultyGate) Drop(ctx context.Context, activityID string, e []core.Ending) error {
+func (g *faultyGate) Drop(ctx context.Context, activityID string, e []ledger.Entry) error {
 	return g.f.step(func() error { return g.Gate.Drop(ctx, activityID, e) })
 }
 
@@ -392,8 +414,9 @@ func (g *faultyGate) RejournalHolding(ctx context.Context, activityID string, sn
 	return n, err
 }
 
-func (g *faultyGate) Rewrite(ctx context.Context, activityID, build string, list []core.EntryRewrite) error {
-	return g.f.step(func() error { return g.Gate.Rewrite(ctx, activityID, build, list) })
+func (g *faultyGate) Repair(ctx context.Context, activityID, build string, list []ledger.EntryRepair) (done map[string]bool, err error) {
+	err = g.f.step(func() error { done, err = g.Gate.Repair(ctx, activityID, build, list); return err })
+	return done, err
 }
 
 func (g *faultyGate) ReplaceSale(ctx context.Context, a core.Activity) error {
@@ -422,7 +445,7 @@ func (p *faultyPub) Replay(ctx context.Context, l core.DeadLetter) error {
 }
 
 type faultyOrders struct {
-	core.Orders
+	Orders
 	f *faults
 }
 
@@ -744,7 +767,7 @@ func (w *world) follow(events ...contract.OrderEvent) {
 	require.NoError(w.t, w.consumer.OrderEvents(w.ctx, message(w.t, contract.TopicOrderEvents, events...)))
 }
 
-func (w *world) row(sn string) core.Reservation {
+func (w *world) row(sn string) ledger.Row {
 	w.t.Helper()
 	rows, err := w.parts.Store.Reservations(w.ctx, []string{sn})
 	require.NoError(w.t, err)
@@ -792,16 +815,16 @@ func (w *world) sound(a *core.Activity) {
 		for _, l := range r.Lines {
 			s := shelves[l.SKUID]
 			switch r.State {
-			case core.StateReserved:
+			case ledger.StateReserved:
 				s.reserved += l.Qty
 				held[r.UserID] += l.Qty
-			case core.StateSold:
+			case ledger.StateSold:
 				s.sold += l.Qty
 				held[r.UserID] += l.Qty
 			}
 			shelves[l.SKUID] = s
 		}
-		require.Equal(w.t, r.State == core.StateReserved && r.OrderCreatedAt == nil, r.RepublishAt != nil, "republish_at of %+v", r)
+		require.Equal(w.t, r.State == ledger.StateReserved && r.OrderCreatedAt == nil, r.RepublishAt != nil, "republish_at of %+v", r)
 	}
 	for _, it := range w.stock(a) {
 		require.Equal(w.t, it.Total, it.Available+it.Reserved+it.Sold, "sum of %+v", it)
@@ -843,16 +866,16 @@ func (w *world) agree(a *core.Activity) {
 	for _, r := range rows {
 		e, ok := entries[r.OrderSN]
 		require.True(w.t, ok, "the gate does not hold %+v", r)
-		want := map[core.ReservationState]stockgate.Status{core.StateSold: stockgate.StatusPaid, core.StateRejected: stockgate.StatusFailed}[r.State]
+		want := map[ledger.State]stockgate.Status{ledger.StateSold: stockgate.StatusPaid, ledger.StateRejected: stockgate.StatusFailed}[r.State]
 		switch {
-		case r.State == core.StateReserved && r.OrderCreatedAt == nil:
+		case r.State == ledger.StateReserved && r.OrderCreatedAt == nil:
 			want = stockgate.StatusQueued
 			require.True(w.t, e.Landed, "landed: %+v", r)
-		case r.State == core.StateReserved:
+		case r.State == ledger.StateReserved:
 			want = stockgate.StatusCreated
-		case r.State == core.StateReleased && r.OrderCreatedAt == nil:
+		case r.State == ledger.StateReleased && r.OrderCreatedAt == nil:
 			want = stockgate.StatusFailed
-		case r.State == core.StateReleased:
+		case r.State == ledger.StateReleased:
 			want = stockgate.StatusClosed
 		}
 		// The end that a damaged gate showed stays, and a buyer who saw an order does not see failed.

@@ -12,14 +12,16 @@ type mutant struct {
 type unit struct{ pkg, run string }
 
 const (
-	coreDir   = "services/inventory/internal/core/"
-	sweepDir  = "services/inventory/internal/sweep/"
-	orderDir  = "services/order/internal/"
-	luaDir    = "pkg/stockgate/lua/"
-	leaseDir  = "pkg/ordersn/lua/"
-	gateDir   = "pkg/stockgate/"
-	directDir = "pkg/bus/direct/"
-	keptDir   = "services/seckill/internal/degraded/"
+	coreDir    = "services/inventory/internal/core/"
+	ledgerDir  = "services/inventory/internal/ledger/"
+	sweepDir   = "services/inventory/internal/sweep/"
+	restoreDir = "services/inventory/internal/restore/"
+	orderDir   = "services/order/internal/"
+	luaDir     = "pkg/stockgate/lua/"
+	leaseDir   = "pkg/ordersn/lua/"
+	gateDir    = "pkg/stockgate/"
+	directDir  = "pkg/bus/direct/"
+	keptDir    = "services/seckill/internal/degraded/"
 )
 
 var mutants = []mutant{
@@ -48,7 +50,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "messages that the broker holds are replaced late", file: sweepDir + "overdue.go",
-		old: "if w.held() {", now: "if false {",
+		old: "if w.Held() {", now: "if false {",
 		hidden: "the broker delivers them in the end",
 		test:   unit{"services/inventory", "TestReservationsAreOverdueSoonerWithoutTheBroker"},
 	},
@@ -68,8 +70,8 @@ var mutants = []mutant{
 		hidden: "few processes reach Redis alone", test: unit{"services/inventory", "TestDirectPurchasesLeaveWhatWasAcceptedBefore"},
 	},
 	{
-		name: "landed purchases stay held back", file: coreDir + "landing.go",
-		old: "figures.landed(it)", now: "_ = it",
+		name: "landed purchases stay held back", file: coreDir + "degraded.go",
+		old: "figures.landed(p)", now: "_ = p",
 		hidden: "the units are sold after the outage", test: unit{"services/inventory", "TestDirectPurchasesLeaveWhatWasAcceptedBefore"},
 	},
 	{
@@ -79,7 +81,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a repeated direct purchase is sold again", file: coreDir + "direct.go",
-		old: "rows, err := tx.Reservations(sns)", now: "rows, err := map[string]Reservation{}, error(nil)",
+		old: "rows, err := tx.Reservations(sns)", now: "rows, err := map[string]ledger.Row{}, error(nil)",
 		hidden: "the key of the ledger refuses it", test: unit{"services/inventory", "TestDirectPurchasesAreDecidedOnce"},
 	},
 	{
@@ -218,24 +220,23 @@ var mutants = []mutant{
 		test:   unit{"services/inventory", "^TestKilledWhileAdjusting$/^refused_by_the_database$"},
 	},
 	{
-		name: "a released row is released again", file: coreDir + "events.go",
-		old: "case contract.OrderClosed:\n\t\tswitch row.State {\n\t\tcase StateReserved:",
-		now: "case contract.OrderClosed:\n\t\tswitch row.State {\n\t\tcase StateReserved, StateReleased:",
+		name: "a released row is released again", file: ledgerDir + "moves.go",
+		old: "case s.Order == contract.OrderClosed && r.State == StateReserved:",
+		now: "case s.Order == contract.OrderClosed && (r.State == StateReserved || r.State == StateReleased):",
 	},
 	{
 		name: "a late payment without a unit is kept", file: coreDir + "events.go",
-		old: "case StateReleased, StateRejected:\n\t\t\tf.refunds = append(f.refunds, row.OrderSN)",
-		now: "case StateReleased, StateRejected:",
+		old: "f.refunds = append(f.refunds, row.OrderSN)", now: "",
 	},
 	{
 		name: "a refunded order keeps its units", file: coreDir + "closing.go",
-		old: "st.kind = contract.OrderRefunded", now: "st.kind = contract.OrderPaid",
+		old: "st.Order = contract.OrderRefunded", now: "st.Order = contract.OrderPaid",
 		hidden: "in a sale an order is refunded only after the ledger has released its units",
 		test:   unit{"services/inventory", "^TestARefundedOrderReleasesItsUnitsOnce$"},
 	},
 	{
-		name: "allowances are not released", file: coreDir + "reservation.go",
-		old: "m.Allowances[Buyer{r.ActivityID, r.UserID}] -= r.units()", now: "",
+		name: "allowances are not released", file: ledgerDir + "moves.go",
+		old: "m.Allowances[r.Buyer()] -= Units(r.Lines)", now: "",
 	},
 	{
 		name: "unlanded purchases are ignored", file: sweepDir + "journal.go",
@@ -409,13 +410,13 @@ var mutants = []mutant{
 	},
 	// Restores of databases.
 	{
-		name: "an import leaves ended purchases reserved", file: coreDir + "importorders.go",
-		old: "case OrderClosed, OrderRefunded:\n\t\tif row.Holds() {", now: "case OrderClosed, OrderRefunded:\n\t\tif row.Holds() && x.now.IsZero() {",
+		name: "an import leaves ended purchases reserved", file: restoreDir + "orders.go",
+		old: "case known:\n\t\t\tx.follow(row, o)", now: "case known && (o.State == core.OrderClosed || o.State == core.OrderRefunded):\n\t\tcase known:\n\t\t\tx.follow(row, o)",
 		hidden: "step ends closes what the gate has ended, and closings that arrive again release the rest",
 		test:   unit{"services/inventory", "^TestARestoredDatabaseGetsBackWhatOrdersAndGateKnow$"},
 	},
 	{
-		name: "ended purchases get no row", file: coreDir + "importends.go",
+		name: "ended purchases get no row", file: restoreDir + "ends.go",
 		old: "written, err := m.endAgain(ctx, activityID, ended)", now: "written, err := int64(0), error(nil)",
 		hidden: "few messages are delivered again after the restore",
 		test:   unit{"services/inventory", "^TestALostPurchaseThatHadEndedStaysEnded$"},
@@ -427,16 +428,17 @@ var mutants = []mutant{
 		test:   unit{"services/inventory", "^TestALostPurchaseThatHadEndedStaysEnded$"},
 	},
 	{
-		name: "purchases of the gate are not imported", file: coreDir + "importgate.go",
+		name: "purchases of the gate are not imported", file: restoreDir + "entries.go",
 		old: "case it.Stage.Holds():\n\t\t\tlost = append(lost, it.OrderSN)", now: "case it.Stage.Holds():",
 	},
 	{
-		name: "lost orders are not created again", file: coreDir + "importgate.go",
-		old: "due = append(due, deduction(a, r))", now: "_ = a",
+		name: "lost orders are not created again", file: restoreDir + "rows.go",
+		old: "due = append(due, r)", now: "",
 	},
 	{
-		name: "the gate does not follow the ledger", file: coreDir + "importgate.go",
-		old: "\tf := gateFollow{epoch: i.Epoch}\n\tfor _, it := range page {", now: "\tf := gateFollow{epoch: i.Epoch}\n\tfor _, it := range page[:0] {",
+		name: "the gate does not follow the ledger", file: restoreDir + "entries.go",
+		old:    "\tvar repairs []ledger.EntryRepair\n\tvar findings []core.Finding\n\tfor _, it := range page {",
+		now:    "\tvar repairs []ledger.EntryRepair\n\tvar findings []core.Finding\n\tfor _, it := range page[:0] {",
 		hidden: "events and the reconciler bring the entries to their rows later",
 		test:   unit{"services/inventory", "^TestAPaidPurchaseThatOrderHasLost$"},
 	},
@@ -446,13 +448,13 @@ var mutants = []mutant{
 	},
 	{
 		name: "closings go on during an import", file: coreDir + "closing.go",
-		old: "if importing { //", now: "if importing && false { //",
+		old: "err := s.guard.MayClose(ctx, c.ActivityID)", now: "err := error(nil)",
 		hidden: "a tombstone before the order comes back closes a purchase that was reserved; both agree",
 		test:   unit{"services/inventory", "^TestABusThatIsAheadDuringAnImport$"},
 	},
 	{
 		name: "withdrawals do not wait for an import", file: coreDir + "adjustment.go",
-		old: "\tif importing {", now: "\tif importing && false {",
+		old: "err := s.guard.MayClose(ctx, a.ActivityID); err != nil {", now: "err := s.guard.MayClose(ctx, a.ActivityID); err != nil && false {",
 		hidden: "few simulated withdrawals meet an import and a lost addition",
 		test:   unit{"services/inventory", "^TestAWithdrawalWaitsForTheImport$"},
 	},
@@ -476,25 +478,25 @@ var mutants = []mutant{
 	},
 	{
 		name: "a withdrawal is decided during an import", file: "services/inventory/internal/store/adjustments.go",
-		old: "if pending[out.ActivityID] || pending[core.AllActivities] {", now: "if pending[out.ActivityID] && core.AllActivities == \"\" {",
+		old: "if pending.Include(out.ActivityID) {", now: "if pending.Include(out.ActivityID) && core.AllActivities == \"\" {",
 		hidden: "no simulated epoch is drawn between the gate's part and the decision",
 		test:   unit{"services/inventory", "^TestAnEpochDuringAWithdrawal$"},
 	},
 	{
 		name: "events without a row end during an import", file: coreDir + "events.go",
-		old: "case importing:\n\t\t\treturn ErrImporting", now: "case importing && f.missing == \"\":\n\t\t\treturn ErrImporting",
+		old: "err := s.guard.MayClose(ctx, f.missing); err != nil {", now: "err := s.guard.MayClose(ctx, f.missing); err != nil && f.missing == \"\" {",
 		hidden: "few simulated payments meet an import before their row",
 		test:   unit{"services/inventory", "^TestEventsWaitForTheImport$"},
 	},
 	{
-		name: "unpaid orders are imported with paid ones", file: coreDir + "importer.go",
-		old:    "m.ordersStep(ImportPending, OrderClosed, OrderRefunded, OrderPaid),",
-		now:    "m.ordersStep(ImportPending, OrderClosed, OrderRefunded, OrderPaid, OrderPending),",
+		name: "unpaid orders are imported with paid ones", file: restoreDir + "importer.go",
+		old:    "m.ordersStep(core.ImportPending, core.OrderClosed, core.OrderRefunded, core.OrderPaid),",
+		now:    "m.ordersStep(core.ImportPending, core.OrderClosed, core.OrderRefunded, core.OrderPaid, core.OrderPending),",
 		hidden: "orders without a unit take a lost addition; the import of each is legal",
 		test:   unit{"services/inventory", "^TestOrdersWithoutAUnit$"},
 	},
 	{
-		name: "gates of lost activities go on", file: coreDir + "importer.go",
+		name: "gates of lost activities go on", file: restoreDir + "importer.go",
 		old: "if _, known := drafts[id]; !known {", now: "if _, known := drafts[id]; !known && id == \"\" {",
 		hidden: "no simulated backup is older than its activities",
 		test:   unit{"services/inventory", "^TestAnActivityThatTheDatabaseLost$"},
@@ -520,7 +522,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "landed entries prove no loss", file: "services/inventory/internal/reconcile/proof.go",
-		old: "return f.why == lostRow", now: "return f.why == lostRow && false",
+		old: "f.Why == ledger.LostRow {", now: "f.Why == ledger.LostRow && false {",
 		hidden: "a simulated operator draws the epoch",
 		test:   unit{"services/inventory", "^TestTheReconcilerProvesALoss$/^entries$"},
 	},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"flashsale.internal/pkg/contract"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // Bounds of merchants' requests.
@@ -134,7 +135,7 @@ func (s *Service) Activities(ctx context.Context, in Scope, phase string, p Page
 // ReservationsOfActivity lists the selected reservations of an activity, newest first.
 func (s *Service) ReservationsOfActivity(
 	ctx context.Context, in Scope, activityID string, f ReservationFilter, p Page,
-) ([]Reservation, error) {
+) ([]ledger.Row, error) {
 	return s.store.ReservationsOfActivity(ctx, in, activityID, f, p)
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"flashsale.internal/pkg/contract"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // ActivityState is what merchants decided about an activity. The clock also decides whether it is open.
@@ -16,10 +17,6 @@ const (
 	ActivityPaused    ActivityState = "paused"
 	ActivityEnded     ActivityState = "ended"
 )
-
-// GateKept is how long a gate is due after the end of its activity. It stays due as long as units are reserved. A gate
-// also keeps the entries of ended purchases for this time.
-const GateKept = 24 * time.Hour
 
 // Activity is one sale. Version rises with every change that concerns the gate.
 type Activity struct {
@@ -95,7 +92,7 @@ func (a *Activity) GateDue(now time.Time) bool {
 		}
 	}
 	since, ended := a.EndedSince(now)
-	return !ended || now.Before(since.Add(GateKept))
+	return !ended || now.Before(since.Add(ledger.GateKept))
 }
 
 // Phases are the states that buyers and merchants see.

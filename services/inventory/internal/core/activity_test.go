@@ -33,11 +33,3 @@ func TestPhaseAndGateDue(t *testing.T) {
 		}
 	}
 }
-
-func TestSanitizeReason(t *testing.T) {
-	for in, want := range map[string]string{"": "expired", "cancelled": "cancelled", "a b": "expired", "ABC": "expired", "x-1_y": "x-1_y"} {
-		if got := sanitizeReason(in); got != want {
-			t.Errorf("%q -> %q", in, got)
-		}
-	}
-}

@@ -105,14 +105,10 @@ func (s *Service) AdjustStock(ctx context.Context, by Caller, r AdjustmentReques
 // afterwards, DecideAdjustment fails, and the import drops what the gate has given up. A withdrawal that the gate has
 // undone was refused by the database, which has lost that decision in a restore: it is refused again.
 func (s *Service) refusedByGate(ctx context.Context, a Adjustment) (bool, error) {
-	importing, err := s.importing(ctx, a.ActivityID)
-	if err != nil {
+	if err := s.guard.MayClose(ctx, a.ActivityID); err != nil {
 		return false, err
 	}
-	if importing {
-		return false, ErrImporting
-	}
-	err = s.Gates.fillIfAbsent(ctx, a.ActivityID, func() error { return s.gate.Adjust(ctx, a.ActivityID, a, false) })
+	err := s.Gates.fillIfAbsent(ctx, a.ActivityID, func() error { return s.gate.Adjust(ctx, a.ActivityID, a, false) })
 	if errors.Is(err, ErrGateInsufficient) || errors.Is(err, ErrGateDecided) {
 		return true, nil
 	}

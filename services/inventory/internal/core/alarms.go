@@ -5,6 +5,8 @@ import (
 	"maps"
 	"sync"
 	"time"
+
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // alarmInterval is the shortest time between two incidents with the same key.
@@ -38,7 +40,7 @@ func (x *Alarms) RaiseBrokenGate(ctx context.Context, activityID string, err err
 }
 
 // RaiseUnreadable counts and reports ledger rows that were set aside because they cannot be read.
-func (x *Alarms) RaiseUnreadable(ctx context.Context, broken []Reservation) {
+func (x *Alarms) RaiseUnreadable(ctx context.Context, broken []ledger.Row) {
 	if len(broken) > 0 {
 		x.recorder.Unreadable(ctx, len(broken))
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"flashsale.internal/pkg/contract"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // CloseDue makes the order service close orders whose pay window has ended, and makes the ledger follow its response.
@@ -19,27 +20,27 @@ func (s *Service) CloseDue(ctx context.Context, due []contract.OrderClose, deadL
 	}
 	var errs []error
 	for _, c := range due {
-		importing, err := s.importing(ctx, c.ActivityID)
-		if err != nil {
+		err := s.guard.MayClose(ctx, c.ActivityID)
+		switch {
+		case errors.Is(err, ErrImporting):
+			err = s.closeAgain(ctx, closing{request: c, later: map[time.Time][]string{c.DueAt: c.OrderSNs}})
+		case err != nil:
 			return err
+		default:
+			_, err = s.CloseOrders(ctx, c, ledger.ReasonExpired, ledger.ReasonExpired)
 		}
-		if importing { // an order that was lost must not get a tombstone before it is created again
-			errs = append(errs, s.closeAgain(ctx, closing{request: c, later: map[time.Time][]string{c.DueAt: c.OrderSNs}}))
-			continue
-		}
-		_, err = s.closeOrders(ctx, c, ReasonExpired, ReasonExpired)
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
 
-// closeOrders makes the order service close the orders of a closing, and makes ledger and gate follow its response. A
+// CloseOrders makes the order service close the orders of a closing, and makes ledger and gate follow its response. A
 // row whose order is unknown is released with tombstoneReason: the order service wrote a tombstone and never creates
-// this order. closeOrders returns the outcomes.
-func (s *Service) closeOrders(
+// this order. CloseOrders returns the outcomes.
+func (s *Service) CloseOrders(
 	ctx context.Context, request contract.OrderClose, reason, tombstoneReason string,
 ) ([]CloseOutcome, error) {
-	outcomes, err := s.requestClose(ctx, request.OrderSNs, reason)
+	outcomes, err := s.RequestClose(ctx, request.OrderSNs, reason)
 	if err != nil {
 		return nil, err
 	}
@@ -125,8 +126,8 @@ func (s *Service) publishClosing(ctx context.Context, c contract.OrderClose, del
 	})
 }
 
-// requestClose calls the order service, with at most contract.MaxItems orders a call.
-func (s *Service) requestClose(ctx context.Context, sns []string, reason string) (outcomes []CloseOutcome, err error) {
+// RequestClose calls the order service, with at most contract.MaxItems orders a call.
+func (s *Service) RequestClose(ctx context.Context, sns []string, reason string) (outcomes []CloseOutcome, err error) {
 	err = s.retry(ctx, func() error {
 		outcomes = outcomes[:0]
 		return chunks(sns, contract.MaxItems, func(c []string) error {
@@ -173,25 +174,27 @@ type laterClosing struct {
 // addOutcome adds the step and the later closing that follow from one outcome. It returns the text of an incident, or
 // "" for none.
 func (c *closing) addOutcome(o CloseOutcome) (incident string) {
-	st := step{orderSN: o.OrderSN, activityID: c.request.ActivityID}
+	st := step{
+		orderSN: o.OrderSN, activityID: c.request.ActivityID, Step: ledger.Step{Present: true},
+	}
 	switch o.Outcome {
 	case OutcomeClosed:
 		// The order may have been cancelled earlier, with its event still in flight. The response and the event name the
 		// same reason.
-		st.kind, st.reason = contract.OrderClosed, cmp.Or(o.Reason, c.reason)
+		st.Order, st.Reason = contract.OrderClosed, cmp.Or(o.Reason, c.reason)
 	case OutcomePaid:
-		st.kind = contract.OrderPaid
+		st.Order = contract.OrderPaid
 	case OutcomeRefunded:
-		st.kind = contract.OrderRefunded
+		st.Order = contract.OrderRefunded
 	case OutcomeUnknown:
-		st.kind, st.reason, st.tombstone = contract.OrderClosed, c.tombstoneReason, true
+		st.Order, st.Reason, st.Tombstone = contract.OrderClosed, c.tombstoneReason, true
 	case OutcomeNotDue, OutcomePaying:
 		at := o.At.UTC()
 		c.later[at] = append(c.later[at], o.OrderSN)
 		// The order exists: its row needs no deduction any more.
-		st.kind = contract.OrderCreated
+		st.Order = contract.OrderCreated
 		if o.Outcome == OutcomeNotDue && !o.At.IsZero() {
-			st.expiresAt = &o.At // the order service's deadline holds, whatever the clock of this process shows
+			st.ExpiresAt = &o.At // the order service's deadline holds, whatever the clock of this process shows
 		}
 	default:
 		return "the order service responded with an unknown outcome"

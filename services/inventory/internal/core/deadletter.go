@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"flashsale.internal/pkg/contract"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // DeadLetter is an item that a consumer gave up on.
@@ -53,7 +54,7 @@ func (s *Service) AddDeadLetters(ctx context.Context, list []contract.DeadLetter
 	}
 	list = slices.Clone(list)
 	for i := range list {
-		list[i].At = sanitizeTime(list[i].At, now)
+		list[i].At = ledger.SanitizeTime(list[i].At, now)
 	}
 	if err := s.store.AddDeadLetters(ctx, list); err != nil {
 		return err
@@ -147,7 +148,7 @@ func (s *Service) rejectReservation(ctx context.Context, d *DeadLetter) error {
 	if err := s.completeFromGate(ctx, &it); err != nil {
 		return err
 	}
-	var row Reservation
+	var row ledger.Row
 	mine := false
 	err := s.store.Ledger(ctx, []string{it.ActivityID}, func(tx LedgerTx) error {
 		rows, err := tx.Reservations([]string{it.OrderSN})
@@ -156,7 +157,7 @@ func (s *Service) rejectReservation(ctx context.Context, d *DeadLetter) error {
 		}
 		var known bool
 		if row, known = rows[it.OrderSN]; known {
-			mine = row.same(it.UserID, it.ActivityID, it.Lines)
+			mine = row.Same(it.UserID, it.ActivityID, it.Lines)
 			return nil
 		}
 		mine = true
@@ -164,13 +165,10 @@ func (s *Service) rejectReservation(ctx context.Context, d *DeadLetter) error {
 		if err != nil {
 			return err
 		}
-		row = Reservation{
-			OrderSN: it.OrderSN, ActivityID: it.ActivityID, UserID: it.UserID, Lines: it.Lines,
-			State: StateRejected, Reason: ReasonSystem,
-			ReservedAt: sanitizeTime(it.ReservedAt, now), LandedAt: now, ChangedAt: now, Traceparent: d.Traceparent,
-		}
-		m := newMoves()
-		m.Insert = []Reservation{row}
+		it.Traceparent = d.Traceparent
+		row = ledger.New(it, now).Rejected(ledger.ReasonSystem)
+		m := ledger.NewMoves()
+		m.Place(row)
 		return tx.Apply(m)
 	})
 	switch {
@@ -178,10 +176,10 @@ func (s *Service) rejectReservation(ctx context.Context, d *DeadLetter) error {
 		return err
 	case !mine:
 		return s.endConflicting(ctx, row, it, d.FailedAt)
-	case row.State == StateReserved:
+	case row.State == ledger.StateReserved:
 		return s.tombstone(ctx, row)
 	}
-	return s.Gates.Sync(ctx, []Reservation{row})
+	return s.Gates.Sync(ctx, []ledger.Row{row})
 }
 
 // endConflicting ends a purchase in its gate whose order_sn belongs to another purchase in the ledger, row.
@@ -192,9 +190,9 @@ func (s *Service) rejectReservation(ctx context.Context, d *DeadLetter) error {
 // If row has the same gate, that gate lost row's entry and accepted this purchase since. A gate has one entry for an
 // order_sn. row gets it, as with every later settle: the units of this purchase are released, and the gate has no entry
 // of it any more.
-func (s *Service) endConflicting(ctx context.Context, row Reservation, it contract.Reservation, at time.Time) error {
+func (s *Service) endConflicting(ctx context.Context, row ledger.Row, it contract.Reservation, at time.Time) error {
 	if row.ActivityID == it.ActivityID {
-		return s.Gates.Sync(ctx, []Reservation{row})
+		return s.Gates.Sync(ctx, []ledger.Row{row})
 	}
 	if it.Validate() != nil {
 		return nil // completeFromGate found no entry: it holds no units
@@ -206,9 +204,9 @@ func (s *Service) endConflicting(ctx context.Context, row Reservation, it contra
 	if e != nil && e.UserID != it.UserID {
 		return nil
 	}
-	return s.Gates.Sync(ctx, []Reservation{{
+	return s.Gates.Sync(ctx, []ledger.Row{{
 		OrderSN: it.OrderSN, ActivityID: it.ActivityID, UserID: it.UserID, Lines: it.Lines,
-		State: StateRejected, Reason: ReasonSystem, ReservedAt: at,
+		State: ledger.StateRejected, Reason: ledger.ReasonSystem, ReservedAt: at,
 	}})
 }
 
@@ -246,26 +244,26 @@ func (s *Service) rejectDeduction(ctx context.Context, d *DeadLetter) error {
 	if !ok || contradicts(d, row) {
 		return nil
 	}
-	if row.State != StateReserved {
-		return s.Gates.Sync(ctx, []Reservation{row})
+	if row.State != ledger.StateReserved {
+		return s.Gates.Sync(ctx, []ledger.Row{row})
 	}
 	return s.tombstone(ctx, row)
 }
 
 // contradicts reports whether a readable item describes another purchase than the ledger row.
-func contradicts(d *DeadLetter, row Reservation) bool {
+func contradicts(d *DeadLetter, row ledger.Row) bool {
 	var it contract.Deduction
 	if json.Unmarshal(d.Item, &it) != nil || it.Validate() != nil {
 		return false
 	}
-	return !row.same(it.UserID, it.ActivityID, contract.PlainLines(it.Lines))
+	return !row.Same(it.UserID, it.ActivityID, contract.PlainLines(it.Lines))
 }
 
 // tombstone makes the order service never create this order, and makes the ledger follow its response.
-func (s *Service) tombstone(ctx context.Context, row Reservation) error {
-	outcomes, err := s.closeOrders(ctx, contract.OrderClose{
+func (s *Service) tombstone(ctx context.Context, row ledger.Row) error {
+	outcomes, err := s.CloseOrders(ctx, contract.OrderClose{
 		OrderSNs: []string{row.OrderSN}, ActivityID: row.ActivityID, Traceparent: row.Traceparent,
-	}, ReasonRejected, ReasonSystem)
+	}, ledger.ReasonRejected, ledger.ReasonSystem)
 	if err != nil {
 		return err
 	}

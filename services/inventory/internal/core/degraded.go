@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"flashsale.internal/pkg/contract"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // DegradedSale bounds the sale of an activity while Redis is unavailable.
@@ -92,4 +93,57 @@ func (s *DirectSale) landed(it contract.Reservation) {
 		}
 		s.Reserve[l.SKUID] = max(0, s.Reserve[l.SKUID]-rest)
 	}
+}
+
+// heldBack decorates the Purchases of activities that sell without their gate: a purchase that the gate has accepted
+// leaves the units of those that it had accepted before.
+type heldBack struct {
+	Purchases
+	figures map[string]*DirectSale // by activity
+}
+
+// keepBack decorates next with the figures of those activities that sell without their gate, if there are some.
+func keepBack(tx LedgerTx, next Purchases, activityIDs []string) (Purchases, error) {
+	h := heldBack{next, map[string]*DirectSale{}}
+	for _, id := range activityIDs {
+		if a := tx.Activity(id); a == nil || !a.direct() {
+			continue
+		}
+		figures, err := tx.DirectSale(id)
+		if err != nil {
+			return nil, err
+		}
+		h.figures[id] = &figures
+	}
+	if len(h.figures) == 0 {
+		return next, nil
+	}
+	return h, nil
+}
+
+// Refusal implements Purchases.
+func (h heldBack) Refusal(a *Activity, p contract.Reservation) string {
+	refusal := h.Purchases.Refusal(a, p)
+	if figures := h.figures[a.ID]; refusal == "" && figures != nil && !figures.mayLand(a, p) {
+		return ledger.ReasonSoldOut
+	}
+	return refusal
+}
+
+// Take implements Purchases. It lowers the units that are held back by those of the purchase.
+func (h heldBack) Take(a *Activity, p contract.Reservation) {
+	h.Purchases.Take(a, p)
+	if figures := h.figures[a.ID]; figures != nil {
+		figures.landed(p)
+	}
+}
+
+// Write implements Purchases.
+func (h heldBack) Write(tx LedgerTx) error {
+	for _, id := range sortedKeys(h.figures) {
+		if err := tx.PutDirectSale(id, *h.figures[id]); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"flashsale.internal/pkg/contract"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // DirectPurchase is a purchase that is decided by the ledger alone. MayBeKnown is set for an order_sn that the gate may
@@ -100,13 +101,13 @@ func (s *Service) landAccepted(
 		return err
 	}
 	s.recordLanding(ctx, l)
-	rows := make(map[string]Reservation, len(l.rows))
+	rows := make(map[string]ledger.Row, len(l.rows))
 	for _, r := range l.rows {
 		rows[r.OrderSN] = r
 	}
 	for n, i := range which {
 		row, has := rows[items[n].OrderSN]
-		if !has || !row.same(items[n].UserID, activityID, items[n].Lines) {
+		if !has || !row.Same(items[n].UserID, activityID, items[n].Lines) {
 			results[i] = contract.DirectResult{Outcome: contract.DirectConflict}
 			continue
 		}
@@ -116,28 +117,20 @@ func (s *Service) landAccepted(
 	return s.Gates.Sync(ctx, l.rows)
 }
 
-func known(r Reservation) contract.DirectResult {
+func known(r ledger.Row) contract.DirectResult {
 	state := ledgerState(r)
 	return contract.DirectResult{Outcome: contract.DirectReserved, Purchase: &state}
 }
 
 // ledgerState returns a row as its buyer sees it.
-func ledgerState(r Reservation) contract.LedgerState {
+func ledgerState(r ledger.Row) contract.LedgerState {
+	e := r.Entry()
 	st := contract.LedgerState{
-		OrderSN: r.OrderSN, UserID: r.UserID, Lines: r.Lines, Status: "queued", ReservedAt: r.ReservedAt,
+		OrderSN: r.OrderSN, UserID: r.UserID, Lines: r.Lines, Status: string(e.Stage), ReservedAt: r.ReservedAt,
+		ExpiresAt: e.ExpiresAt, Reason: e.Reason,
 	}
-	switch {
-	case r.State == StateSold:
-		st.Status = "paid"
-	case r.State == StateReserved && r.OrderCreatedAt != nil:
-		st.Status = "created"
-		if r.ExpiresAt != nil {
-			st.ExpiresAt = *r.ExpiresAt
-		}
-	case r.State == StateReleased && r.OrderCreatedAt != nil:
-		st.Status, st.Reason = "closed", r.Reason
-	case r.State == StateReleased, r.State == StateRejected:
-		st.Status, st.Reason = "failed", r.Reason
+	if e.Stage == ledger.StageLanded {
+		st.Status = string(ledger.StageQueued)
 	}
 	return st
 }
@@ -150,7 +143,7 @@ type directSelling struct {
 	purchases      []DirectPurchase
 
 	results []contract.DirectResult
-	landed  []Reservation
+	landed  []ledger.Row
 }
 
 // run decides the purchases and writes their rows. The locks on the stock order it with every other sale of the activity
@@ -169,12 +162,14 @@ func (s *directSelling) run(tx LedgerTx) error {
 	if err != nil {
 		return err
 	}
-	held, err := heldBy(tx, map[string][]string{s.activityID: users})
+	held, err := HeldBy(tx, map[string][]string{s.activityID: users})
 	if err != nil {
 		return err
 	}
 	a := tx.Activity(s.activityID)
-	l := landing{now: now, republishAfter: s.republishAfter, moves: newMoves(), refused: map[string]int{}}
+	l := landing{
+		now: now, republishAfter: s.republishAfter, moves: ledger.NewMoves(), purchases: held, refused: map[string]int{},
+	}
 	var figures DirectSale
 	if a != nil && a.direct() {
 		if figures, err = tx.DirectSale(s.activityID); err != nil {
@@ -192,7 +187,7 @@ func (s *directSelling) run(tx LedgerTx) error {
 	}
 	for i, p := range s.purchases {
 		if row, is := rows[p.OrderSN]; is {
-			if s.results[i] = known(row); !row.same(p.UserID, s.activityID, p.Lines) {
+			if s.results[i] = known(row); !row.Same(p.UserID, s.activityID, p.Lines) {
 				s.results[i] = contract.DirectResult{Outcome: contract.DirectConflict}
 			}
 			continue
@@ -201,15 +196,14 @@ func (s *directSelling) run(tx LedgerTx) error {
 			s.results[i] = contract.DirectResult{Outcome: contract.DirectLater}
 			continue
 		}
-		result, ok := a.decideDirectly(p, figures, held[Buyer{a.ID, p.UserID}], now)
+		result, ok := a.decideDirectly(p, figures, held[ledger.Buyer{ActivityID: a.ID, UserID: p.UserID}], now)
 		if !ok {
 			s.results[i] = result
 			continue
 		}
 		row := l.place(a, contract.Reservation{
 			OrderSN: p.OrderSN, UserID: p.UserID, ActivityID: a.ID, Lines: p.Lines, ReservedAt: now, Traceparent: p.Traceparent,
-		}, held)
-		l.moves.Insert = append(l.moves.Insert, row)
+		})
 		rows[row.OrderSN] = row
 		figures.SoldCount++
 		s.results[i] = known(row)
@@ -249,9 +243,9 @@ func (a *Activity) decideDirectly(
 		return refuse(contract.DirectPaused)
 	case now.Before(a.StartsAt):
 		return contract.DirectResult{Outcome: contract.DirectNotStarted, StartsAt: a.StartsAt}, false
-	case unknownSKU(a, p.Lines) != "":
+	case UnknownSKU(a, p.Lines) != "":
 		return contract.DirectResult{Outcome: contract.DirectUnknownSKU}, false
-	case held+units(p.Lines) > a.PerUserLimit:
+	case held+ledger.Units(p.Lines) > a.PerUserLimit:
 		return refuse(contract.DirectLimitReached)
 	}
 	for _, line := range p.Lines {
@@ -298,13 +292,13 @@ const (
 
 // laterDeductions publishes deductions after the call that reserved has returned. What does not fit or fails is left to
 // the order sweep.
-type laterDeductions struct{ queue chan []Reservation }
+type laterDeductions struct{ queue chan []ledger.Row }
 
 func newLaterDeductions() laterDeductions {
-	return laterDeductions{make(chan []Reservation, deductionQueue)}
+	return laterDeductions{make(chan []ledger.Row, deductionQueue)}
 }
 
-func (d laterDeductions) add(rows []Reservation) {
+func (d laterDeductions) add(rows []ledger.Row) {
 	if len(rows) == 0 {
 		return
 	}
@@ -349,7 +343,7 @@ func (s *Service) publishQueued(ctx context.Context) {
 	}
 }
 
-func (s *Service) publishLater(ctx context.Context, rows []Reservation) error {
+func (s *Service) publishLater(ctx context.Context, rows []ledger.Row) error {
 	call, cancel := context.WithTimeout(ctx, deductionTimeout)
 	defer cancel()
 	err := s.PublishDeductions(call, rows)

@@ -1,5 +1,7 @@
 package core
 
+import "flashsale.internal/services/inventory/internal/ledger"
+
 // gateChunk bounds one script call.
 const gateChunk = 128
 
@@ -7,44 +9,25 @@ const gateChunk = 128
 // order with the effects of other states of the row: the gate's states only rise, and a paid entry ends only by a
 // release with ReasonRefunded.
 type effects struct {
-	settle  []Settlement
-	release []Ending
-	drop    []Ending
-	refused []Reservation // rejected for stock or allowance: the gate sold units that the ledger does not have
+	settle  []ledger.Entry
+	release []ledger.Entry
+	drop    []ledger.Entry
+	refused []ledger.Row
 }
 
-func (e *effects) add(r Reservation) {
+func (e *effects) add(r ledger.Row) {
 	if len(r.Lines) == 0 { // rejected without valid lines: no gate has it
 		return
 	}
-	switch r.State {
-	case StateReserved, StateSold:
-		e.settle = append(e.settle, settlement(r))
-	case StateReleased:
-		end := Ending{OrderSN: r.OrderSN, UserID: r.UserID, Lines: r.Lines, Reason: r.Reason}
-		if r.OrderCreatedAt == nil { // never had an order: failed, not closed
-			e.drop = append(e.drop, end)
-		} else {
-			e.release = append(e.release, end)
-		}
-	case StateRejected:
-		e.drop = append(e.drop, Ending{OrderSN: r.OrderSN, UserID: r.UserID, Lines: r.Lines, Reason: r.Reason})
-		if r.Reason == ReasonSoldOut || r.Reason == ReasonLimitReached {
-			e.refused = append(e.refused, r)
-		}
+	if r.Refused() {
+		e.refused = append(e.refused, r)
 	}
-}
-
-func settlement(r Reservation) Settlement {
-	st := Settlement{OrderSN: r.OrderSN, UserID: r.UserID, Lines: r.Lines, Step: StepLanded}
-	switch {
-	case r.State == StateSold:
-		st.Step = StepPaid
-	case r.OrderCreatedAt != nil:
-		st.Step = StepCreated
+	switch to := r.Entry(); to.Stage {
+	case ledger.StageClosed:
+		e.release = append(e.release, to)
+	case ledger.StageFailed:
+		e.drop = append(e.drop, to)
+	default:
+		e.settle = append(e.settle, to)
 	}
-	if r.ExpiresAt != nil {
-		st.ExpiresAt = *r.ExpiresAt
-	}
-	return st
 }

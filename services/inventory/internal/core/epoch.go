@@ -2,7 +2,6 @@ package core
 
 import (
 	"context"
-	"errors"
 	"time"
 )
 
@@ -75,6 +74,28 @@ type ImportCounts struct {
 	Corrected   int64 `json:"gate_changed,omitempty"` // entries that followed the ledger
 }
 
+// SumOfImports adds up the counts of imports.
+func SumOfImports(imports []Import) (sum ImportCounts) {
+	for _, i := range imports {
+		c := i.Counts
+		sum.Released += c.Released
+		sum.Ended += c.Ended
+		sum.Paid += c.Paid
+		sum.Pending += c.Pending
+		sum.Closed += c.Closed
+		sum.Refunded += c.Refunded
+		sum.Foreign += c.Foreign
+		sum.Republished += c.Republished
+		sum.Journaled += c.Journaled
+		sum.Unreadable += c.Unreadable
+		sum.SetAside += c.SetAside
+		sum.Adjustments += c.Adjustments
+		sum.Ahead += c.Ahead
+		sum.Corrected += c.Corrected
+	}
+	return sum
+}
+
 // Finding is something for the operator, from an import.
 type Finding struct {
 	Epoch      int64
@@ -104,29 +125,16 @@ type EpochStore interface {
 	// present epoch is not complete, the new one starts from the earlier time of both. If the present epoch is not
 	// instead ("" for any), another process has drawn one, which DrawEpoch returns.
 	DrawEpoch(ctx context.Context, since time.Time, cause, instead string, now time.Time) (Epoch, error)
-	// PendingImports returns the activities whose import into the present epoch is not complete; AllActivities too.
-	PendingImports(ctx context.Context) (map[string]bool, error)
-	Imports(ctx context.Context, epoch int64) ([]Import, error)
-	// MoveImport replaces from by to. It returns false if another process has moved it meanwhile.
-	MoveImport(ctx context.Context, from, to Import) (bool, error)
+	PendingImports(ctx context.Context) (PendingImports, error)
 	// AddImport adds an import; it changes nothing if the activity has one.
 	AddImport(ctx context.Context, i Import) error
 	// RestartImport sets a complete import back to a step.
 	RestartImport(ctx context.Context, i Import) error
-	// AddFindings ignores those that it has.
-	AddFindings(ctx context.Context, list []Finding) error
-	Findings(ctx context.Context, epoch int64, limit int) ([]Finding, error)
-	// KnownAdjustments returns which of these ids the database has.
-	KnownAdjustments(ctx context.Context, ids []string) (map[string]bool, error)
 	// StartOfOldest returns when the oldest activity began that is not over, or whose units are held; now without one.
 	StartOfOldest(ctx context.Context, now time.Time) (time.Time, error)
 	// ActivityIDs returns the ids of these activities that exist, and whether each is a draft.
 	ActivityDrafts(ctx context.Context, ids []string) (map[string]bool, error)
 }
-
-// ErrImporting means that a purchase may be one that a restore has lost, or that units may belong to such a purchase.
-// The caller repeats the work: the import brings it, or ends.
-var ErrImporting = errors.New("an import after a restore is not complete")
 
 // DrawEpoch draws a new epoch, for the reconciler and the gate controller. instead is the epoch that the caller saw.
 func (s *Service) DrawEpoch(ctx context.Context, instead, cause string) error {
@@ -145,10 +153,4 @@ func (s *Service) DrawEpoch(ctx context.Context, instead, cause string) error {
 	s.recorder.Incident(ctx, "a new epoch of the database: gates sell nothing until their import is complete", "cause", e.Cause,
 		"since", e.Since)
 	return nil
-}
-
-// importing reports whether the import of an activity is not complete.
-func (s *Service) importing(ctx context.Context, activityID string) (bool, error) {
-	pending, err := s.store.PendingImports(ctx)
-	return pending[activityID] || pending[AllActivities], err
 }

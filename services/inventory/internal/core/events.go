@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"flashsale.internal/pkg/contract"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // Follow changes the ledger rows of orders by their events. Events come in any order and any number of times. Rows
@@ -23,8 +24,8 @@ func (s *Service) Follow(ctx context.Context, events []contract.OrderEvent, dead
 			continue // only the order service's response to a closing releases a refunded order's units
 		}
 		steps = append(steps, step{
-			orderSN: ev.OrderSN, activityID: ev.ActivityID, event: &ev, kind: ev.Type, at: ev.At,
-			expiresAt: ev.ExpiresAt, reason: ev.Reason,
+			orderSN: ev.OrderSN, activityID: ev.ActivityID, event: &ev,
+			Step: ledger.Step{Order: ev.Type, At: ev.At, ExpiresAt: ev.ExpiresAt, Reason: ev.Reason},
 		})
 	}
 	return s.applySteps(ctx, contract.GroupInventoryOrderEvents, contract.TopicOrderEvents, steps, deadLetters)
@@ -32,14 +33,10 @@ func (s *Service) Follow(ctx context.Context, events []contract.OrderEvent, dead
 
 // step is one step of an order, from an event or from the response to a call.
 type step struct {
+	ledger.Step
 	orderSN    string
 	activityID string
-	event      *contract.OrderEvent // nil if it comes from the response to a call
-	kind       contract.OrderEventType
-	at         time.Time
-	expiresAt  *time.Time
-	reason     string
-	tombstone  bool // closed: the order service has no such order and never creates it
+	event      *contract.OrderEvent // nil if it comes from the response to a call, which is Present
 }
 
 // errOtherActivity rolls a ledger transaction back in which a row belongs to an activity that it does not lock.
@@ -80,12 +77,8 @@ func (s *Service) applySteps(
 	}
 	err := ledger()
 	if errors.Is(err, errMissingRow) {
-		importing, ierr := s.importing(ctx, f.missing)
-		switch {
-		case ierr != nil:
-			return ierr
-		case importing:
-			return ErrImporting
+		if err := s.guard.MayClose(ctx, f.missing); err != nil {
+			return err
 		}
 		missingChecked = true
 		err = ledger()
@@ -105,11 +98,11 @@ func (s *Service) applySteps(
 	if f.closed > 0 {
 		s.recorder.Closed(ctx, f.closed, f.lateness)
 	}
-	return errors.Join(s.Gates.Sync(ctx, f.rows), s.refund(ctx, f.refunds))
+	return errors.Join(s.Gates.Sync(ctx, f.rows), s.RefundUnreserved(ctx, f.refunds))
 }
 
-// refund makes the order service refund payments whose units are not reserved any more.
-func (s *Service) refund(ctx context.Context, orderSNs []string) error {
+// RefundUnreserved makes the order service refund payments whose units are not reserved any more.
+func (s *Service) RefundUnreserved(ctx context.Context, orderSNs []string) error {
 	if len(orderSNs) == 0 {
 		return nil
 	}
@@ -132,8 +125,8 @@ func (s *Service) refund(ctx context.Context, orderSNs []string) error {
 type following struct {
 	now          time.Time
 	where, topic string
-	moves        *Moves
-	rows         []Reservation
+	moves        *ledger.Moves
+	rows         []ledger.Row
 	refunds      []string
 	contradicted []string
 	unreserved   []string // orders that exist, and have no row
@@ -143,7 +136,7 @@ type following struct {
 }
 
 func (f *following) decide(tx LedgerTx, steps []step) error {
-	f.moves = newMoves()
+	f.moves = ledger.NewMoves()
 	sns := make([]string, len(steps))
 	for i, st := range steps {
 		sns[i] = st.orderSN
@@ -152,7 +145,7 @@ func (f *following) decide(tx LedgerTx, steps []step) error {
 	if err != nil {
 		return err
 	}
-	before := make(map[string]Reservation, len(rows))
+	before := make(map[string]ledger.Row, len(rows))
 	for sn, r := range rows {
 		before[sn] = r
 	}
@@ -160,8 +153,8 @@ func (f *following) decide(tx LedgerTx, steps []step) error {
 	var order []string
 	for _, st := range steps {
 		row, ok := rows[st.orderSN]
-		if !ok && st.event == nil && st.kind != contract.OrderPaid {
-			if !st.tombstone && st.kind != contract.OrderRefunded { // neither has a claim to units
+		if !ok && st.Present && st.Order != contract.OrderPaid {
+			if !st.Tombstone && st.Order != contract.OrderRefunded { // neither has a claim to units
 				f.unreserved = append(f.unreserved, st.orderSN)
 			}
 			continue
@@ -170,90 +163,46 @@ func (f *following) decide(tx LedgerTx, steps []step) error {
 			f.missing = st.activityID
 		}
 		switch {
-		case ok && st.event == nil && row.ActivityID != st.activityID:
+		case ok && st.Present && row.ActivityID != st.activityID:
 			return errOtherActivity
-		case ok && st.event != nil && !row.same(st.event.UserID, st.event.ActivityID, st.event.Lines):
+		case ok && st.event != nil && !row.Same(st.event.UserID, st.event.ActivityID, st.event.Lines):
 			f.addDeadLetter(st, "order_sn is known with another user, activity or lines")
 			continue
-		case !ok && st.kind == contract.OrderPaid:
+		case !ok && st.Order == contract.OrderPaid:
 			f.refunds = append(f.refunds, st.orderSN)
 			continue
 		case !ok:
 			f.addDeadLetter(st, "the ledger has no such reservation")
 			continue
 		}
-		rows[st.orderSN] = f.applyStep(row, st)
+		rows[st.orderSN] = f.apply(row, st)
 		if !touched[st.orderSN] {
 			touched[st.orderSN] = true
 			order = append(order, st.orderSN)
 		}
 	}
 	for _, sn := range order {
-		row := rows[sn]
-		if changed(before[sn], row) {
-			row.ChangedAt = f.now
-			f.moves.Update = append(f.moves.Update, ReservationUpdate{From: before[sn].State, To: row})
-		}
+		row, _ := f.moves.Rewrite(before[sn], rows[sn], f.now)
 		f.rows = append(f.rows, row)
 	}
 	return nil
 }
 
-// applyStep returns the row after the step.
-func (f *following) applyStep(row Reservation, st step) Reservation {
-	if !st.tombstone && row.OrderCreatedAt == nil && row.State == StateReserved {
-		at := sanitizeTime(st.at, f.now)
-		row.OrderCreatedAt = &at
-	}
-	if st.expiresAt != nil && row.ExpiresAt == nil && row.State == StateReserved {
-		if at := sanitizeTime(*st.expiresAt, time.Time{}); !at.IsZero() {
-			row.ExpiresAt = &at
+// apply returns the row after the step, and notes what follows from it.
+func (f *following) apply(row ledger.Row, st step) ledger.Row {
+	after := f.moves.Apply(row, st.Step, f.now)
+	switch {
+	case st.Order == contract.OrderPaid && !row.Holds() && !row.Refunded(): // refunded: its money is on its way back
+		f.refunds = append(f.refunds, row.OrderSN)
+	case st.Order == contract.OrderClosed && row.State == ledger.StateSold:
+		f.contradicted = append(f.contradicted, row.OrderSN)
+	case row.Holds() && !after.Holds():
+		f.closed++
+		if after.Reason == ledger.ReasonExpired && after.ExpiresAt != nil {
+			f.lateness = max(f.lateness, f.now.Sub(*after.ExpiresAt))
 		}
 	}
-	switch st.kind {
-	case contract.OrderPaid:
-		if row.Refunded() {
-			break // a late event; the money is on its way back already
-		}
-		switch row.State {
-		case StateReserved:
-			f.moves.sell(row)
-			row.State = StateSold
-		case StateReleased, StateRejected:
-			f.refunds = append(f.refunds, row.OrderSN)
-		}
-	case contract.OrderClosed:
-		switch row.State {
-		case StateReserved:
-			f.moves.release(row)
-			row.State, row.Reason = StateReleased, sanitizeReason(st.reason)
-			f.closed++
-			if row.Reason == ReasonExpired && row.ExpiresAt != nil {
-				f.lateness = max(f.lateness, f.now.Sub(*row.ExpiresAt))
-			}
-		case StateSold:
-			f.contradicted = append(f.contradicted, row.OrderSN)
-			if st.event == nil { // the order service was restored: its response is its present state, and final
-				f.moves.release(row)
-				row.State, row.Reason = StateReleased, ReasonRefunded
-			}
-		}
-	case contract.OrderRefunded:
-		if row.Holds() {
-			f.moves.release(row)
-			row.State, row.Reason = StateReleased, ReasonRefunded
-			f.closed++
-		}
-	}
-	if row.State != StateReserved || row.OrderCreatedAt != nil {
-		row.RepublishAt = nil
-	}
-	return row
-}
-
-func changed(a, b Reservation) bool {
-	return a.State != b.State || (a.OrderCreatedAt == nil) != (b.OrderCreatedAt == nil) ||
-		(a.ExpiresAt == nil) != (b.ExpiresAt == nil) || (a.RepublishAt == nil) != (b.RepublishAt == nil)
+	return after
 }
 
 func (f *following) addDeadLetter(st step, why string) {

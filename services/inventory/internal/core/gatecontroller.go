@@ -42,8 +42,8 @@ type round struct {
 	seen      GateConfirmation            // the present master, and a time before its id was read
 	confirmed map[string]GateConfirmation // by activity; absent: never confirmed
 	epoch     Epoch
-	pending   map[string]bool // activities whose import is not complete
-	skipped   *bool           // whether a gate was left as it is, as its activity sells directly
+	pending   PendingImports
+	skipped   *bool // whether a gate was left as it is, as its activity sells directly
 }
 
 // EnsureGates checks every gate that has to exist. It builds absent gates, writes newer versions of activities, sale

@@ -22,7 +22,7 @@ func (c *GateController) markForImports(ctx context.Context, r round) error {
 	}
 	var errs []error
 	for _, activityID := range activityIDs {
-		if _, known := drafts[activityID]; known && !r.pending[activityID] && !r.pending[AllActivities] {
+		if _, known := drafts[activityID]; known && !r.pending.Include(activityID) {
 			continue
 		}
 		err := c.svc.gate.MarkForImport(ctx, activityID, r.epoch.Value)
@@ -54,7 +54,7 @@ func (c *GateController) ensureEpoch(ctx context.Context, a *Activity, audit Gat
 	switch {
 	case audit.Epoch == present.Value && !audit.Importing:
 		return true, nil
-	case pending[a.ID] || pending[AllActivities]:
+	case pending.Include(a.ID):
 		if err := c.plan(ctx, a, present); err != nil {
 			return false, err
 		}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // GateSync writes the ledger's state into the gates: the effects of reservations and adjustments, and whole gates
@@ -21,17 +23,17 @@ type GateSync struct {
 	pause    time.Duration                   // first pause between attempts
 	locks    Locks                           // nil: builds of several processes are not serialized
 	limits   BuildConfig
-	watch    *GateWatch
+	guard    guard
 	builds   *builds
 
 	mu        sync.Mutex
 	resettled map[string]time.Time // when SettleBeforeReturning last began to settle a gate, by Redis's clock
 }
 
-func newGateSync(d Deps, alarms *Alarms, watch *GateWatch) *GateSync {
+func newGateSync(d Deps, alarms *Alarms, g guard) *GateSync {
 	return &GateSync{
 		store: d.Store, gate: d.Gate, recorder: d.Recorder, alarms: alarms, clocks: d.CheckClocks,
-		window: d.Timing.ResettleWindow, pause: d.Timing.Pause, locks: d.Locks, limits: d.Build, watch: watch,
+		window: d.Timing.ResettleWindow, pause: d.Timing.Pause, locks: d.Locks, limits: d.Build, guard: g,
 		builds: newBuilds(), resettled: map[string]time.Time{},
 	}
 }
@@ -45,8 +47,8 @@ func (g *GateSync) Run(ctx context.Context) error {
 
 // Sync repeats the effect of every reservation's present state on its gate. The gates of activities in the mode direct
 // get the effects later.
-func (g *GateSync) Sync(ctx context.Context, rows []Reservation) error {
-	rows, err := g.withoutDirect(ctx, rows)
+func (g *GateSync) Sync(ctx context.Context, rows []ledger.Row) error {
+	rows, err := g.guard.MaySettle(ctx, rows)
 	if err != nil {
 		return err
 	}
@@ -77,13 +79,13 @@ func (g *GateSync) Sync(ctx context.Context, rows []Reservation) error {
 
 // readable returns the rows whose purchases the gate can take. The others, as after a manual change, raise an alarm.
 // They are set aside, as the gate refuses a whole call for one of them.
-func (g *GateSync) readable(ctx context.Context, rows []Reservation) []Reservation {
-	var sound, broken []Reservation
-	if !slices.ContainsFunc(rows, Reservation.invalid) {
+func (g *GateSync) readable(ctx context.Context, rows []ledger.Row) []ledger.Row {
+	var sound, broken []ledger.Row
+	if !slices.ContainsFunc(rows, ledger.Row.Invalid) {
 		return rows
 	}
 	for _, r := range rows {
-		if r.invalid() {
+		if r.Invalid() {
 			broken = append(broken, r)
 		} else {
 			sound = append(sound, r)
@@ -95,7 +97,7 @@ func (g *GateSync) readable(ctx context.Context, rows []Reservation) []Reservati
 
 // noteLate lowers the confirmations of gates that get an effect long after its row changed, as from a message that was
 // redelivered. The present master may be lost before it has replicated the effect.
-func (g *GateSync) noteLate(ctx context.Context, rows []Reservation) error {
+func (g *GateSync) noteLate(ctx context.Context, rows []ledger.Row) error {
 	now, err := g.store.Now(ctx)
 	if err != nil {
 		return err
@@ -119,15 +121,15 @@ func (g *GateSync) noteLate(ctx context.Context, rows []Reservation) error {
 
 // apply writes effects into one gate. The gate gets units back only after it has all reservations that hold some.
 func (g *GateSync) apply(ctx context.Context, activityID string, e *effects) error {
-	err := chunks(e.settle, gateChunk, func(c []Settlement) error { return g.gate.Settle(ctx, activityID, c) })
+	err := chunks(e.settle, gateChunk, func(c []ledger.Entry) error { return g.gate.Settle(ctx, activityID, c) })
 	if err == nil {
-		err = chunks(e.release, gateChunk, func(c []Ending) error { return g.gate.Release(ctx, activityID, c) })
+		err = chunks(e.release, gateChunk, func(c []ledger.Entry) error { return g.gate.Release(ctx, activityID, c) })
 	}
 	if err == nil && len(e.refused) > 0 {
 		err = g.SettleBeforeReturning(ctx, activityID, e.refused)
 	}
 	if err == nil {
-		err = chunks(e.drop, gateChunk, func(c []Ending) error { return g.gate.Drop(ctx, activityID, c) })
+		err = chunks(e.drop, gateChunk, func(c []ledger.Entry) error { return g.gate.Drop(ctx, activityID, c) })
 	}
 	return err
 }
@@ -182,7 +184,7 @@ const clockSkew = 2 * time.Second
 //
 // Redis stamps reservations, so their times are compared with Redis's clock. The times of changes and confirmations are
 // the database's. While this process must not decide by time, all rows are settled: that needs no clock.
-func (g *GateSync) SettleBeforeReturning(ctx context.Context, activityID string, refused []Reservation) error {
+func (g *GateSync) SettleBeforeReturning(ctx context.Context, activityID string, refused []ledger.Row) error {
 	if g.clocks(ctx) != nil {
 		return g.resettle(ctx, activityID, time.Time{})
 	}
@@ -234,7 +236,7 @@ func (g *GateSync) forgetOld(ctx context.Context) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for activityID, began := range g.resettled {
-		if began.Add(GateKept).Before(now) {
+		if began.Add(ledger.GateKept).Before(now) {
 			delete(g.resettled, activityID)
 		}
 	}
@@ -252,9 +254,9 @@ func (g *GateSync) resync(ctx context.Context, activityID string, since time.Tim
 	if err != nil {
 		return err
 	}
-	ended := []ReservationState{StateReleased, StateRejected}
-	return g.eachPage(ctx, activityID, ended, since, func(rows []Reservation) error {
-		rows, err := g.withoutForgotten(ctx, activityID, rows, now.Add(-GateKept))
+	ended := []ledger.State{ledger.StateReleased, ledger.StateRejected}
+	return g.eachPage(ctx, activityID, ended, since, func(rows []ledger.Row) error {
+		rows, err := g.withoutForgotten(ctx, activityID, rows, now.Add(-ledger.GateKept))
 		if err != nil {
 			return err
 		}
@@ -269,8 +271,8 @@ func (g *GateSync) resync(ctx context.Context, activityID string, since time.Tim
 
 // withoutForgotten returns the rows that ended since then or have an entry in the gate.
 func (g *GateSync) withoutForgotten(
-	ctx context.Context, activityID string, rows []Reservation, since time.Time,
-) ([]Reservation, error) {
+	ctx context.Context, activityID string, rows []ledger.Row, since time.Time,
+) ([]ledger.Row, error) {
 	var old []string
 	for _, r := range rows {
 		if r.ChangedAt.Before(since) {
@@ -284,7 +286,7 @@ func (g *GateSync) withoutForgotten(
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(rows, func(r Reservation) bool {
+	return slices.DeleteFunc(rows, func(r ledger.Row) bool {
 		return r.ChangedAt.Before(since) && !known[r.OrderSN]
 	}), nil
 }
@@ -312,21 +314,28 @@ func (g *GateSync) resettle(ctx context.Context, activityID string, since time.T
 
 // settleSince settles every reserved or sold row that changed since then (zero: all), and returns their number.
 func (g *GateSync) settleSince(ctx context.Context, activityID string, since time.Time) (n int, err error) {
-	err = g.eachPage(ctx, activityID, []ReservationState{StateReserved, StateSold}, since, func(rows []Reservation) error {
-		st := make([]Settlement, len(rows))
+	holding := []ledger.State{ledger.StateReserved, ledger.StateSold}
+	err = g.eachPage(ctx, activityID, holding, since, func(rows []ledger.Row) error {
+		st := make([]ledger.Entry, len(rows))
 		for i, r := range rows {
-			st[i] = settlement(r)
+			st[i] = r.Entry()
 		}
 		n += len(st)
-		return chunks(st, gateChunk, func(c []Settlement) error { return g.gate.Settle(ctx, activityID, c) })
+		return chunks(st, gateChunk, func(c []ledger.Entry) error { return g.gate.Settle(ctx, activityID, c) })
 	})
 	return n, err
+}
+
+// SettleAll settles every reserved or sold row.
+func (g *GateSync) SettleAll(ctx context.Context, activityID string) error {
+	_, err := g.settleSince(ctx, activityID, time.Time{})
+	return err
 }
 
 // eachPage calls fn with the gate's rows in these states that changed since then (zero: all), page by page. Rows that
 // cannot be read raise an alarm and do not hold up the others.
 func (g *GateSync) eachPage(
-	ctx context.Context, activityID string, states []ReservationState, since time.Time, fn func([]Reservation) error,
+	ctx context.Context, activityID string, states []ledger.State, since time.Time, fn func([]ledger.Row) error,
 ) error {
 	for after := ""; ; {
 		rows, broken, next, err := g.store.ChangedReservations(ctx, activityID, states, since, after, 512)
@@ -453,7 +462,7 @@ func (g *GateSync) epochFor(ctx context.Context, activityID string) (GateEpoch, 
 	if err != nil {
 		return GateEpoch{}, err
 	}
-	if pending[activityID] || pending[AllActivities] {
+	if pending.Include(activityID) {
 		return GateEpoch{Importing: true}, nil
 	}
 	return GateEpoch{Value: e.Value}, nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"flashsale.internal/pkg/contract"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // Land writes reservations into the ledger in one transaction, first come, first served in the order of the message.
@@ -62,7 +63,10 @@ func (s *Service) tryLanding(
 			if err := tx.Apply(l.moves); err != nil {
 				return err
 			}
-			return l.lowerHeldBack(tx)
+			if len(l.landed) == 0 {
+				return nil
+			}
+			return l.purchases.Write(tx)
 		})
 	})
 	return l, err
@@ -90,72 +94,38 @@ func (s *Service) recordLanding(ctx context.Context, l landing) {
 	}
 }
 
-// lowerHeldBack lowers the units that direct sales hold back by those of purchases that have landed.
-func (l *landing) lowerHeldBack(tx LedgerTx) error {
-	if len(l.landed) == 0 {
-		return nil
-	}
-	for _, id := range sortedKeys(l.direct) {
-		if err := tx.PutDirectSale(id, *l.direct[id]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// readDirect reads the figures of the activities that sell directly now.
-func (l *landing) readDirect(tx LedgerTx, items []contract.Reservation) error {
-	for _, id := range activitiesOf(items) {
-		if a := tx.Activity(id); a == nil || !a.direct() {
-			continue
-		}
-		figures, err := tx.DirectSale(id)
-		if err != nil {
-			return err
-		}
-		if l.direct == nil {
-			l.direct = map[string]*DirectSale{}
-		}
-		l.direct[id] = &figures
-	}
-	return nil
-}
-
 // landing is the outcome of one run of the ledger transaction.
 type landing struct {
 	now            time.Time
 	republishAfter time.Duration
 	handedOver     bool // by a process of seckill, without a message
 	read           bool // the rows of the items; false: all items are taken for new ones
-	moves          *Moves
-	rows           []Reservation          // all rows of the message in their present state, known ones included
-	landed         []Reservation          // new rows that hold units
-	refused        map[string]int         // by reason, how many new rows were rejected
-	displaced      []Reservation          // those of activities that have sold directly
-	conflicts      []string               // order_sns that were handed over and contradict the ledger
-	direct         map[string]*DirectSale // by activity, the figures of those that sell directly
+	moves          *ledger.Moves
+	purchases      Purchases
+	rows           []ledger.Row   // all rows of the message in their present state, known ones included
+	landed         []ledger.Row   // new rows that hold units
+	refused        map[string]int // by reason, how many new rows were rejected
+	displaced      []ledger.Row   // those of activities that have sold directly
+	conflicts      []string       // order_sns that were handed over and contradict the ledger
 }
 
 func (l *landing) decide(tx LedgerTx, items []contract.Reservation) error {
-	l.moves, l.refused = newMoves(), map[string]int{}
+	l.moves, l.refused = ledger.NewMoves(), map[string]int{}
 	sns := make([]string, len(items))
 	users := map[string][]string{}
 	for i, it := range items {
 		sns[i] = it.OrderSN
 		users[it.ActivityID] = append(users[it.ActivityID], it.UserID)
 	}
-	rows := make(map[string]Reservation, len(items))
+	rows := make(map[string]ledger.Row, len(items))
 	if l.read {
 		var err error
 		if rows, err = tx.Reservations(sns); err != nil {
 			return err
 		}
 	}
-	held, err := heldBy(tx, users)
-	if err != nil {
-		return err
-	}
-	if err := l.readDirect(tx, items); err != nil {
+	var err error
+	if l.purchases, err = openPurchases(tx, users); err != nil {
 		return err
 	}
 	seen := map[string]bool{}
@@ -171,12 +141,8 @@ func (l *landing) decide(tx LedgerTx, items []contract.Reservation) error {
 			continue
 		}
 		if !known {
-			row = l.place(a, it, held)
-			if figures := l.direct[a.ID]; figures != nil && row.State == StateReserved {
-				figures.landed(it)
-			}
+			row = l.place(a, it)
 			rows[row.OrderSN] = row
-			l.moves.Insert = append(l.moves.Insert, row)
 		}
 		if !seen[row.OrderSN] {
 			seen[row.OrderSN] = true
@@ -186,53 +152,29 @@ func (l *landing) decide(tx LedgerTx, items []contract.Reservation) error {
 	return nil
 }
 
-// heldBy reads the allowances of these users, by activity.
-func heldBy(tx LedgerTx, users map[string][]string) (map[Buyer]int64, error) {
-	held := map[Buyer]int64{}
-	for activityID, ids := range users {
-		byUser, err := tx.Allowances(activityID, ids)
-		if err != nil {
-			return nil, err
-		}
-		for user, n := range byUser {
-			held[Buyer{activityID, user}] = n
-		}
-	}
-	return held, nil
-}
-
 // invalid returns why an item becomes a dead letter, "" if it does not. known means that the ledger has its order_sn.
-func (l *landing) invalid(it contract.Reservation, row Reservation, known bool, a *Activity) string {
+func (l *landing) invalid(it contract.Reservation, row ledger.Row, known bool, a *Activity) string {
 	switch {
-	case known && row.same(it.UserID, it.ActivityID, it.Lines):
+	case known && row.Same(it.UserID, it.ActivityID, it.Lines):
 		return ""
 	case known:
 		return "order_sn is known with another user, activity or lines"
 	case a == nil || a.State == ActivityDraft:
 		return "activity is unknown"
 	}
-	if sku := unknownSKU(a, it.Lines); sku != "" {
+	if sku := UnknownSKU(a, it.Lines); sku != "" {
 		return "SKU " + sku + " is not sold in this activity"
 	}
 	return ""
 }
 
-// place makes the row of a new reservation: reserved, or rejected for the limit or the stock. It updates a's items
-// and held for the next item.
-func (l *landing) place(a *Activity, it contract.Reservation, held map[Buyer]int64) Reservation {
-	row := Reservation{
-		OrderSN: it.OrderSN, ActivityID: it.ActivityID, UserID: it.UserID, Lines: it.Lines,
-		State: StateReserved, ReservedAt: sanitizeTime(it.ReservedAt, l.now), LandedAt: l.now, ChangedAt: l.now,
-		Traceparent: sanitizeTraceparent(it.Traceparent),
-	}
-	who := Buyer{it.ActivityID, it.UserID}
-	switch {
-	case held[who]+row.units() > a.PerUserLimit:
-		row.State, row.Reason = StateRejected, ReasonLimitReached
-	case !inStock(a, it.Lines), l.direct[a.ID] != nil && !l.direct[a.ID].mayLand(a, it):
-		row.State, row.Reason = StateRejected, ReasonSoldOut
-	}
-	if row.State == StateRejected {
+// place adds the row of a new reservation: reserved, or rejected for the limit or the stock. It updates a's items for the
+// next item.
+func (l *landing) place(a *Activity, it contract.Reservation) ledger.Row {
+	row := ledger.New(it, l.now)
+	if refusal := l.purchases.Refusal(a, it); refusal != "" {
+		row = row.Rejected(refusal)
+		l.moves.Place(row)
 		l.refused[row.Reason]++
 		if a.ModeEpoch > 0 {
 			l.displaced = append(l.displaced, row)
@@ -241,13 +183,8 @@ func (l *landing) place(a *Activity, it contract.Reservation, held map[Buyer]int
 	}
 	again := l.now.Add(l.republishAfter)
 	row.RepublishAt = &again
-	held[who] += row.units()
-	for _, line := range it.Lines {
-		st := a.Item(line.SKUID)
-		st.Available -= line.Qty
-		st.Reserved += line.Qty
-	}
-	l.moves.reserve(row)
+	l.moves.Place(row)
+	l.purchases.Take(a, it)
 	l.landed = append(l.landed, row)
 	return row
 }
@@ -262,22 +199,14 @@ func (l *landing) addDeadLetter(it contract.Reservation, why string) {
 	l.moves.DeadLetters = append(l.moves.DeadLetters, d)
 }
 
-func unknownSKU(a *Activity, lines []contract.Line) string {
+// UnknownSKU returns a SKU of the lines that the activity does not sell, "" if there is none.
+func UnknownSKU(a *Activity, lines []contract.Line) string {
 	for _, l := range lines {
 		if a.Item(l.SKUID) == nil {
 			return l.SKUID
 		}
 	}
 	return ""
-}
-
-func inStock(a *Activity, lines []contract.Line) bool {
-	for _, l := range lines {
-		if a.Item(l.SKUID).Available < l.Qty {
-			return false
-		}
-	}
-	return true
 }
 
 func activitiesOf(items []contract.Reservation) []string {
@@ -299,12 +228,12 @@ func sortedKeys[V any](set map[string]V) []string {
 
 // PublishDeductions publishes the deductions of reservations that hold units and have no known order, with the
 // descriptions of their activities.
-func (s *Service) PublishDeductions(ctx context.Context, rows []Reservation) error {
+func (s *Service) PublishDeductions(ctx context.Context, rows []ledger.Row) error {
 	activities := map[string]*Activity{}
 	var due []contract.Deduction
 	var about []contract.ActivityInfo
 	for _, r := range rows {
-		if r.State != StateReserved || r.OrderCreatedAt != nil {
+		if r.State != ledger.StateReserved || r.OrderCreatedAt != nil {
 			continue
 		}
 		a, ok := activities[r.ActivityID]
@@ -320,7 +249,7 @@ func (s *Service) PublishDeductions(ctx context.Context, rows []Reservation) err
 			}
 		}
 		// A row without its activity or SKU has no price. It raises an alarm and does not hold up the others.
-		if a == nil || unknownSKU(a, r.Lines) != "" {
+		if a == nil || UnknownSKU(a, r.Lines) != "" {
 			s.Alarms.Raise(ctx, "unpriced "+r.OrderSN, "activity or SKU of a ledger row does not exist", "order_sn",
 				r.OrderSN, "activity_id", r.ActivityID)
 			continue
@@ -330,6 +259,17 @@ func (s *Service) PublishDeductions(ctx context.Context, rows []Reservation) err
 	if len(due) == 0 {
 		return nil
 	}
+	return s.retry(ctx, func() error { return s.pub.Deductions(ctx, due, about) })
+}
+
+// PublishAgain publishes the deductions of rows of an activity, whether their orders are known or not. The activity was
+// read at asOf or later.
+func (s *Service) PublishAgain(ctx context.Context, a *Activity, asOf time.Time, rows []ledger.Row) error {
+	due := make([]contract.Deduction, len(rows))
+	for i, r := range rows {
+		due[i] = deduction(a, r)
+	}
+	about := []contract.ActivityInfo{a.info(asOf)}
 	return s.retry(ctx, func() error { return s.pub.Deductions(ctx, due, about) })
 }
 
@@ -347,7 +287,7 @@ func (a *Activity) info(asOf time.Time) contract.ActivityInfo {
 }
 
 // deduction returns the deduction of a reservation, with the prices of its activity.
-func deduction(a *Activity, r Reservation) contract.Deduction {
+func deduction(a *Activity, r ledger.Row) contract.Deduction {
 	d := contract.Deduction{
 		OrderSN: r.OrderSN, UserID: r.UserID, ActivityID: r.ActivityID,
 		Currency: a.Currency, PayWithinS: a.PayWithinS, Traceparent: r.Traceparent,

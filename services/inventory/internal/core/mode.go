@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"flashsale.internal/pkg/contract"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // Times of the change of modes. They are compared by the clock of the database.
@@ -142,7 +143,7 @@ func (s *Service) landedSince(ctx context.Context, activityID string) (seen time
 	}
 	figures := all[activityID]
 	landed = map[string]int64{}
-	states := []ReservationState{StateReserved, StateSold, StateReleased, StateRejected}
+	states := []ledger.State{ledger.StateReserved, ledger.StateSold, ledger.StateReleased, ledger.StateRejected}
 	for after := ""; figures.NotedAt.After(figures.SeenAt); {
 		rows, _, next, err := s.store.ChangedReservations(ctx, activityID, states, figures.NotedAt, after, 512)
 		if err != nil {
@@ -238,35 +239,4 @@ func (c *GateController) returnOver(ctx context.Context, due []Activity, now tim
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
-}
-
-// withoutDirect returns the rows whose effects the gate gets now. Those of activities in the mode direct are left out:
-// the gate gets them when the sale returns to it. A row of a change that is older than what is noted lowers that time.
-// Effects without a row in the ledger are never left out.
-//
-// The mode is read after the rows have committed. If it is direct, it changes later, and returnToGate reads the rows.
-func (g *GateSync) withoutDirect(ctx context.Context, rows []Reservation) ([]Reservation, error) {
-	oldest := map[string]time.Time{}
-	for _, r := range rows {
-		if g.watch.usesGate(r.ActivityID) || r.ChangedAt.IsZero() {
-			continue
-		}
-		if at, known := oldest[r.ActivityID]; !known || r.ChangedAt.Before(at) {
-			oldest[r.ActivityID] = r.ChangedAt
-		}
-	}
-	direct := map[string]bool{}
-	for _, id := range sortedKeys(oldest) {
-		is, err := g.store.NoteLacking(ctx, id, oldest[id])
-		if err != nil {
-			return nil, err
-		}
-		direct[id] = is
-	}
-	if len(oldest) == 0 {
-		return rows, nil
-	}
-	return slices.DeleteFunc(slices.Clone(rows), func(r Reservation) bool {
-		return direct[r.ActivityID] && !r.ChangedAt.IsZero()
-	}), nil
 }

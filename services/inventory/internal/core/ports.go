@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"flashsale.internal/pkg/contract"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // Errors of the gate port. Its adapter maps all errors of the gate to these.
@@ -59,36 +60,31 @@ type Store interface {
 	// that are left out too; next is "" after the last page. It fails with ErrBrokenRow if one cannot be read.
 	GateRows(
 		ctx context.Context, activityID string, kept time.Time, afterSN string, limit int,
-	) (rows []Reservation, next string, err error)
+	) (rows []ledger.Row, next string, err error)
 	// RowVersions pages through the rows in a state that changed since then, by the time of their change.
 	RowVersions(
-		ctx context.Context, activityID string, state ReservationState, since time.Time, after *ReservationPlace, limit int,
+		ctx context.Context, activityID string, state ledger.State, since time.Time, after *ReservationPlace, limit int,
 	) ([]RowVersion, error)
 	LatestChange(ctx context.Context, activityID string) (time.Time, error)             // of a row; zero: there is none
 	CountEnded(ctx context.Context, activityID string, before time.Time) (int64, error) // rows that ended before
 
-	Reservations(ctx context.Context, orderSNs []string) (map[string]Reservation, error)
-	// ReadableReservations is Reservations without those whose lines cannot be read, which are in broken.
-	ReadableReservations(
-		ctx context.Context, orderSNs []string,
-	) (rows map[string]Reservation, broken []Reservation, err error)
-	OpenDeadLetters(ctx context.Context, orderSNs []string) (map[string]bool, error)
+	Reservations(ctx context.Context, orderSNs []string) (map[string]ledger.Row, error)
 	// Newest first.
 	ReservationsOfActivity(
 		ctx context.Context, in Scope, activityID string, f ReservationFilter, p Page,
-	) ([]Reservation, error)
+	) ([]ledger.Row, error)
 	CountReservations(ctx context.Context, in Scope, activityID string) (ReservationCounts, error)
 	// EndedHolds returns the users with at least so many reservations that expired or were cancelled, those with most
 	// first. It reads one row for each released reservation of the activity.
 	EndedHolds(ctx context.Context, activityID string, least int64, limit int) ([]EndedHolds, error)
 	PurchasesOf(ctx context.Context, activityID string, userIDs []string) (map[string]int64, error) // that hold units
 	// HoldingReservations returns the reservations of these users that hold units, newest first.
-	HoldingReservations(ctx context.Context, activityID string, userIDs []string, p Page) ([]Reservation, error)
+	HoldingReservations(ctx context.Context, activityID string, userIDs []string, p Page) ([]ledger.Row, error)
 	// ChangedReservations pages by order_sn through the rows in these states that changed since then (zero: all).
 	// broken are those whose lines cannot be read; next is "" after the last page.
 	ChangedReservations(
-		ctx context.Context, activityID string, states []ReservationState, since time.Time, afterSN string, limit int,
-	) (rows, broken []Reservation, next string, err error)
+		ctx context.Context, activityID string, states []ledger.State, since time.Time, afterSN string, limit int,
+	) (rows, broken []ledger.Row, next string, err error)
 
 	Activity(ctx context.Context, in Scope, id string) (*Activity, error) // nil when the scope has none
 	// Activities returns activities, newest first; those in a phase of Phases at the time now, if phase is not "".
@@ -168,13 +164,13 @@ type LedgerTx interface {
 	Now() (time.Time, error)
 
 	Activity(id string) *Activity // nil: unknown; with its locked stock, without the names of its SKUs
-	Reservations(orderSNs []string) (map[string]Reservation, error)
+	Reservations(orderSNs []string) (map[string]ledger.Row, error)
 	Allowances(activityID string, userIDs []string) (map[string]int64, error) // by user, in units
 	// HeldByReservations sums the units that the users' reservations hold.
 	HeldByReservations(activityID string, userIDs []string) (map[string]int64, error)
 	// SetAllowance rewrites an allowance that differs from the reservations, whatever the limit is.
-	SetAllowance(b Buyer, held int64) error
-	Apply(m *Moves) error
+	SetAllowance(b ledger.Buyer, held int64) error
+	Apply(m *ledger.Moves) error
 	DecidedAdjustments(activityID string) (ids []string, err error)
 	// ImportsOrders reports whether the import of the orders of all activities is not complete.
 	ImportsOrders() (bool, error)
@@ -212,7 +208,7 @@ type RebuildTx interface {
 	Activity() Activity // with its locked stock
 	// Changed returns at most limit rows that changed since then, in no order.
 	Changed(ctx context.Context, since time.Time, limit int) ([]RowVersion, error)
-	Reservations(ctx context.Context, orderSNs []string) ([]Reservation, error)
+	Reservations(ctx context.Context, orderSNs []string) ([]ledger.Row, error)
 	// Adjusted returns the ids of the decided adjustments: the stock contains them, or never will.
 	Adjusted(ctx context.Context) ([]string, error)
 }
@@ -220,7 +216,7 @@ type RebuildTx interface {
 // RowVersion shows whether a row has changed since it was read.
 type RowVersion struct {
 	OrderSN   string
-	State     ReservationState
+	State     ledger.State
 	ChangedAt time.Time
 }
 
@@ -228,7 +224,7 @@ type RowVersion struct {
 // and the call may be repeated. It fails with ErrBuildSuperseded once another build of the gate began.
 type GateBuild interface {
 	// Put adds rows. One that was put before is replaced.
-	Put(ctx context.Context, rows []Reservation) error
+	Put(ctx context.Context, rows []ledger.Row) error
 	// PutAdjusted adds ids of decided adjustments.
 	PutAdjusted(ctx context.Context, ids []string) error
 	// Commit makes the gate exist. It fails with ErrBuildDiffers if the rows that were put have other units than the
@@ -248,31 +244,6 @@ type Locks interface {
 	// DoWithin waits for the lock and runs work while holding it. It fails with ErrGateUnavailable if the wait was too
 	// short, and with ErrLocksUnavailable if work has not begun for another reason.
 	DoWithin(ctx context.Context, wait time.Duration, name string, work func(ctx context.Context) error) error
-}
-
-// GateStep is the state of a ledger row that holds units, as it is written into the gate.
-type GateStep string
-
-// The steps.
-const (
-	StepLanded  GateStep = "landed"
-	StepCreated GateStep = "created"
-	StepPaid    GateStep = "paid"
-)
-
-// Settlement is a ledger row that holds units, as it is written into the gate.
-type Settlement struct {
-	OrderSN, UserID string
-	Lines           []contract.Line
-	Step            GateStep
-	ExpiresAt       time.Time
-}
-
-// Ending is a ledger row that holds nothing, as it is written into the gate.
-type Ending struct {
-	OrderSN, UserID string
-	Lines           []contract.Line
-	Reason          string
 }
 
 // GateConfig is the part of an activity that the gate enforces.
@@ -320,49 +291,6 @@ type GateEntry struct {
 	JournaledAt     time.Time // of unlanded entries only
 }
 
-// EntryStage is the state of a purchase in the gate, as an import reads it.
-type EntryStage string
-
-// The stages of an entry. Buyers see landed as queued. A broken entry cannot be read.
-const (
-	EntryQueued  EntryStage = "queued"
-	EntryLanded  EntryStage = "landed"
-	EntryCreated EntryStage = "created"
-	EntryPaid    EntryStage = "paid"
-	EntryClosed  EntryStage = "closed"
-	EntryFailed  EntryStage = "failed"
-	EntryBroken  EntryStage = "broken"
-)
-
-// Holds reports whether an entry of this stage holds units.
-func (s EntryStage) Holds() bool {
-	return s == EntryQueued || s == EntryLanded || s == EntryCreated || s == EntryPaid
-}
-
-// Ended reports whether a purchase of this stage has ended.
-func (s EntryStage) Ended() bool { return s == EntryClosed || s == EntryFailed }
-
-// StoredEntry is an entry of the gate as an import reads it.
-type StoredEntry struct {
-	OrderSN, UserID string
-	Lines           []contract.Line
-	Stage           EntryStage
-	Reason          string // of an ended one
-	ExpiresAt       time.Time
-	Stored          string // the entry as it is stored
-}
-
-// EntryRewrite replaces an entry that still is as it was read.
-type EntryRewrite struct {
-	OrderSN, Read string
-	Remove        bool // of one that cannot be read; else the fields below
-	UserID        string
-	Lines         []contract.Line
-	Stage         EntryStage
-	Reason        string
-	ExpiresAt     time.Time
-}
-
 // KnownAdjustment is an adjustment that a gate has. Without a SKU it has no further effect.
 type KnownAdjustment struct {
 	ID, SKUID string
@@ -374,9 +302,9 @@ type Gate interface {
 	// BeginBuild begins to build an absent gate. It fails with ErrGateLive if there is one.
 	BeginBuild(ctx context.Context, activityID string) (GateBuild, error)
 	Configure(ctx context.Context, activityID string, c GateConfig) error
-	Settle(ctx context.Context, activityID string, s []Settlement) error
-	Release(ctx context.Context, activityID string, e []Ending) error // of purchases that had an order
-	Drop(ctx context.Context, activityID string, e []Ending) error    // of purchases that never had one
+	Settle(ctx context.Context, activityID string, e []ledger.Entry) error  // of purchases that hold units
+	Release(ctx context.Context, activityID string, e []ledger.Entry) error // of purchases that had an order
+	Drop(ctx context.Context, activityID string, e []ledger.Entry) error    // of purchases that never had one
 	// Adjust adds to the units left. Unless forced it fails with ErrGateInsufficient if too few are left, and with
 	// ErrGateDecided if it removes units and is decided in the gate, because it was undone there or is in its build.
 	Adjust(ctx context.Context, activityID string, a Adjustment, force bool) error
@@ -393,30 +321,8 @@ type Gate interface {
 	Register(ctx context.Context, activityIDs []string) error // adds them to Registered
 	Unregister(ctx context.Context, activityID string) error
 	ShowSale(ctx context.Context, a Activity) error // writes the sale document, if it differs
-	// ReplaceSale is ShowSale that also replaces a document of a later version.
-	ReplaceSale(ctx context.Context, a Activity) error
-	// EndSale ends the sale of a gate whose activity the tables do not have, in the gate and in the document.
-	EndSale(ctx context.Context, activityID string) error
-
 	// MarkForImport makes a gate of another epoch, or without one, sell nothing until RenewEpoch.
 	MarkForImport(ctx context.Context, activityID, epoch string) error
-	// RenewEpoch sets configuration, totals and adjustments to those of the tables, the units left to what follows from
-	// them, and the epoch. The caller holds the locks of the activity's stock.
-	RenewEpoch(ctx context.Context, activityID, epoch string, a Activity, adjusted []string) error
-	// StoredEntries pages through all entries; next is 0 after the last page. build identifies the build of the gate.
-	StoredEntries(
-		ctx context.Context, activityID string, cursor uint64,
-	) (page []StoredEntry, build string, next uint64, err error)
-	// Rewrite replaces entries that still are as they were read.
-	Rewrite(ctx context.Context, activityID, build string, list []EntryRewrite) error
-	// RejournalHolding journals entries again that hold units, whatever their stage, unless they still are journaled. The
-	// status that buyers read does not change.
-	RejournalHolding(ctx context.Context, activityID string, orderSNs []string) (int, error)
-	// AdjustmentsOfGate pages through the adjustments that the gate has; next is 0 after the last page.
-	AdjustmentsOfGate(
-		ctx context.Context, activityID string, cursor uint64,
-	) (page []KnownAdjustment, next uint64, err error)
-
 	Ready(ctx context.Context) (bool, error)
 	// BeginFilling returns a value that Redis keeps until it loses its data.
 	BeginFilling(ctx context.Context) (string, error)
@@ -457,12 +363,6 @@ type Orders interface {
 	Refund(ctx context.Context, orderSNs []string, reason string) (map[string]string, error)
 	// Lookup returns the orders that exist, at most contract.MaxItems in a call.
 	Lookup(ctx context.Context, orderSNs []string) (map[string]OrderDetails, error)
-	// States returns the state of each order: pending, paid, closed, refunded, OutcomeUnknown, or OrderTombstone. At most
-	// contract.MaxItems in a call.
-	States(ctx context.Context, orderSNs []string) (map[string]string, error)
-	// Changed returns a page of the orders whose state changed since a time. It starts with the cursor "" and is
-	// complete once next is "". An order that changes meanwhile may be missing.
-	Changed(ctx context.Context, since time.Time, cursor string) (page []ChangedOrder, next string, err error)
 }
 
 // OrderTombstone is the state of an order_sn that never gets an order.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"flashsale.internal/pkg/contract"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // BuildConfig bounds the build of a gate.
@@ -72,11 +73,11 @@ type rebuild struct {
 
 // rowState distinguishes two states of a row.
 type rowState struct {
-	state   ReservationState
+	state   ledger.State
 	changed int64 // Unix ms
 }
 
-func stateOf(state ReservationState, changedAt time.Time) rowState {
+func stateOf(state ledger.State, changedAt time.Time) rowState {
 	return rowState{state, changedAt.UnixMilli()}
 }
 
@@ -86,7 +87,7 @@ func (r *rebuild) run(ctx context.Context) (*Activity, error) {
 	r.adjusted = map[string]bool{}
 	err := r.step(ctx, func(ctx context.Context) error {
 		now, err := r.store.Now(ctx)
-		r.kept = now.Add(-GateKept)
+		r.kept = now.Add(-ledger.GateKept)
 		return err
 	})
 	if err != nil {
@@ -172,7 +173,7 @@ func (r *rebuild) putAll(ctx context.Context) error {
 		return err
 	}
 	for after := ""; ; {
-		var rows []Reservation
+		var rows []ledger.Row
 		var next string
 		if err := r.step(ctx, func(ctx context.Context) (err error) {
 			rows, next, err = r.store.GateRows(ctx, r.activityID, r.kept, after, r.limits.Page)
@@ -202,7 +203,7 @@ func (r *rebuild) putAll(ctx context.Context) error {
 }
 
 // put writes rows into the gate.
-func (r *rebuild) put(ctx context.Context, rows []Reservation) error {
+func (r *rebuild) put(ctx context.Context, rows []ledger.Row) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -301,7 +302,7 @@ func (r *rebuild) follow(ctx context.Context, from time.Time, overlap time.Durat
 // next reading.
 func (r *rebuild) putChanged(ctx context.Context, since time.Time) (fresh int, err error) {
 	seen := map[string]rowState{}
-	for _, state := range []ReservationState{StateReserved, StateSold, StateReleased, StateRejected} {
+	for _, state := range []ledger.State{ledger.StateReserved, ledger.StateSold, ledger.StateReleased, ledger.StateRejected} {
 		for after := (*ReservationPlace)(nil); ; {
 			var page []RowVersion
 			if err := r.step(ctx, func(ctx context.Context) (err error) {
@@ -341,7 +342,7 @@ func (r *rebuild) changed(page []RowVersion, seen map[string]rowState) (sns []st
 // putRows reads and puts rows, and notes their versions.
 func (r *rebuild) putRows(ctx context.Context, sns []string, seen map[string]rowState) error {
 	return chunks(sns, r.limits.Page, func(c []string) error {
-		var rows []Reservation
+		var rows []ledger.Row
 		if err := r.step(ctx, func(ctx context.Context) error {
 			found, err := r.store.Reservations(ctx, c)
 			rows = slices.Collect(maps.Values(found))
@@ -391,7 +392,7 @@ func (r *rebuild) commit(ctx context.Context, since time.Time) (*Activity, error
 }
 
 // unseen reads the rows that changed since then and are not as they were at the last reading.
-func (r *rebuild) unseen(ctx context.Context, tx RebuildTx, since time.Time) ([]Reservation, error) {
+func (r *rebuild) unseen(ctx context.Context, tx RebuildTx, since time.Time) ([]ledger.Row, error) {
 	versions, err := tx.Changed(ctx, since, r.limits.LockedChecks+1)
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"flashsale.internal/pkg/contract"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // ActionCancelOrders is the action of a review by which orders are cancelled or refunded.
@@ -20,7 +21,7 @@ const refundReview = "review"
 
 // ReviewedOrder is a reservation that holds units, and why its buyer is suspicious.
 type ReviewedOrder struct {
-	Reservation
+	ledger.Row
 	Causes []AbuseCause
 }
 
@@ -85,19 +86,15 @@ func (s *Service) CancelOrders(
 	if err != nil {
 		return nil, err
 	}
-	importing, err := s.importing(ctx, activityID)
-	if err != nil {
-		return nil, err
-	}
-	if importing { // an order that was lost must not get a tombstone before it is created again
-		return nil, gateUnreachable(ErrImporting)
+	if err := s.guard.MayClose(ctx, activityID); err != nil {
+		return nil, gateUnreachable(err)
 	}
 	rows, err := s.rowsOf(ctx, activityID, orderSNs)
 	if err != nil {
 		return nil, err
 	}
 	var holding []string
-	var ended []Reservation
+	var ended []ledger.Row
 	for _, sn := range orderSNs {
 		row, known := rows[sn]
 		switch {
@@ -156,7 +153,7 @@ func validateCancel(orderSNs []string, reason string) error {
 }
 
 // rowsOf returns the rows of an activity, by order_sn.
-func (s *Service) rowsOf(ctx context.Context, activityID string, orderSNs []string) (map[string]Reservation, error) {
+func (s *Service) rowsOf(ctx context.Context, activityID string, orderSNs []string) (map[string]ledger.Row, error) {
 	rows, err := s.store.Reservations(ctx, orderSNs)
 	if err != nil {
 		return nil, err
@@ -175,8 +172,8 @@ func (s *Service) cancelHolding(ctx context.Context, activityID string, orderSNs
 	if len(orderSNs) == 0 {
 		return nil
 	}
-	outcomes, err := s.closeOrders(ctx, contract.OrderClose{OrderSNs: orderSNs, ActivityID: activityID}, ReasonRejected,
-		ReasonSystem)
+	outcomes, err := s.CloseOrders(ctx, contract.OrderClose{OrderSNs: orderSNs, ActivityID: activityID}, ledger.ReasonRejected,
+		ledger.ReasonSystem)
 	if err != nil {
 		return err
 	}
@@ -204,18 +201,18 @@ func (s *Service) cancelHolding(ctx context.Context, activityID string, orderSNs
 	}); err != nil {
 		return err
 	}
-	_, err = s.closeOrders(ctx, paidOrders, ReasonRejected, ReasonSystem)
+	_, err = s.CloseOrders(ctx, paidOrders, ledger.ReasonRejected, ledger.ReasonSystem)
 	return err
 }
 
 // cancelOutcome returns the outcome that follows from a row that holds no units.
-func cancelOutcome(row Reservation, known bool) CancelOutcome {
+func cancelOutcome(row ledger.Row, known bool) CancelOutcome {
 	switch {
 	case !known:
 		return CancelNotFound
-	case row.State == StateReleased && row.Reason == ReasonRefunded:
+	case row.State == ledger.StateReleased && row.Reason == ledger.ReasonRefunded:
 		return CancelRefunding
-	case row.State == StateReleased && (row.Reason == ReasonRejected || row.Reason == ReasonSystem):
+	case row.State == ledger.StateReleased && (row.Reason == ledger.ReasonRejected || row.Reason == ledger.ReasonSystem):
 		return CancelCancelled
 	}
 	return CancelClosed

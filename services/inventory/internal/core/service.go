@@ -60,6 +60,7 @@ type Service struct {
 	counts restCache[counted, ReservationCounts]
 	abuse  restCache[string, Abuse] // by activity
 
+	guard        guard
 	descriptions descriptions
 	deductions   laterDeductions
 }
@@ -74,8 +75,9 @@ func New(d Deps) *Service {
 	}
 	now := TableTime(d.Now)
 	alarms, watch := NewAlarms(d.Recorder, now), newGateWatch(d)
+	g := guard{store: d.Store, watch: watch}
 	return &Service{
-		Alarms: alarms, Gates: newGateSync(d, alarms, watch), Watch: watch, deductions: newLaterDeductions(),
+		Alarms: alarms, Gates: newGateSync(d, alarms, g), Watch: watch, guard: g, deductions: newLaterDeductions(),
 		store: d.Store, gate: d.Gate, pub: d.Pub, orders: d.Orders,
 		refunds: d.Refunds, recorder: d.Recorder, clock: now, timing: d.Timing, quotas: d.Quotas,
 	}

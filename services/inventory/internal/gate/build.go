@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 
-	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // build implements core.GateBuild.
@@ -32,10 +32,10 @@ func translateBuild(err error) error {
 }
 
 // Put implements core.GateBuild. It leaves out rejected rows that no gate can have.
-func (b *build) Put(ctx context.Context, rows []core.Reservation) error {
+func (b *build) Put(ctx context.Context, rows []ledger.Row) error {
 	entries := make([]stockgate.Entry, 0, len(rows))
 	for _, row := range rows {
-		if contract.ValidUserID(row.UserID) && contract.ValidateLines(row.Lines) == nil {
+		if ledger.Purchasable(row.UserID, row.Lines) {
 			entries = append(entries, entry(row))
 		}
 	}
@@ -60,28 +60,11 @@ func (b *build) Commit(ctx context.Context, a core.Activity, endedBefore int64, 
 }
 
 // entry returns the entry that a ledger row has in a new gate.
-func entry(r core.Reservation) stockgate.Entry {
-	e := stockgate.Entry{
-		OrderSN: r.OrderSN, UserID: r.UserID, Lines: r.Lines, ReservedAt: r.ReservedAt, Traceparent: r.Traceparent,
-	}
-	switch r.State {
-	case core.StateReserved:
-		e.Status, e.Landed = stockgate.StatusQueued, true
-		if r.OrderCreatedAt != nil {
-			e.Status = stockgate.StatusCreated
-			if r.ExpiresAt != nil {
-				e.ExpiresAt = *r.ExpiresAt
-			}
-		}
-	case core.StateSold:
-		e.Status, e.Landed = stockgate.StatusPaid, true
-	case core.StateReleased:
-		e.Status, e.Reason, e.EndedAt = stockgate.StatusClosed, r.Reason, r.ChangedAt
-		if r.OrderCreatedAt == nil {
-			e.Status = stockgate.StatusFailed
-		}
-	case core.StateRejected:
-		e.Status, e.Reason, e.EndedAt = stockgate.StatusFailed, r.Reason, r.ChangedAt
+func entry(r ledger.Row) stockgate.Entry {
+	e := stockEntry(r.Entry())
+	e.OrderSN, e.ReservedAt, e.Traceparent = r.OrderSN, r.ReservedAt, r.Traceparent
+	if !r.Holds() {
+		e.EndedAt = r.ChangedAt
 	}
 	return e
 }

@@ -14,7 +14,7 @@ func (g *Gate) MarkForImport(ctx context.Context, activityID, epoch string) erro
 	return translate(err)
 }
 
-// RenewEpoch implements core.Gate.
+// RenewEpoch implements restore.Gate.
 func (g *Gate) RenewEpoch(
 	ctx context.Context, activityID, epoch string, a core.Activity, adjusted []string,
 ) error {
@@ -25,49 +25,13 @@ func (g *Gate) RenewEpoch(
 	return translate(g.gate.RenewEpoch(ctx, activityID, epoch, f))
 }
 
-// StoredEntries implements core.Gate.
-func (g *Gate) StoredEntries(
-	ctx context.Context, activityID string, cursor uint64,
-) ([]core.StoredEntry, string, uint64, error) {
-	page, build, next, err := g.gate.Survey(ctx, activityID, cursor, surveyPage)
-	list := make([]core.StoredEntry, len(page))
-	for i, s := range page {
-		e := core.StoredEntry{
-			OrderSN: s.OrderSN, UserID: s.UserID, Lines: s.Lines, Reason: s.Reason, ExpiresAt: s.ExpiresAt, Stored: s.Stored,
-			Stage: core.EntryStage(s.Status),
-		}
-		switch {
-		case s.Broken:
-			e.Stage = core.EntryBroken
-		case s.Status == stockgate.StatusQueued && s.Landed:
-			e.Stage = core.EntryLanded
-		}
-		list[i] = e
-	}
-	return list, build, next, translate(err)
-}
-
-// Rewrite implements core.Gate.
-func (g *Gate) Rewrite(ctx context.Context, activityID, build string, list []core.EntryRewrite) error {
-	items := make([]stockgate.Repair, len(list))
-	for i, it := range list {
-		to := stockgate.Entry{UserID: it.UserID, Lines: it.Lines, Reason: it.Reason, ExpiresAt: it.ExpiresAt}
-		if to.Status = stockgate.Status(it.Stage); it.Stage == core.EntryLanded {
-			to.Status, to.Landed = stockgate.StatusQueued, true
-		}
-		items[i] = stockgate.Repair{OrderSN: it.OrderSN, Seen: it.Read, Remove: it.Remove, To: to}
-	}
-	_, err := g.gate.Repair(ctx, activityID, build, items)
-	return translate(err)
-}
-
-// RejournalHolding implements core.Gate.
+// RejournalHolding implements restore.Entries.
 func (g *Gate) RejournalHolding(ctx context.Context, activityID string, orderSNs []string) (int, error) {
 	n, err := g.gate.RejournalHolding(ctx, activityID, orderSNs)
 	return n, translate(err)
 }
 
-// AdjustmentsOfGate implements core.Gate and reconcile.Gate.
+// AdjustmentsOfGate implements restore.Gate and reconcile.Gate.
 func (g *Gate) AdjustmentsOfGate(
 	ctx context.Context, activityID string, cursor uint64,
 ) ([]core.KnownAdjustment, uint64, error) {
@@ -79,7 +43,7 @@ func (g *Gate) AdjustmentsOfGate(
 	return list, next, translate(err)
 }
 
-// EndSale implements core.Gate.
+// EndSale implements restore.Gate.
 func (g *Gate) EndSale(ctx context.Context, activityID string) error {
 	a, err := g.gate.Audit(ctx, activityID)
 	if err != nil {

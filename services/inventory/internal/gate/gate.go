@@ -1,4 +1,4 @@
-// Package gate implements the gate ports of core, sweep and reconcile on pkg/stockgate.
+// Package gate implements the gate ports of core, restore, sweep and reconcile on pkg/stockgate.
 package gate
 
 import (
@@ -10,17 +10,21 @@ import (
 
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 	"flashsale.internal/services/inventory/internal/reconcile"
+	"flashsale.internal/services/inventory/internal/restore"
 	"flashsale.internal/services/inventory/internal/sweep"
 )
 
-// Gate implements core.Gate, reconcile.Gate and sweep.Gate.
+// Gate implements core.Gate, reconcile.Gate, restore.Gate, restore.Entries and sweep.JournalGate.
 type Gate struct{ gate *stockgate.Gate }
 
 var (
-	_ core.Gate      = (*Gate)(nil)
-	_ reconcile.Gate = (*Gate)(nil)
-	_ sweep.Gate     = (*Gate)(nil)
+	_ core.Gate         = (*Gate)(nil)
+	_ reconcile.Gate    = (*Gate)(nil)
+	_ restore.Entries   = (*Gate)(nil)
+	_ restore.Gate      = (*Gate)(nil)
+	_ sweep.JournalGate = (*Gate)(nil)
 )
 
 // New makes the adapter.
@@ -78,17 +82,17 @@ func (g *Gate) Configure(ctx context.Context, activityID string, c core.GateConf
 }
 
 // Settle implements core.Gate.
-func (g *Gate) Settle(ctx context.Context, activityID string, list []core.Settlement) error {
+func (g *Gate) Settle(ctx context.Context, activityID string, list []ledger.Entry) error {
 	items := make([]stockgate.Settlement, len(list))
 	for i, s := range list {
 		items[i] = stockgate.Settlement{
-			OrderSN: s.OrderSN, UserID: s.UserID, Lines: s.Lines, Step: stockgate.Step(s.Step), ExpiresAt: s.ExpiresAt,
+			OrderSN: s.OrderSN, UserID: s.UserID, Lines: s.Lines, Step: stockgate.Step(s.Stage), ExpiresAt: s.ExpiresAt,
 		}
 	}
 	return translate(g.gate.Settle(ctx, activityID, items))
 }
 
-func endings(list []core.Ending) []stockgate.Ending {
+func endings(list []ledger.Entry) []stockgate.Ending {
 	items := make([]stockgate.Ending, len(list))
 	for i, e := range list {
 		items[i] = stockgate.Ending{OrderSN: e.OrderSN, UserID: e.UserID, Lines: e.Lines, Reason: e.Reason}
@@ -97,12 +101,12 @@ func endings(list []core.Ending) []stockgate.Ending {
 }
 
 // Release implements core.Gate.
-func (g *Gate) Release(ctx context.Context, activityID string, list []core.Ending) error {
+func (g *Gate) Release(ctx context.Context, activityID string, list []ledger.Entry) error {
 	return translate(g.gate.Release(ctx, activityID, endings(list)))
 }
 
 // Drop implements core.Gate.
-func (g *Gate) Drop(ctx context.Context, activityID string, list []core.Ending) error {
+func (g *Gate) Drop(ctx context.Context, activityID string, list []ledger.Entry) error {
 	return translate(g.gate.Drop(ctx, activityID, endings(list)))
 }
 
@@ -144,7 +148,7 @@ func audit(a stockgate.Audit) core.GateAudit {
 	return out
 }
 
-// Unlanded implements sweep.Gate.
+// Unlanded implements sweep.JournalGate.
 func (g *Gate) Unlanded(
 	ctx context.Context, activityID string, from, before time.Time, limit int,
 ) ([]core.GateEntry, error) {
@@ -159,7 +163,7 @@ func (g *Gate) Unlanded(
 	return out, nil
 }
 
-// Rejournal implements sweep.Gate.
+// Rejournal implements sweep.JournalGate.
 func (g *Gate) Rejournal(ctx context.Context, activityID string, orderSNs []string) (int, error) {
 	n, err := g.gate.Rejournal(ctx, activityID, orderSNs)
 	return n, translate(err)
@@ -232,7 +236,7 @@ func (g *Gate) ShowSale(ctx context.Context, a core.Activity) error {
 	return translate(g.gate.PutSale(ctx, sale))
 }
 
-// ReplaceSale implements core.Gate.
+// ReplaceSale implements restore.Gate.
 func (g *Gate) ReplaceSale(ctx context.Context, a core.Activity) error {
 	return translate(g.gate.ReplaceSale(ctx, saleOf(a)))
 }
@@ -282,7 +286,7 @@ func (g *Gate) ReplicationID(ctx context.Context) (string, error) {
 	return id, translate(err)
 }
 
-// Now implements sweep.Gate.
+// Now implements sweep.JournalGate.
 func (g *Gate) Now(ctx context.Context) (time.Time, error) {
 	now, err := g.gate.Now(ctx)
 	return now, translate(err)

@@ -6,6 +6,7 @@ import (
 
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 	"flashsale.internal/services/inventory/internal/reconcile"
 )
 
@@ -16,28 +17,45 @@ func revision(m stockgate.Revision) core.GateRevision {
 	return core.GateRevision{Build: m.Build, Corrections: m.Corrections}
 }
 
-func entryOf(s stockgate.StoredEntry) reconcile.Entry {
-	r := reconcile.Entry{
-		OrderSN: s.OrderSN, UserID: s.UserID, Lines: s.Lines, ExpiresAt: s.ExpiresAt,
-		IndexMismatch: s.IndexMismatch, Stored: s.Stored,
-	}
+// stageOf returns the stage of an entry.
+func stageOf(e stockgate.Entry) ledger.Stage {
 	switch {
-	case s.Broken:
-		r.Stage = reconcile.StageBroken
-	case s.Status == stockgate.StatusQueued && s.Landed:
-		r.Stage = reconcile.StageLanded
-	default:
-		r.Stage = reconcile.Stage(s.Status)
+	case e.Broken:
+		return ledger.StageBroken
+	case e.Status == stockgate.StatusQueued && e.Landed:
+		return ledger.StageLanded
 	}
-	return r
+	return ledger.Stage(e.Status)
 }
 
-// Survey implements reconcile.Gate.
+// stockEntry returns an entry as stockgate has it.
+func stockEntry(e ledger.Entry) stockgate.Entry {
+	to := stockgate.Entry{
+		OrderSN: e.OrderSN, UserID: e.UserID, Lines: e.Lines, Status: stockgate.Status(e.Stage), Reason: e.Reason,
+		ExpiresAt: e.ExpiresAt,
+	}
+	if e.Stage == ledger.StageLanded {
+		to.Status, to.Landed = stockgate.StatusQueued, true
+	}
+	return to
+}
+
+func entryOf(s stockgate.StoredEntry) ledger.StoredEntry {
+	return ledger.StoredEntry{
+		Entry: ledger.Entry{
+			OrderSN: s.OrderSN, UserID: s.UserID, Lines: s.Lines, Stage: stageOf(s.Entry), Reason: s.Reason,
+			ExpiresAt: s.ExpiresAt,
+		},
+		IndexMismatch: s.IndexMismatch, Stored: s.Stored,
+	}
+}
+
+// Survey implements restore.Entries and reconcile.Gate.
 func (g *Gate) Survey(
 	ctx context.Context, activityID string, cursor uint64,
-) ([]reconcile.Entry, string, uint64, error) {
+) ([]ledger.StoredEntry, string, uint64, error) {
 	page, build, next, err := g.gate.Survey(ctx, activityID, cursor, surveyPage)
-	list := make([]reconcile.Entry, len(page))
+	list := make([]ledger.StoredEntry, len(page))
 	for i, s := range page {
 		list[i] = entryOf(s)
 	}
@@ -53,7 +71,7 @@ func (g *Gate) TrackChanges(ctx context.Context, activityID string) (string, err
 // CollectChanges implements reconcile.Gate.
 func (g *Gate) CollectChanges(
 	ctx context.Context, activityID, token string,
-) (core.GateAudit, []reconcile.Entry, bool, error) {
+) (core.GateAudit, []ledger.StoredEntry, bool, error) {
 	a, changed, err := g.gate.CollectChanges(ctx, activityID, token)
 	if err != nil {
 		if errors.Is(err, stockgate.ErrSuperseded) {
@@ -61,19 +79,19 @@ func (g *Gate) CollectChanges(
 		}
 		return core.GateAudit{}, nil, false, translate(err)
 	}
-	list := make([]reconcile.Entry, len(changed))
+	list := make([]ledger.StoredEntry, len(changed))
 	for i, s := range changed {
 		if list[i] = entryOf(s); s.Stored == "" {
-			list[i].Stage = reconcile.StageDeleted
+			list[i].Stage = ledger.StageDeleted
 		}
 	}
 	return audit(a), list, true, nil
 }
 
 // Inspect implements reconcile.Gate.
-func (g *Gate) Inspect(ctx context.Context, activityID string, orderSNs []string) (map[string]reconcile.Entry, error) {
+func (g *Gate) Inspect(ctx context.Context, activityID string, orderSNs []string) (map[string]ledger.StoredEntry, error) {
 	found, err := g.gate.Inspect(ctx, activityID, orderSNs)
-	out := make(map[string]reconcile.Entry, len(found))
+	out := make(map[string]ledger.StoredEntry, len(found))
 	for sn, s := range found {
 		out[sn] = entryOf(s)
 	}
@@ -86,20 +104,13 @@ func (g *Gate) MismatchedBuyers(ctx context.Context, activityID string, cursor u
 	return users, next, translate(err)
 }
 
-// Repair implements reconcile.Gate.
+// Repair implements restore.Entries and reconcile.Gate.
 func (g *Gate) Repair(
-	ctx context.Context, activityID, build string, list []reconcile.EntryRepair,
+	ctx context.Context, activityID, build string, list []ledger.EntryRepair,
 ) (map[string]bool, error) {
 	items := make([]stockgate.Repair, len(list))
 	for i, it := range list {
-		to := stockgate.Entry{UserID: it.UserID, Lines: it.Lines, Reason: it.Reason, ExpiresAt: it.ExpiresAt}
-		switch it.Stage {
-		case reconcile.StageLanded:
-			to.Status, to.Landed = stockgate.StatusQueued, true
-		default:
-			to.Status = stockgate.Status(it.Stage)
-		}
-		items[i] = stockgate.Repair{OrderSN: it.OrderSN, Seen: it.Read, Remove: it.Remove, To: to}
+		items[i] = stockgate.Repair{OrderSN: it.OrderSN, Seen: it.Read, Remove: it.Remove, To: stockEntry(it.Entry)}
 	}
 	done, err := g.gate.Repair(ctx, activityID, build, items)
 	return done, translate(err)

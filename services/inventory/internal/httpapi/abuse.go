@@ -9,6 +9,7 @@ import (
 	"flashsale.internal/pkg/httpserver"
 	"flashsale.internal/services/inventory/api"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // maxAbuseRows bounds the addresses and the users of a response.
@@ -111,14 +112,14 @@ func (m *Merchant) ListReview(w http.ResponseWriter, r *http.Request, id string,
 		return
 	}
 	list, next := cutPage(list, p, func(o core.ReviewedOrder) string { return o.OrderSN })
-	h, _ := m.withOrders(r, id, views(list, func(o core.ReviewedOrder) core.Reservation { return o.Reservation }))
+	h, _ := m.withOrders(r, id, views(list, func(o core.ReviewedOrder) ledger.Row { return o.Row }))
 	httpserver.WriteJSON(w, http.StatusOK, api.ReviewList{
 		Items: views(list, h.reviewItem), RequestsAvailable: requestsKnown, NextCursor: next,
 	})
 }
 
 func (h orderDetails) reviewItem(o core.ReviewedOrder) api.ReviewItem {
-	v := h.view(o.Reservation)
+	v := h.view(o.Row)
 	item := api.ReviewItem{
 		OrderSn: v.OrderSn, UserId: v.UserId, Lines: v.Lines, State: api.ReviewItemState(v.State), ReservedAt: v.ReservedAt,
 		Amount: v.Amount, Currency: v.Currency, Causes: abuseCauses(o.Causes),

@@ -16,6 +16,7 @@ import (
 	"flashsale.internal/pkg/httpserver"
 	"flashsale.internal/services/inventory/api"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // orderDetails is what the order service stores about the orders of a list, by order_sn.
@@ -23,10 +24,10 @@ type orderDetails map[string]core.OrderDetails
 
 // withOrders returns the details of the orders of the rows, with contacts masked for operators. After an error, which
 // it logs, the result lacks some orders: the list is served without them.
-func (m *Merchant) withOrders(r *http.Request, activityID string, rows []core.Reservation) (orderDetails, error) {
+func (m *Merchant) withOrders(r *http.Request, activityID string, rows []ledger.Row) (orderDetails, error) {
 	var sns []string
 	for _, row := range rows {
-		if row.State != core.StateRejected { // never had an order
+		if row.State != ledger.StateRejected { // never had an order
 			sns = append(sns, row.OrderSN)
 		}
 	}
@@ -47,7 +48,7 @@ func (m *Merchant) withOrders(r *http.Request, activityID string, rows []core.Re
 	return h, err
 }
 
-func (h orderDetails) view(r core.Reservation) api.Holding {
+func (h orderDetails) view(r ledger.Row) api.Holding {
 	v := holdingView(r)
 	d, ok := h[r.OrderSN]
 	if !ok {
@@ -64,7 +65,7 @@ func (h orderDetails) view(r core.Reservation) api.Holding {
 	return v
 }
 
-func holdingView(r core.Reservation) api.Holding {
+func holdingView(r ledger.Row) api.Holding {
 	return api.Holding{
 		OrderSn: r.OrderSN, UserId: r.UserID, State: api.HoldingState(r.State), Reason: optional(r.Reason),
 		ReservedAt: r.ReservedAt, OrderCreatedAt: r.OrderCreatedAt, ExpiresAt: r.ExpiresAt, ChangedAt: r.ChangedAt,
@@ -107,7 +108,7 @@ func (m *Merchant) ListActivityOrders(
 		m.refuse(w, r, err)
 		return
 	}
-	list, next := cutPage(list, p, func(r core.Reservation) string { return r.OrderSN })
+	list, next := cutPage(list, p, func(r ledger.Row) string { return r.OrderSN })
 	h, _ := m.withOrders(r, id, list)
 	httpserver.WriteJSON(w, http.StatusOK, api.HoldingList{
 		Items: views(list, h.view), NextCursor: next,
@@ -225,7 +226,7 @@ func (m *Merchant) csv(w http.ResponseWriter, r *http.Request, id string, filter
 }
 
 // csvRecord returns the fields of a reservation. Its lines are written as <sku_id>x<qty>, separated by spaces.
-func (h orderDetails) csvRecord(r core.Reservation) []string {
+func (h orderDetails) csvRecord(r ledger.Row) []string {
 	lines := make([]string, len(r.Lines))
 	for i, l := range r.Lines {
 		lines[i] = l.SKUID + "x" + strconv.FormatInt(l.Qty, 10)

@@ -11,7 +11,7 @@ import (
 	"flashsale.internal/services/inventory/internal/core"
 )
 
-// States implements core.Orders.
+// States implements restore.Orders.
 func (c *Client) States(ctx context.Context, orderSNs []string) (map[string]string, error) {
 	results, err := c.call(ctx, c.changes, "/internal/v1/orders:lookup", request{OrderSNs: orderSNs})
 	if err != nil {
@@ -45,7 +45,7 @@ type changedOrder struct {
 	Traceparent string                `json:"traceparent"`
 }
 
-// Changed implements core.Orders.
+// Changed implements restore.Orders.
 func (c *Client) Changed(
 	ctx context.Context, since time.Time, cursor string,
 ) (page []core.ChangedOrder, next string, err error) {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 const (
@@ -58,7 +59,7 @@ func (p *pass) rewriteAllowances(ctx context.Context, users []string) error {
 				continue
 			}
 			rewritten = append(rewritten, u)
-			if err := tx.SetAllowance(core.Buyer{ActivityID: id, UserID: u}, held[u]); err != nil {
+			if err := tx.SetAllowance(ledger.Buyer{ActivityID: id, UserID: u}, held[u]); err != nil {
 				return err
 			}
 		}

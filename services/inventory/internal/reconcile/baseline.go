@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // baseline is what checks rely on: the latest comparison of all entries with all rows, in which nothing was wrong. It
@@ -99,8 +100,8 @@ func (b *baseline) matches(audit core.GateAudit, t Totals) bool {
 	for _, it := range t.Stock {
 		taken += it.Reserved + it.Sold
 	}
-	holding := t.Rows[core.StateReserved] + t.Rows[core.StateSold]
-	ended := t.Rows[core.StateReleased] + t.Rows[core.StateRejected]
+	holding := t.Rows[ledger.StateReserved] + t.Rows[ledger.StateSold]
+	ended := t.Rows[ledger.StateReleased] + t.Rows[ledger.StateRejected]
 	return unitsMatch(audit, t.Stock) && taken == t.Allowances &&
 		holding-(audit.Entries-audit.Unlanded-audit.Ended) == b.holding &&
 		ended-audit.Ended-audit.Trimmed == b.ended

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // A check is what a pass of the timer makes instead of a comparison while it has a baseline. It repairs nothing: it
@@ -172,7 +173,7 @@ func (p *pass) purchasesAgree(ctx context.Context, list []mismatch, now time.Tim
 		if row != nil && now.Sub(row.ChangedAt) < p.Config.Grace {
 			continue
 		}
-		if !judge(row, read.entry(m.orderSN), now).agrees() {
+		if !ledger.Judge(row, read.entry(m.orderSN), now).Agrees() {
 			return false, nil
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // ledgerPage bounds one query of a comparison.
@@ -56,7 +57,7 @@ type comparison struct {
 // unpaired are numbers of rows without an entry less entries without a row, where neither is a mismatch.
 type unpaired struct{ holding, ended int64 }
 
-func (x *unpaired) addRow(row core.Reservation) {
+func (x *unpaired) addRow(row ledger.Row) {
 	if row.Holds() {
 		x.holding++
 	} else {
@@ -89,7 +90,7 @@ type mismatch struct {
 }
 
 // moved reports whether entry or row changed since the comparison.
-func (m mismatch) moved(g *Entry, row *core.Reservation) bool {
+func (m mismatch) moved(g *ledger.StoredEntry, row *ledger.Row) bool {
 	var stored uint64
 	if g != nil {
 		stored = digest(g.Stored)
@@ -107,10 +108,10 @@ type entryDigest struct {
 	content uint64 // of stage, buyer and lines
 	stored  uint64
 	lines   int32 // index in lineSets.sets
-	stage   int8  // of stageRank; 0 for an entry that cannot be read
+	stage   int8  // of Stage.Rank; 0 for an entry that cannot be read
 }
 
-func (d entryDigest) ended() bool { return d.stage == endedRank }
+func (d entryDigest) ended() bool { return d.stage == ledger.EndedRank }
 
 // lineSets keeps every combination of lines once. A sale has few of them.
 type lineSets struct {
@@ -258,19 +259,19 @@ func (p *pass) readEntries(ctx context.Context, c *comparison) ([]entryDigest, *
 }
 
 // keep appends the digest of an entry.
-func (c *comparison) keep(entries []entryDigest, lines *lineSets, e *Entry) []entryDigest {
+func (c *comparison) keep(entries []entryDigest, lines *lineSets, e *ledger.StoredEntry) []entryDigest {
 	sn, err := strconv.ParseInt(e.OrderSN, 10, 64)
 	if err != nil || !contract.ValidID(e.OrderSN) {
 		c.invalid = true
 		return entries // the ledger cannot hold it
 	}
-	if e.IndexMismatch && e.Stage != StageBroken {
+	if e.IndexMismatch && e.Stage != ledger.StageBroken {
 		c.indexMismatches[e.UserID] = append(c.indexMismatches[e.UserID], e.OrderSN)
 	}
 	return append(entries, entryDigest{
 		sn: sn, content: contentDigest(e.Stage, e.UserID, e.Lines, e.ExpiresAt), stored: digest(e.Stored),
 		lines: lines.index(e.Lines),
-		stage: int8(stageRank[e.Stage]),
+		stage: int8(e.Stage.Rank()),
 	})
 }
 
@@ -288,10 +289,10 @@ func (c *comparison) addEntry(d entryDigest, lines *lineSets) {
 	if d.stage < 1 || d.ended() {
 		return
 	}
-	queued := int(d.stage) == stageRank[StageQueued]
+	queued := int(d.stage) == ledger.StageQueued.Rank()
 	for _, line := range lines.sets[d.lines] {
 		s := sumsOf(c.entries, line.SKUID)
-		if int(d.stage) == stageRank[StagePaid] {
+		if int(d.stage) == ledger.StagePaid.Rank() {
 			s.Sold += line.Qty
 			continue
 		}
@@ -305,8 +306,8 @@ func (c *comparison) addEntry(d entryDigest, lines *lineSets) {
 	}
 }
 
-var allStates = []core.ReservationState{
-	core.StateReserved, core.StateSold, core.StateReleased, core.StateRejected,
+var allStates = []ledger.State{
+	ledger.StateReserved, ledger.StateSold, ledger.StateReleased, ledger.StateRejected,
 }
 
 // readLedger reads all rows and compares them with the entries. Both are sorted by order_sn.
@@ -337,7 +338,7 @@ func (p *pass) readLedger(ctx context.Context, c *comparison, entries []entryDig
 	}
 	for i, e := range entries {
 		switch {
-		case matched[i] || int(e.stage) == stageRank[StageQueued]:
+		case matched[i] || int(e.stage) == ledger.StageQueued.Rank():
 		case e.ended():
 			c.unpaired.ended--
 		default:
@@ -348,27 +349,27 @@ func (p *pass) readLedger(ctx context.Context, c *comparison, entries []entryDig
 }
 
 // addRow adds what a row holds to the sums.
-func (c *comparison) addRow(row core.Reservation) {
+func (c *comparison) addRow(row ledger.Row) {
 	for _, line := range row.Lines {
 		switch row.State {
-		case core.StateReserved:
+		case ledger.StateReserved:
 			sumsOf(c.rows, line.SKUID).Held += line.Qty
-		case core.StateSold:
+		case ledger.StateSold:
 			sumsOf(c.rows, line.SKUID).Sold += line.Qty
 		}
 	}
 }
 
 // compareRow compares a row with its entry, and marks the entry as matched.
-func (c *comparison) compareRow(row core.Reservation, entries []entryDigest, matched []bool, now time.Time) {
+func (c *comparison) compareRow(row ledger.Row, entries []entryDigest, matched []bool, now time.Time) {
 	sn, err := strconv.ParseInt(row.OrderSN, 10, 64)
-	if err != nil || !belongsInGate(row) {
+	if err != nil || !ledger.Purchasable(row.UserID, row.Lines) {
 		c.unpaired.addRow(row)
 		return
 	}
 	i, ok := sort.Find(len(entries), func(i int) int { return cmp.Compare(sn, entries[i].sn) })
 	if !ok {
-		if row.Holds() || now.Sub(row.ChangedAt) < trimmedAfter {
+		if row.Holds() || now.Sub(row.ChangedAt) < ledger.TrimmedAfter {
 			c.mismatches = append(c.mismatches, mismatch{orderSN: row.OrderSN, changed: row.ChangedAt})
 		} else {
 			c.unpaired.addRow(row)
@@ -414,16 +415,13 @@ func sameConfig(has, want core.GateConfig) bool {
 }
 
 // rowContentDigest is contentDigest of the entry that a row should have.
-func rowContentDigest(row core.Reservation) uint64 {
-	var expires time.Time
-	if row.State == core.StateReserved && row.OrderCreatedAt != nil && row.ExpiresAt != nil {
-		expires = *row.ExpiresAt
-	}
-	return contentDigest(stageOf(row), row.UserID, row.Lines, expires)
+func rowContentDigest(row ledger.Row) uint64 {
+	e := row.Entry()
+	return contentDigest(e.Stage, e.UserID, e.Lines, e.ExpiresAt)
 }
 
 // contentDigest digests the content of an entry. The order of the lines does not matter.
-func contentDigest(stage Stage, userID string, lines []contract.Line, expires time.Time) uint64 {
+func contentDigest(stage ledger.Stage, userID string, lines []contract.Line, expires time.Time) uint64 {
 	b := make([]byte, 0, 96)
 	b = appendLines(append(append(append(b, stage...), '|'), userID...), lines)
 	if !expires.IsZero() {

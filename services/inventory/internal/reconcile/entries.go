@@ -7,197 +7,25 @@ import (
 	"slices"
 	"time"
 
-	"flashsale.internal/pkg/contract"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
-
-// finding is the result of comparing one purchase in gate and ledger. The zero finding: they agree.
-type finding struct {
-	kind  RepairKind
-	to    EntryRepair
-	alarm string // the incident, if it must never happen
-	why   string // set if it cannot be repaired
-}
-
-func (f finding) agrees() bool { return f.kind == "" && f.why == "" }
-
-// ordinary reports whether a purchase in flight may have this finding: its entry is behind its row.
-func (f finding) ordinary() bool { return f.kind == RepairSettled || f.kind == RepairReleased }
-
-// trimmedAfter is the age from which the gate may have no entry of an ended row. It trims entries 24 h after their
-// end by its own clock. The hour allows for clocks that differ, and for ends that reached the gate late.
-const trimmedAfter = core.GateKept - time.Hour
 
 // leftAheadFor is the time for which an entry may stay ahead of its row after an import: until an operator has
 // reconciled the payments with the provider.
-const leftAheadFor = core.GateKept
-
-// endedRank is the rank of the stages that hold nothing.
-const endedRank = 5
-
-// stageRank orders the stages: a purchase only rises.
-var stageRank = map[Stage]int{
-	StageQueued: 1, StageLanded: 2, StageCreated: 3, StagePaid: 4, StageClosed: endedRank, StageFailed: endedRank,
-}
-
-func (s Stage) holds() bool { return stageRank[s] >= 1 && stageRank[s] < endedRank }
-
-func (e *Entry) holds() bool { return e != nil && e.Stage.holds() }
-
-// stageOf returns the stage that the entry of a row should have.
-func stageOf(row core.Reservation) Stage {
-	switch row.State {
-	case core.StateReserved:
-		if row.OrderCreatedAt == nil {
-			return StageLanded
-		}
-		return StageCreated
-	case core.StateSold:
-		return StagePaid
-	case core.StateReleased:
-		if row.OrderCreatedAt != nil {
-			return StageClosed
-		}
-	}
-	return StageFailed
-}
-
-// belongsInGate reports whether the row has a valid buyer and lines. Other rows were rejected, and no gate has them.
-func belongsInGate(row core.Reservation) bool {
-	return contract.ValidUserID(row.UserID) && contract.ValidateLines(row.Lines) == nil
-}
-
-// judge compares the entry of a purchase with its row. row is nil if the ledger has none, e if the gate has none. The
-// entry must have been read first:
-//
-// A state reaches the gate only after its commit, and states only rise. (If a refund released a sold row, its paid
-// entry is behind, not ahead: see Reservation.Refunded.) So a row that is read after the entry is at least as far as
-// anything that ever reached the entry, whatever happens meanwhile. An entry that is ahead of such a row is wrong,
-// even with messages in flight: no waiting is needed. An entry that is behind may only wait for its sync. The caller
-// decides by the age of the change whether it is wrong. In either case a repair is harmless: it writes a committed
-// state, and a later state is written after it and stays.
-func judge(row *core.Reservation, e *Entry, now time.Time) finding {
-	switch {
-	case row == nil && e == nil:
-		return finding{}
-	case row == nil:
-		return judgeUnknown(e)
-	case !belongsInGate(*row):
-		return finding{}
-	case e == nil:
-		return judgeMissing(row, now)
-	case e.Stage == StageBroken:
-		return finding{kind: RepairRewritten, to: repairTo(row, e), alarm: "gate entry cannot be read"}
-	case !row.Holds():
-		return judgeEnded(row, e)
-	}
-	return judgeHolding(row, e)
-}
-
-// repairTo returns the repair that writes the state of the row into the entry.
-func repairTo(row *core.Reservation, e *Entry) EntryRepair {
-	to := EntryRepair{OrderSN: row.OrderSN, UserID: row.UserID, Lines: row.Lines, Stage: stageOf(*row)}
-	if e != nil {
-		to.Read = e.Stored
-	}
-	switch {
-	case !row.Holds():
-		to.Reason = row.Reason
-	case to.Stage == StageCreated && row.ExpiresAt != nil:
-		to.ExpiresAt = *row.ExpiresAt
-	}
-	return to
-}
-
-// judgeMissing is judge of a purchase that the gate does not have.
-func judgeMissing(row *core.Reservation, now time.Time) finding {
-	switch {
-	case row.Holds():
-		return finding{kind: RepairAdopted, to: repairTo(row, nil)}
-	case now.Sub(row.ChangedAt) >= trimmedAfter:
-		return finding{}
-	}
-	return finding{kind: RepairForgotten, to: repairTo(row, nil)}
-}
-
-// aheadOf reports whether the entry is ahead of the row.
-func (e *Entry) aheadOf(row *core.Reservation) bool {
-	return stageRank[e.Stage] > stageRank[stageOf(*row)] ||
-		e.Stage == StagePaid && row.State != core.StateSold && !row.Refunded()
-}
-
-// judgeEnded is judge of a row that holds nothing.
-func judgeEnded(row *core.Reservation, e *Entry) finding {
-	to := repairTo(row, e)
-	switch {
-	case !e.holds():
-		return finding{} // the reason that buyers saw first stays
-	case e.aheadOf(row):
-		return finding{kind: RepairOverruled, to: to, alarm: "gate entry is ahead of the ledger"}
-	case e.Stage == StageCreated: // its buyer saw an order: closed, not failed
-		to.Stage = StageClosed
-	}
-	return finding{kind: RepairReleased, to: to}
-}
-
-// judgeHolding is judge of a row that holds units.
-func judgeHolding(row *core.Reservation, e *Entry) finding {
-	to := repairTo(row, e)
-	switch {
-	case !e.holds():
-		return finding{kind: RepairOverruled, to: to, alarm: "gate entry is terminal but the ledger row holds units"}
-	case e.aheadOf(row):
-		return finding{kind: RepairOverruled, to: to, alarm: "gate entry is ahead of the ledger"}
-	case e.UserID != row.UserID && e.Stage == StageQueued:
-		// Two purchases under one order_sn. The message of the one in the gate becomes a dead letter, which an
-		// operator decides.
-		return finding{
-			alarm: "order_sn belongs to another buyer in the ledger",
-			why:   "the order_sn belongs to another buyer in the ledger",
-		}
-	case e.UserID != row.UserID || !contract.SameLines(e.Lines, row.Lines):
-		return finding{kind: RepairCorrected, to: to}
-	case stageRank[e.Stage] < stageRank[stageOf(*row)]:
-		return finding{kind: RepairSettled, to: to}
-	case e.Stage == StageCreated && row.ExpiresAt != nil && !e.ExpiresAt.Equal(*row.ExpiresAt):
-		return finding{kind: RepairSettled, to: to}
-	}
-	return finding{}
-}
-
-// judgeUnknown is judge of a purchase that the ledger does not have.
-func judgeUnknown(e *Entry) finding {
-	stage := e.Stage
-	if stage == StageLanded && (!contract.ValidUserID(e.UserID) || contract.ValidateLines(e.Lines) != nil) {
-		stage = StageBroken // no message could carry it into the ledger, and no repair may write it
-	}
-	switch stage {
-	case StageQueued:
-		// in flight: in the journal, the broker or a dead letter. sweep.Journal finds those that are lost.
-		return finding{}
-	case StageLanded, StageCreated, StagePaid:
-		// The database has lost the row, and perhaps others: see provesLoss.
-		return finding{alarm: "gate entry has landed but the ledger has no row", why: lostRow}
-	case StageBroken:
-		return finding{
-			kind: RepairRemoved, alarm: "gate entry cannot be read",
-			to: EntryRepair{OrderSN: e.OrderSN, Read: e.Stored, Remove: true},
-		}
-	}
-	return finding{}
-}
+const leftAheadFor = ledger.GateKept
 
 // deltas returns by how much a repair of this entry changes the units left.
-func deltas(e *Entry, to EntryRepair) []SKUDelta {
+func deltas(e *ledger.StoredEntry, to ledger.EntryRepair) []SKUDelta {
 	by := map[string]int64{}
-	if e.holds() {
+	if e.Holds() {
 		for _, l := range e.Lines {
 			by[l.SKUID] += l.Qty
 		}
 	}
 	for _, l := range to.Lines {
 		by[l.SKUID] += 0
-		if to.Stage.holds() {
+		if to.Stage.Holds() {
 			by[l.SKUID] -= l.Qty
 		}
 	}
@@ -236,13 +64,13 @@ func (p *pass) repairEntries(ctx context.Context, c *comparison) error {
 
 // batch is one batch of mismatches, read again.
 type batch struct {
-	entries  map[string]Entry            // by order_sn, as the two below
-	rows     map[string]core.Reservation //
-	findings map[string]finding          // what is repaired
-	ahead    map[string]bool             // left so by an import
+	entries  map[string]ledger.StoredEntry // by order_sn, as the two below
+	rows     map[string]ledger.Row         //
+	findings map[string]ledger.Finding     // what is repaired
+	ahead    map[string]bool               // left so by an import
 
-	holding, ended, refused []EntryRepair
-	refusedRows             []core.Reservation
+	holding, ended, refused []ledger.EntryRepair
+	refusedRows             []ledger.Row
 }
 
 func (p *pass) repairMismatches(ctx context.Context, c *comparison, list []mismatch) error {
@@ -279,7 +107,7 @@ func (p *pass) reread(ctx context.Context, list []mismatch) (*batch, error) {
 	for i, m := range list {
 		sns[i] = m.orderSN
 	}
-	b := &batch{findings: map[string]finding{}}
+	b := &batch{findings: map[string]ledger.Finding{}}
 	var err error
 	if b.entries, err = p.Gate.Inspect(ctx, p.activity.ID, sns); err != nil {
 		return nil, err
@@ -296,7 +124,7 @@ func (p *pass) reread(ctx context.Context, list []mismatch) (*batch, error) {
 }
 
 // entry returns the entry of an order_sn, nil if the gate has none.
-func (b *batch) entry(orderSN string) *Entry {
+func (b *batch) entry(orderSN string) *ledger.StoredEntry {
 	if e, ok := b.entries[orderSN]; ok {
 		return &e
 	}
@@ -304,7 +132,7 @@ func (b *batch) entry(orderSN string) *Entry {
 }
 
 // row returns the row of an order_sn, nil if the ledger has none.
-func (b *batch) row(orderSN string) *core.Reservation {
+func (b *batch) row(orderSN string) *ledger.Row {
 	if r, ok := b.rows[orderSN]; ok {
 		return &r
 	}
@@ -317,24 +145,24 @@ func (p *pass) decide(ctx context.Context, c *comparison, b *batch, m mismatch, 
 	e, row := b.entry(m.orderSN), b.row(m.orderSN)
 	if row != nil && row.ActivityID != p.activity.ID {
 		p.leave(ctx,
-			finding{
-				alarm: "order_sn belongs to another activity",
-				why:   "the order_sn belongs to another activity in the ledger",
+			ledger.Finding{
+				Alarm: "order_sn belongs to another activity",
+				Why:   "the order_sn belongs to another activity in the ledger",
 			}, m.orderSN)
 		return
 	}
-	f := judge(row, e, now)
+	f := ledger.Judge(row, e, now)
 	switch {
-	case f.agrees():
-	case b.ahead[m.orderSN] && f.kind == RepairOverruled && row != nil && row.Holds() && e.holds():
+	case f.Agrees():
+	case b.ahead[m.orderSN] && f.Ahead:
 		c.open = append(c.open, m) // the status that its buyer reads does not fall before the payments are reconciled
 	case m.moved(e, row) || row != nil && now.Sub(row.ChangedAt) < p.Config.Grace:
-		if f.ordinary() {
+		if f.Ordinary() {
 			c.open = append(c.open, m)
 		} else {
 			c.unexplained++
 		}
-	case f.kind == "":
+	case f.Kind == "":
 		p.leave(ctx, f, m.orderSN)
 	default:
 		b.add(m.orderSN, f, row)
@@ -342,20 +170,20 @@ func (p *pass) decide(ctx context.Context, c *comparison, b *batch, m mismatch, 
 }
 
 // add adds a repair to the group in whose turn it is applied.
-func (b *batch) add(orderSN string, f finding, row *core.Reservation) {
+func (b *batch) add(orderSN string, f ledger.Finding, row *ledger.Row) {
 	b.findings[orderSN] = f
 	switch {
 	case row == nil || row.Holds():
-		b.holding = append(b.holding, f.to)
-	case row.State == core.StateRejected && (row.Reason == core.ReasonSoldOut || row.Reason == core.ReasonLimitReached):
-		b.refused, b.refusedRows = append(b.refused, f.to), append(b.refusedRows, *row)
+		b.holding = append(b.holding, f.To)
+	case row.Refused():
+		b.refused, b.refusedRows = append(b.refused, f.To), append(b.refusedRows, *row)
 	default:
-		b.ended = append(b.ended, f.to)
+		b.ended = append(b.ended, f.To)
 	}
 }
 
 // applyRepairs writes one group of repairs into the gate.
-func (p *pass) applyRepairs(ctx context.Context, c *comparison, b *batch, list []EntryRepair) error {
+func (p *pass) applyRepairs(ctx context.Context, c *comparison, b *batch, list []ledger.EntryRepair) error {
 	if len(list) == 0 {
 		return nil
 	}
@@ -363,15 +191,15 @@ func (p *pass) applyRepairs(ctx context.Context, c *comparison, b *batch, list [
 	for _, to := range list {
 		f := b.findings[to.OrderSN]
 		if !done[to.OrderSN] {
-			p.warnUnknownOutcome(ctx, err, string(f.kind), "order_sn", to.OrderSN)
+			p.warnUnknownOutcome(ctx, err, string(f.Kind), "order_sn", to.OrderSN)
 			c.unexplained++ // it moved just now; the next comparison reads it again
 			continue
 		}
-		if f.alarm != "" {
-			p.Recorder.Incident(ctx, f.alarm, "activity_id", p.activity.ID, "order_sn", to.OrderSN)
+		if f.Alarm != "" {
+			p.Recorder.Incident(ctx, f.Alarm, "activity_id", p.activity.ID, "order_sn", to.OrderSN)
 		}
 		p.repaired(ctx, Repair{
-			Kind: f.kind, OrderSN: to.OrderSN, Traceparent: b.rows[to.OrderSN].Traceparent,
+			Kind: f.Kind, OrderSN: to.OrderSN, Traceparent: b.rows[to.OrderSN].Traceparent,
 			Deltas: deltas(b.entry(to.OrderSN), to),
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // pass is one reconciliation of one activity. A pass of the timer makes a check first, and ends if nothing is wrong.
@@ -225,7 +226,7 @@ func (p *pass) repaired(ctx context.Context, r Repair) {
 }
 
 // leave adds a purchase that cannot be repaired to the result, and raises an alarm.
-func (p *pass) leave(ctx context.Context, f finding, orderSN string) {
+func (p *pass) leave(ctx context.Context, f ledger.Finding, orderSN string) {
 	if p.left[orderSN] {
 		return
 	}
@@ -233,8 +234,8 @@ func (p *pass) leave(ctx context.Context, f finding, orderSN string) {
 		p.left = map[string]bool{}
 	}
 	p.left[orderSN] = true
-	p.result.Differences = append(p.result.Differences, Difference{OrderSN: orderSN, Why: f.why})
-	p.Alarms.Raise(ctx, f.alarm+" "+orderSN, f.alarm, "activity_id", p.activity.ID, "order_sn", orderSN)
+	p.result.Differences = append(p.result.Differences, Difference{OrderSN: orderSN, Why: f.Why})
+	p.Alarms.Raise(ctx, f.Alarm+" "+orderSN, f.Alarm, "activity_id", p.activity.ID, "order_sn", orderSN)
 }
 
 // reportBroken raises an alarm if rows or a gate cannot be read, as nothing can be compared then. It returns other
@@ -300,10 +301,10 @@ func PastRepairs(c core.PastChange) (repairs []Repair, left int, err error) {
 
 // changeLine is one repair in the change log.
 type changeLine struct {
-	OrderSN string           `json:"order_sn,omitempty"`
-	UserID  string           `json:"user_id,omitempty"`
-	Kind    RepairKind       `json:"kind"`
-	Deltas  map[string]int64 `json:"deltas,omitempty"`
+	OrderSN string            `json:"order_sn,omitempty"`
+	UserID  string            `json:"user_id,omitempty"`
+	Kind    ledger.RepairKind `json:"kind"`
+	Deltas  map[string]int64  `json:"deltas,omitempty"`
 }
 
 func lineOf(r Repair) changeLine {

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"flashsale.internal/pkg/contract"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // ErrLockHeld means that another process holds the lock.
@@ -25,13 +25,13 @@ type Store interface {
 	Activity(ctx context.Context, in core.Scope, id string) (*core.Activity, error)
 	AnyActivity(ctx context.Context, id string) (*core.Activity, error)
 	GateActivities(ctx context.Context, now time.Time) ([]core.Activity, error)
-	Reservations(ctx context.Context, orderSNs []string) (map[string]core.Reservation, error)
+	Reservations(ctx context.Context, orderSNs []string) (map[string]ledger.Row, error)
 	// ChangedReservations pages by order_sn through the reservations in these states that changed since then (zero:
 	// all). broken are those whose lines cannot be read. next is "" after the last page.
 	ChangedReservations(
-		ctx context.Context, activityID string, states []core.ReservationState, since time.Time, afterSN string,
+		ctx context.Context, activityID string, states []ledger.State, since time.Time, afterSN string,
 		limit int,
-	) (rows, broken []core.Reservation, next string, err error)
+	) (rows, broken []ledger.Row, next string, err error)
 	// Holders pages by user through the allowances and the users of reservations that hold units. next is "" after
 	// the last page. Allowances and reservations are not read at one moment.
 	Holders(ctx context.Context, activityID, afterUser string, limit int) (page []Holder, next string, err error)
@@ -44,14 +44,13 @@ type Store interface {
 	// RowVersions is that of core.Store: it pages through the rows in a state that changed since then, by the time of
 	// their change.
 	RowVersions(
-		ctx context.Context, activityID string, state core.ReservationState, since time.Time, after *core.ReservationPlace,
+		ctx context.Context, activityID string, state ledger.State, since time.Time, after *core.ReservationPlace,
 		limit int,
 	) ([]core.RowVersion, error)
 	// Totals adds up the tables of an activity as of one moment, without reading the rows of the ledger.
 	Totals(ctx context.Context, activityID string) (Totals, error)
 	PresentEpoch(ctx context.Context) (core.Epoch, error)
-	// PendingImports returns the activities whose import after a restore is not complete.
-	PendingImports(ctx context.Context) (map[string]bool, error)
+	PendingImports(ctx context.Context) (core.PendingImports, error)
 	// LeftAhead returns which of these purchases an import has left with a status above that of their row, at this time
 	// or later: `order payments reconcile` may still raise the row.
 	LeftAhead(ctx context.Context, activityID string, orderSNs []string, since time.Time) (map[string]bool, error)
@@ -69,7 +68,7 @@ type Holder struct {
 // Totals are sums over the tables of an activity.
 type Totals struct {
 	Stock      map[string]core.Stock // by SKU, without prices
-	Rows       map[core.ReservationState]int64
+	Rows       map[ledger.State]int64
 	Allowances int64 // units of all users
 }
 
@@ -84,22 +83,22 @@ type Gate interface {
 	// build of the gate; next is 0 after the last page.
 	Survey(
 		ctx context.Context, activityID string, cursor uint64,
-	) (page []Entry, build string, next uint64, err error)
+	) (page []ledger.StoredEntry, build string, next uint64, err error)
 	// CollectChanges ends the tracking: it returns the counters and the entries that changed since, all as of one
 	// moment. A deleted entry has nothing Stored. ok is false if too much changed: then nothing is returned.
 	CollectChanges(
 		ctx context.Context, activityID, token string,
-	) (audit core.GateAudit, changed []Entry, ok bool, err error)
+	) (audit core.GateAudit, changed []ledger.StoredEntry, ok bool, err error)
 	// AdjustmentsOfGate pages through the adjustments that the gate has; next is 0 after the last page.
 	AdjustmentsOfGate(
 		ctx context.Context, activityID string, cursor uint64,
 	) (page []core.KnownAdjustment, next uint64, err error)
-	Inspect(ctx context.Context, activityID string, orderSNs []string) (map[string]Entry, error)
+	Inspect(ctx context.Context, activityID string, orderSNs []string) (map[string]ledger.StoredEntry, error)
 	// MismatchedBuyers pages through the buyers whose record does not match their entries.
 	MismatchedBuyers(ctx context.Context, activityID string, cursor uint64) (users []string, next uint64, err error)
 
 	// Repair rewrites entries that still are as they were read. It returns which of them it changed.
-	Repair(ctx context.Context, activityID, build string, list []EntryRepair) (map[string]bool, error)
+	Repair(ctx context.Context, activityID, build string, list []ledger.EntryRepair) (map[string]bool, error)
 	// RebuildBuyer rebuilds a buyer's record and the indexes of these entries.
 	RebuildBuyer(ctx context.Context, activityID, userID string, orderSNs []string) (changed bool, err error)
 	// Correct adds to counters what they lack, once, unless the gate was built again or corrected since it was read.
@@ -113,11 +112,11 @@ type Gate interface {
 type Gates interface {
 	Due(ctx context.Context, activityID string) (bool, error)
 	Fill(ctx context.Context, activityID string) error
-	SettleBeforeReturning(ctx context.Context, activityID string, refused []core.Reservation) error
+	SettleBeforeReturning(ctx context.Context, activityID string, refused []ledger.Row) error
 	SendAdjustment(ctx context.Context, a core.Adjustment) error
 }
 
-// Epochs draws an epoch if the present one is still instead. The imports that follow are those of core.Importer.
+// Epochs draws an epoch if the present one is still instead. The imports that follow are those of restore.Importer.
 type Epochs interface {
 	DrawEpoch(ctx context.Context, instead, cause string) error
 }
@@ -135,42 +134,6 @@ type Recorder interface {
 type Alarms interface {
 	Raise(ctx context.Context, key, what string, attrs ...any)
 	RaiseBrokenGate(ctx context.Context, activityID string, err error)
-}
-
-// Stage is the state of a purchase in the gate.
-type Stage string
-
-// The stages. Buyers see landed as queued. A broken entry cannot be read.
-const (
-	StageQueued  Stage = "queued"
-	StageLanded  Stage = "landed"
-	StageCreated Stage = "created"
-	StagePaid    Stage = "paid"
-	StageClosed  Stage = "closed"
-	StageFailed  Stage = "failed"
-	StageBroken  Stage = "broken"
-	StageDeleted Stage = "deleted" // returned by CollectChanges only
-)
-
-// Entry is an entry of the gate, as it is compared with the ledger.
-type Entry struct {
-	OrderSN, UserID string
-	Lines           []contract.Line
-	Stage           Stage
-	ExpiresAt       time.Time // of created
-	IndexMismatch   bool      // the record of its buyer or an index does not match it
-	Stored          string    // the entry as it is stored
-}
-
-// EntryRepair rewrites an entry as the ledger has it, if it still is as it was read.
-type EntryRepair struct {
-	OrderSN, Read string // Read is the stored entry; "": the gate had none
-	Remove        bool
-	UserID        string
-	Lines         []contract.Line
-	Stage         Stage
-	Reason        string
-	ExpiresAt     time.Time
 }
 
 // Correction is what the counters of a SKU lack, in units. Unlanded is a part of Held.

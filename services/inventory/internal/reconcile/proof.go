@@ -3,13 +3,14 @@ package reconcile
 import (
 	"context"
 	"slices"
+	"time"
 
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // The differences of a gate that has more than the database.
 const (
-	lostRow        = "the gate entry has landed but the ledger has no row: the database has lost it"
 	lostAdjustment = "the gate has an adjustment that the database has lost"
 	beingImported  = "an import after a restore is not complete; nothing is compared until then"
 )
@@ -34,7 +35,7 @@ func (x proof) confirms(before proof) bool {
 // waitsForImport reports whether an import into the activity is not complete.
 func (p *pass) waitsForImport(ctx context.Context) (bool, error) {
 	pending, err := p.Store.PendingImports(ctx)
-	if err != nil || !pending[p.activity.ID] && !pending[core.AllActivities] {
+	if err != nil || !pending.Include(p.activity.ID) {
 		return false, err
 	}
 	p.addImporting()
@@ -122,18 +123,15 @@ func (p *pass) findLostRows(ctx context.Context, c *comparison, found *proof) er
 		}
 		for _, m := range chunk {
 			e := b.entry(m.orderSN)
-			if e == nil || b.row(m.orderSN) != nil || !provesRow(e) {
+			if e == nil || b.row(m.orderSN) != nil {
 				continue
 			}
-			found.subjects = append(found.subjects, m.orderSN)
-			p.leave(ctx, finding{alarm: "gate entry has landed but the ledger has no row", why: lostRow}, m.orderSN)
+			// Only a committed row can have made such an entry what it is.
+			if f := ledger.Judge(nil, e, time.Time{}); f.Why == ledger.LostRow {
+				found.subjects = append(found.subjects, m.orderSN)
+				p.leave(ctx, f, m.orderSN)
+			}
 		}
 	}
 	return nil
-}
-
-// provesRow reports whether only a committed row can have made the entry what it is.
-func provesRow(e *Entry) bool {
-	f := judgeUnknown(e)
-	return f.why == lostRow
 }

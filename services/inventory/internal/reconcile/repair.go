@@ -1,6 +1,10 @@
 package reconcile
 
-import "time"
+import (
+	"time"
+
+	"flashsale.internal/services/inventory/internal/ledger"
+)
 
 // Result is the result of one reconciliation of an activity.
 type Result struct {
@@ -9,47 +13,36 @@ type Result struct {
 	Differences []Difference // what the last comparison found and did not repair
 }
 
-// RepairKind is what was wrong. It labels the metric.
-type RepairKind string
-
-// The kinds of repairs.
+// The kinds of repairs besides those of entries.
 const (
-	RepairAdopted    RepairKind = "adopted"    // the gate had no entry of a purchase that holds units
-	RepairSettled    RepairKind = "settled"    // the gate's entry was behind the ledger
-	RepairReleased   RepairKind = "released"   // the gate held units of a purchase that ended
-	RepairForgotten  RepairKind = "forgotten"  // the gate had no entry of a purchase that ended less than a day ago
-	RepairCorrected  RepairKind = "corrected"  // buyer or lines differed
-	RepairOverruled  RepairKind = "overruled"  // the gate's entry was ahead of the ledger
-	RepairRewritten  RepairKind = "rewritten"  // the entry could not be read
-	RepairRemoved    RepairKind = "removed"    // the entry could not be read, and the ledger has none
-	RepairBuyers     RepairKind = "buyers"     // a buyer's record or an index did not match the entries
-	RepairCounters   RepairKind = "counters"   // counters did not match the entries
-	RepairAdjustment RepairKind = "adjustment" // the gate lacked an adjustment
-	RepairConfigured RepairKind = "configured" // state, window or limit differed
-	RepairRebuilt    RepairKind = "rebuilt"    // the gate was absent
-	RepairAllowance  RepairKind = "allowance"  // an allowance did not match the ledger
+	RepairBuyers     ledger.RepairKind = "buyers"     // a buyer's record or an index did not match the entries
+	RepairCounters   ledger.RepairKind = "counters"   // counters did not match the entries
+	RepairAdjustment ledger.RepairKind = "adjustment" // the gate lacked an adjustment
+	RepairConfigured ledger.RepairKind = "configured" // state, window or limit differed
+	RepairRebuilt    ledger.RepairKind = "rebuilt"    // the gate was absent
+	RepairAllowance  ledger.RepairKind = "allowance"  // an allowance did not match the ledger
 )
 
-var repairReasons = map[RepairKind]string{
-	RepairAdopted:    "the ledger holds it and the gate had no entry",
-	RepairSettled:    "the gate's entry was behind the ledger",
-	RepairReleased:   "the gate held units of a purchase that ended",
-	RepairForgotten:  "the gate had no entry of a purchase that ended",
-	RepairCorrected:  "buyer or lines differed from the ledger",
-	RepairOverruled:  "the gate's entry was ahead of the ledger",
-	RepairRewritten:  "the gate's entry could not be read",
-	RepairRemoved:    "the gate's entry could not be read and the ledger has none",
-	RepairBuyers:     "a buyer's record or an index did not match the gate's entries",
-	RepairCounters:   "the gate's counters did not match its entries",
-	RepairAdjustment: "the gate lacked an adjustment",
-	RepairConfigured: "the gate's state, window or limit differed from the activity's",
-	RepairRebuilt:    "the gate was absent",
-	RepairAllowance:  "the allowance did not match the ledger",
+var repairReasons = map[ledger.RepairKind]string{
+	ledger.RepairAdopted:   "the ledger holds it and the gate had no entry",
+	ledger.RepairSettled:   "the gate's entry was behind the ledger",
+	ledger.RepairReleased:  "the gate held units of a purchase that ended",
+	ledger.RepairForgotten: "the gate had no entry of a purchase that ended",
+	ledger.RepairCorrected: "buyer or lines differed from the ledger",
+	ledger.RepairOverruled: "the gate's entry was ahead of the ledger",
+	ledger.RepairRewritten: "the gate's entry could not be read",
+	ledger.RepairRemoved:   "the gate's entry could not be read and the ledger has none",
+	RepairBuyers:           "a buyer's record or an index did not match the gate's entries",
+	RepairCounters:         "the gate's counters did not match its entries",
+	RepairAdjustment:       "the gate lacked an adjustment",
+	RepairConfigured:       "the gate's state, window or limit differed from the activity's",
+	RepairRebuilt:          "the gate was absent",
+	RepairAllowance:        "the allowance did not match the ledger",
 }
 
 // Repair is one thing that was repaired.
 type Repair struct {
-	Kind        RepairKind
+	Kind        ledger.RepairKind
 	OrderSN     string     // of a repaired purchase
 	UserID      string     // of a repaired allowance, for the change log only
 	Deltas      []SKUDelta // what the repair changed about the units left in the gate

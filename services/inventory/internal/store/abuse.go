@@ -6,15 +6,16 @@ import (
 	"slices"
 
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // EndedHolds implements core.Store. It reads by the index of activity, state and time of change.
 func (s *Store) EndedHolds(ctx context.Context, activityID string, least int64, limit int) ([]core.EndedHolds, error) {
 	var list []core.EndedHolds
 	err := s.read(ctx).Model(&reservationRow{}).
-		Select("user_id, SUM(reason = ?) AS expired, SUM(reason = ?) AS cancelled", core.ReasonExpired, core.ReasonCancelled).
-		Where("activity_id = ? AND state = ? AND reason IN ?", number(activityID), string(core.StateReleased),
-			[]string{core.ReasonExpired, core.ReasonCancelled}).
+		Select("user_id, SUM(reason = ?) AS expired, SUM(reason = ?) AS cancelled", ledger.ReasonExpired, ledger.ReasonCancelled).
+		Where("activity_id = ? AND state = ? AND reason IN ?", number(activityID), string(ledger.StateReleased),
+			[]string{ledger.ReasonExpired, ledger.ReasonCancelled}).
 		Group("user_id").Having("COUNT(*) >= ?", least).Order("COUNT(*) DESC, user_id").Limit(limit).Find(&list).Error
 	return list, err
 }
@@ -41,7 +42,7 @@ func (s *Store) PurchasesOf(ctx context.Context, activityID string, userIDs []st
 // HoldingReservations implements core.Store.
 func (s *Store) HoldingReservations(
 	ctx context.Context, activityID string, userIDs []string, p core.Page,
-) ([]core.Reservation, error) {
+) ([]ledger.Row, error) {
 	var list []reservationRow
 	err := chunked(userIDs, func(c []string) error {
 		q := s.read(ctx).Select(reservationColumns).

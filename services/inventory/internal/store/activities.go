@@ -11,6 +11,7 @@ import (
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/sqldb"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 type activityRow struct {
@@ -283,7 +284,7 @@ func (s *Store) GateActivities(ctx context.Context, now time.Time) ([]core.Activ
 	err := s.read(ctx).Select(activityColumns).
 		Where("state <> ? AND (ends_at > ? OR "+
 			"EXISTS (SELECT 1 FROM stocks WHERE stocks.activity_id = activities.id AND stocks.reserved > 0))",
-			string(core.ActivityDraft), now.Add(-core.GateKept)).
+			string(core.ActivityDraft), now.Add(-ledger.GateKept)).
 		Order("id").Find(&list).Error
 	if err != nil {
 		return nil, err
@@ -301,7 +302,7 @@ func (s *Store) GateActivities(ctx context.Context, now time.Time) ([]core.Activ
 	return due, nil
 }
 
-// HoldingActivities implements sweep.Store.
+// HoldingActivities implements sweep.Holdings.
 func (s *Store) HoldingActivities(ctx context.Context) ([]core.Activity, error) {
 	var list []activityRow
 	err := s.read(ctx).Select(activityColumns).Where("id IN (SELECT activity_id FROM stocks WHERE reserved > 0)").

@@ -12,6 +12,7 @@ import (
 	"flashsale.internal/pkg/idempotency"
 	"flashsale.internal/pkg/sqldb"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 type adjustmentRow struct {
@@ -140,7 +141,7 @@ func (s *Store) DecideAdjustment(
 			if err != nil {
 				return err
 			}
-			if pending[out.ActivityID] || pending[core.AllActivities] {
+			if pending.Include(out.ActivityID) {
 				return core.ErrImporting
 			}
 			// Units are held back then, and the gate lacks what was sold.
@@ -158,7 +159,7 @@ func (s *Store) DecideAdjustment(
 		if refuse || it == nil || it.Available+out.Delta < 0 || it.Total+out.Delta > contract.MaxStock {
 			out.Decision = core.DecisionRefused
 		} else {
-			delta := core.StockDelta{Available: out.Delta}
+			delta := ledger.StockDelta{Available: out.Delta}
 			if err := changeStock(tx, number(out.ActivityID), number(out.SKUID), delta); err != nil {
 				return err
 			}
@@ -203,7 +204,7 @@ func (s *Store) FinishAdjustment(ctx context.Context, id string, now time.Time) 
 	return out, nil
 }
 
-// ActivitiesToResume implements sweep.Store.
+// ActivitiesToResume implements sweep.AdjustmentsStore.
 func (s *Store) ActivitiesToResume(ctx context.Context, before, due time.Time) ([]string, error) {
 	var list []int64
 	err := toResume(s.read(ctx), before, due).Distinct().Order("activity_id").Pluck("activity_id", &list).Error
@@ -214,7 +215,7 @@ func (s *Store) ActivitiesToResume(ctx context.Context, before, due time.Time) (
 	return ids, err
 }
 
-// AdjustmentsToResume implements sweep.Store.
+// AdjustmentsToResume implements sweep.AdjustmentsStore.
 func (s *Store) AdjustmentsToResume(
 	ctx context.Context, activityID string, before, due time.Time, limit int,
 ) ([]core.Adjustment, error) {
@@ -229,7 +230,7 @@ func toResume(tx *gorm.DB, before, due time.Time) *gorm.DB {
 		core.AdjustmentIntent, before, due)
 }
 
-// PostponeAdjustments implements sweep.Store.
+// PostponeAdjustments implements sweep.AdjustmentsStore.
 func (s *Store) PostponeAdjustments(ctx context.Context, list []core.Adjustment) error {
 	return sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
 		for _, a := range list {

@@ -145,23 +145,23 @@ func plan(tx *gorm.DB, epoch int64, now time.Time) error {
 }
 
 // PendingImports implements core.EpochStore.
-func (s *Store) PendingImports(ctx context.Context) (map[string]bool, error) {
+func (s *Store) PendingImports(ctx context.Context) (core.PendingImports, error) {
 	return pendingImports(s.read(ctx))
 }
 
-func pendingImports(tx *gorm.DB) (map[string]bool, error) {
+func pendingImports(tx *gorm.DB) (core.PendingImports, error) {
 	var list []int64
 	err := tx.Model(&importRow{}).
 		Where("epoch_id = (SELECT MAX(id) FROM epochs) AND step <> ?", string(core.ImportDone)).
 		Pluck("activity_id", &list).Error
-	pending := make(map[string]bool, len(list))
+	pending := make(core.PendingImports, len(list))
 	for _, id := range list {
 		pending[text(id)] = true
 	}
 	return pending, err
 }
 
-// Imports implements core.EpochStore.
+// Imports implements restore.Epochs.
 func (s *Store) Imports(ctx context.Context, epoch int64) ([]core.Import, error) {
 	var list []importRow
 	if err := s.read(ctx).Where("epoch_id = ?", epoch).Order("activity_id").Find(&list).Error; err != nil {
@@ -177,7 +177,7 @@ func (s *Store) Imports(ctx context.Context, epoch int64) ([]core.Import, error)
 	return imports, nil
 }
 
-// MoveImport implements core.EpochStore.
+// MoveImport implements restore.Epochs.
 func (s *Store) MoveImport(ctx context.Context, from, to core.Import) (moved bool, err error) {
 	row, err := fromImport(to)
 	if err != nil {
@@ -213,7 +213,7 @@ func (s *Store) RestartImport(ctx context.Context, i core.Import) error {
 	})
 }
 
-// AddFindings implements core.EpochStore.
+// AddFindings implements restore.Epochs.
 func (s *Store) AddFindings(ctx context.Context, list []core.Finding) error {
 	rows := make([]findingRow, len(list))
 	for i, f := range list {
@@ -242,7 +242,7 @@ func (s *Store) Findings(ctx context.Context, epoch int64, limit int) ([]core.Fi
 	return list, err
 }
 
-// KnownAdjustments implements core.EpochStore and reconcile.Store.
+// KnownAdjustments implements restore.Epochs and reconcile.Store.
 func (s *Store) KnownAdjustments(ctx context.Context, ids []string) (map[string]bool, error) {
 	known := make(map[string]bool, len(ids))
 	err := chunked(ids, func(c []string) error {

@@ -7,12 +7,12 @@ import (
 
 	"gorm.io/gorm"
 
-	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 	"flashsale.internal/services/inventory/internal/reconcile"
 )
 
 // holdingStates are the states of reservations that hold units.
-var holdingStates = []string{string(core.StateReserved), string(core.StateSold)}
+var holdingStates = []string{string(ledger.StateReserved), string(ledger.StateSold)}
 
 // holderRow has the columns of a reservation that are needed to add up the units of its user.
 type holderRow struct {
@@ -119,7 +119,7 @@ func (l *ledgerTx) HeldByReservations(activityID string, userIDs []string) (map[
 }
 
 // SetAllowance implements core.LedgerTx.
-func (l *ledgerTx) SetAllowance(b core.Buyer, held int64) error {
+func (l *ledgerTx) SetAllowance(b ledger.Buyer, held int64) error {
 	known, err := l.Allowances(b.ActivityID, []string{b.UserID})
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 
 	"flashsale.internal/pkg/sqldb"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // Ledger implements core.Store.
@@ -44,7 +45,7 @@ type ledgerTx struct {
 	activities map[string]*core.Activity
 	// hasAllowance reports, for each buyer whose allowance this transaction has read, whether there is a row. The
 	// locks on the activity's stock keep this valid until the end of the transaction.
-	hasAllowance map[core.Buyer]bool
+	hasAllowance map[ledger.Buyer]bool
 }
 
 // Now implements core.LedgerTx. It makes no statement while the locks are held if an activity was read.
@@ -57,7 +58,7 @@ func (l *ledgerTx) Now() (time.Time, error) {
 
 func (l *ledgerTx) Activity(id string) *core.Activity { return l.activities[id] }
 
-func (l *ledgerTx) Reservations(orderSNs []string) (map[string]core.Reservation, error) {
+func (l *ledgerTx) Reservations(orderSNs []string) (map[string]ledger.Row, error) {
 	return rowsBySN(l.tx, orderSNs)
 }
 
@@ -86,10 +87,10 @@ func (l *ledgerTx) Allowances(activityID string, userIDs []string) (map[string]i
 			})
 	})
 	if l.hasAllowance == nil {
-		l.hasAllowance = make(map[core.Buyer]bool, len(userIDs))
+		l.hasAllowance = make(map[ledger.Buyer]bool, len(userIDs))
 	}
 	for _, id := range userIDs {
-		_, l.hasAllowance[core.Buyer{ActivityID: activityID, UserID: id}] = held[id]
+		_, l.hasAllowance[ledger.Buyer{ActivityID: activityID, UserID: id}] = held[id]
 	}
 	return held, err
 }
@@ -116,7 +117,7 @@ func (l *ledgerTx) ImportsOrders() (bool, error) {
 }
 
 // Apply implements core.LedgerTx.
-func (l *ledgerTx) Apply(m *core.Moves) error {
+func (l *ledgerTx) Apply(m *ledger.Moves) error {
 	if err := l.insert(m.Insert); err != nil {
 		if m.Unread && sqldb.IsDuplicate(err) {
 			return fmt.Errorf("%w: %v", core.ErrKnown, err) //nolint:errorlint // as a duplicate key it would be retried unread
@@ -135,8 +136,8 @@ func (l *ledgerTx) Apply(m *core.Moves) error {
 	return addDeadLetters(l.tx, m.DeadLetters)
 }
 
-func (l *ledgerTx) insert(rows []core.Reservation) error {
-	return chunked(rows, func(c []core.Reservation) error {
+func (l *ledgerTx) insert(rows []ledger.Row) error {
+	return chunked(rows, func(c []ledger.Row) error {
 		args := make([]any, 0, len(c)*len(reservationColumns))
 		for _, r := range c {
 			row, err := fromRow(r)
@@ -156,7 +157,7 @@ type change struct {
 	orderCreated, expires, republish, when int64 // ms, 0 = NULL
 }
 
-func (l *ledgerTx) update(rows []core.ReservationUpdate) error {
+func (l *ledgerTx) update(rows []ledger.Update) error {
 	groups := map[change][]int64{}
 	for _, u := range rows {
 		c := change{
@@ -205,7 +206,7 @@ func timeOfMillis(ms int64) *time.Time {
 
 // changeAllowances adds the deltas to the buyers' allowances. It makes one UPDATE per activity and delta. Each is
 // guarded: an allowance must not exceed the activity's limit or fall below 0.
-func (l *ledgerTx) changeAllowances(deltas map[core.Buyer]int64) error {
+func (l *ledgerTx) changeAllowances(deltas map[ledger.Buyer]int64) error {
 	type group struct {
 		activityID string
 		delta      int64
@@ -236,13 +237,13 @@ func (l *ledgerTx) changeAllowances(deltas map[core.Buyer]int64) error {
 		var old []string
 		for _, u := range ids {
 			switch {
-			case g.delta < 0 || l.hasAllowance[core.Buyer{ActivityID: g.activityID, UserID: u}]:
+			case g.delta < 0 || l.hasAllowance[ledger.Buyer{ActivityID: g.activityID, UserID: u}]:
 				old = append(old, u)
 			case g.delta > a.PerUserLimit:
 				return sqldb.Race(fmt.Errorf("%w: allowance in activity %s", errGuard, g.activityID))
 			default:
 				fresh = append(fresh, allowanceRow{ActivityID: number(g.activityID), UserID: u, Held: g.delta})
-				l.hasAllowance[core.Buyer{ActivityID: g.activityID, UserID: u}] = true
+				l.hasAllowance[ledger.Buyer{ActivityID: g.activityID, UserID: u}] = true
 			}
 		}
 		most := a.PerUserLimit
@@ -278,10 +279,10 @@ func (l *ledgerTx) changeAllowances(deltas map[core.Buyer]int64) error {
 }
 
 // changeStocks adds the deltas to the stock rows, in the order of their locks.
-func (l *ledgerTx) changeStocks(deltas map[core.Shelf]core.StockDelta) error {
-	shelves := make([]core.Shelf, 0, len(deltas))
+func (l *ledgerTx) changeStocks(deltas map[ledger.Shelf]ledger.StockDelta) error {
+	shelves := make([]ledger.Shelf, 0, len(deltas))
 	for k, d := range deltas {
-		if d != (core.StockDelta{}) {
+		if d != (ledger.StockDelta{}) {
 			shelves = append(shelves, k)
 		}
 	}
@@ -301,7 +302,7 @@ func (l *ledgerTx) changeStocks(deltas map[core.Shelf]core.StockDelta) error {
 }
 
 // changeStock adds a delta to one stock row. Its guard prevents each figure from falling below 0.
-func changeStock(tx *gorm.DB, activityID, skuID int64, d core.StockDelta) error {
+func changeStock(tx *gorm.DB, activityID, skuID int64, d ledger.StockDelta) error {
 	return expectRows(tx.Exec("UPDATE stocks "+
 		"SET total = total + ?, available = available + ?, reserved = reserved + ?, sold = sold + ? "+
 		"WHERE activity_id = ? AND sku_id = ? AND available + ? >= 0 AND reserved + ? >= 0 AND sold + ? >= 0",

@@ -9,6 +9,7 @@ import (
 
 	"flashsale.internal/pkg/sqldb"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // Rebuild implements core.Store.
@@ -50,9 +51,9 @@ func (r *rebuildTx) Changed(ctx context.Context, since time.Time, limit int) ([]
 }
 
 // Reservations implements core.RebuildTx.
-func (r *rebuildTx) Reservations(ctx context.Context, orderSNs []string) ([]core.Reservation, error) {
-	list := make([]core.Reservation, 0, len(orderSNs))
-	err := eachBySN(r.tx.WithContext(ctx), orderSNs, func(row core.Reservation, err error) error {
+func (r *rebuildTx) Reservations(ctx context.Context, orderSNs []string) ([]ledger.Row, error) {
+	list := make([]ledger.Row, 0, len(orderSNs))
+	err := eachBySN(r.tx.WithContext(ctx), orderSNs, func(row ledger.Row, err error) error {
 		list = append(list, row)
 		return err
 	})
@@ -73,7 +74,7 @@ func (r *rebuildTx) Adjusted(ctx context.Context) ([]string, error) {
 }
 
 var (
-	endedStates = []string{string(core.StateReleased), string(core.StateRejected)}
+	endedStates = []string{string(ledger.StateReleased), string(ledger.StateRejected)}
 	gateStates  = slices.Concat(holdingStates, endedStates)
 )
 
@@ -89,7 +90,7 @@ func storable(t time.Time) time.Time {
 // primary key. With one statement for both, MariaDB reads that index from the activity's first row for each page.
 func (s *Store) GateRows(
 	ctx context.Context, activityID string, kept time.Time, afterSN string, limit int,
-) (rows []core.Reservation, next string, err error) {
+) (rows []ledger.Row, next string, err error) {
 	var sns []int64
 	err = s.read(ctx).Model(&reservationRow{}).
 		Where("activity_id = ? AND order_sn > ?", number(activityID), number(afterSN)).
@@ -117,7 +118,7 @@ func (s *Store) GateRows(
 
 // RowVersions implements core.Store. The index by activity, state and time of change has all columns, in this order.
 func (s *Store) RowVersions(
-	ctx context.Context, activityID string, state core.ReservationState, since time.Time, after *core.ReservationPlace,
+	ctx context.Context, activityID string, state ledger.State, since time.Time, after *core.ReservationPlace,
 	limit int,
 ) ([]core.RowVersion, error) {
 	q := s.read(ctx).
@@ -145,7 +146,7 @@ func versions(q *gorm.DB) ([]core.RowVersion, error) {
 			return nil, err
 		}
 		list = append(list, core.RowVersion{
-			OrderSN: text(sn), State: core.ReservationState(state), ChangedAt: at.UTC(),
+			OrderSN: text(sn), State: ledger.State(state), ChangedAt: at.UTC(),
 		})
 	}
 	return list, rows.Err()

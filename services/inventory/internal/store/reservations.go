@@ -13,6 +13,7 @@ import (
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/sqldb"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 type reservationRow struct {
@@ -61,10 +62,10 @@ func (r *reservationRow) scan(rows *sql.Rows) error {
 	)
 }
 
-func toRow(r reservationRow) (core.Reservation, error) {
-	row := core.Reservation{
+func toRow(r reservationRow) (ledger.Row, error) {
+	row := ledger.Row{
 		OrderSN: text(r.OrderSN), ActivityID: text(r.ActivityID), UserID: r.UserID,
-		State: core.ReservationState(r.State), Reason: r.Reason, ReservedAt: r.ReservedAt.UTC(),
+		State: ledger.State(r.State), Reason: r.Reason, ReservedAt: r.ReservedAt.UTC(),
 		LandedAt: r.LandedAt.UTC(), OrderCreatedAt: utc(r.OrderCreatedAt), ExpiresAt: utc(r.ExpiresAt),
 		ChangedAt: r.ChangedAt.UTC(), RepublishAt: utc(r.RepublishAt), RepublishAttempt: r.RepublishAttempt,
 		Traceparent: r.Traceparent,
@@ -75,7 +76,7 @@ func toRow(r reservationRow) (core.Reservation, error) {
 	return row, nil
 }
 
-func fromRow(r core.Reservation) (reservationRow, error) {
+func fromRow(r ledger.Row) (reservationRow, error) {
 	lines := r.Lines
 	if lines == nil {
 		lines = []contract.Line{}
@@ -89,8 +90,8 @@ func fromRow(r core.Reservation) (reservationRow, error) {
 	}, err
 }
 
-func toRows(list []reservationRow) ([]core.Reservation, error) {
-	rows := make([]core.Reservation, len(list))
+func toRows(list []reservationRow) ([]ledger.Row, error) {
+	rows := make([]ledger.Row, len(list))
 	for i, r := range list {
 		var err error
 		if rows[i], err = toRow(r); err != nil {
@@ -110,16 +111,16 @@ func utc(t *time.Time) *time.Time {
 }
 
 // Reservations implements core.Store.
-func (s *Store) Reservations(ctx context.Context, orderSNs []string) (map[string]core.Reservation, error) {
+func (s *Store) Reservations(ctx context.Context, orderSNs []string) (map[string]ledger.Row, error) {
 	return rowsBySN(s.read(ctx), orderSNs)
 }
 
-// ReadableReservations implements sweep.Store.
+// ReadableReservations implements sweep.JournalStore and restore.Tables.
 func (s *Store) ReadableReservations(
 	ctx context.Context, orderSNs []string,
-) (rows map[string]core.Reservation, broken []core.Reservation, err error) {
-	rows = make(map[string]core.Reservation, len(orderSNs))
-	err = eachBySN(s.read(ctx), orderSNs, func(row core.Reservation, err error) error {
+) (rows map[string]ledger.Row, broken []ledger.Row, err error) {
+	rows = make(map[string]ledger.Row, len(orderSNs))
+	err = eachBySN(s.read(ctx), orderSNs, func(row ledger.Row, err error) error {
 		if err != nil {
 			broken = append(broken, row)
 		} else {
@@ -130,9 +131,9 @@ func (s *Store) ReadableReservations(
 	return rows, broken, err
 }
 
-func rowsBySN(tx *gorm.DB, orderSNs []string) (map[string]core.Reservation, error) {
-	found := make(map[string]core.Reservation, len(orderSNs))
-	err := eachBySN(tx, orderSNs, func(row core.Reservation, err error) error {
+func rowsBySN(tx *gorm.DB, orderSNs []string) (map[string]ledger.Row, error) {
+	found := make(map[string]ledger.Row, len(orderSNs))
+	err := eachBySN(tx, orderSNs, func(row ledger.Row, err error) error {
 		found[row.OrderSN] = row
 		return err
 	})
@@ -140,7 +141,7 @@ func rowsBySN(tx *gorm.DB, orderSNs []string) (map[string]core.Reservation, erro
 }
 
 // eachBySN calls fn with each row of these order_sns, and with core.ErrBrokenRow if its lines cannot be parsed.
-func eachBySN(tx *gorm.DB, orderSNs []string, fn func(core.Reservation, error) error) error {
+func eachBySN(tx *gorm.DB, orderSNs []string, fn func(ledger.Row, error) error) error {
 	return chunked(orderSNs, func(c []string) error {
 		return sqldb.Query(tx, selectReservations+"WHERE order_sn IN "+sqldb.List(len(c)), numberArgs(c), func(rows *sql.Rows) error {
 			var r reservationRow
@@ -155,7 +156,7 @@ func eachBySN(tx *gorm.DB, orderSNs []string, fn func(core.Reservation, error) e
 // ReservationsOfActivity implements core.Store.
 func (s *Store) ReservationsOfActivity(
 	ctx context.Context, in core.Scope, activityID string, f core.ReservationFilter, p core.Page,
-) ([]core.Reservation, error) {
+) ([]ledger.Row, error) {
 	q := ofActivities(s.read(ctx), in).Select(reservationColumns).Where("activity_id = ?", number(activityID))
 	if f.UserID != "" {
 		q = q.Where("user_id = ?", f.UserID)
@@ -181,13 +182,13 @@ func inFilterState(q *gorm.DB, state string) *gorm.DB {
 	case "":
 		return q
 	case "pending":
-		return q.Where("state = ? AND order_created_at IS NOT NULL", string(core.StateReserved))
+		return q.Where("state = ? AND order_created_at IS NOT NULL", string(ledger.StateReserved))
 	case "paid":
-		return q.Where("state = ?", string(core.StateSold))
+		return q.Where("state = ?", string(ledger.StateSold))
 	case "closed":
-		return q.Where(ended+"<> ?", core.ReasonRefunded)
+		return q.Where(ended+"<> ?", ledger.ReasonRefunded)
 	case "refunded":
-		return q.Where(ended+"= ?", core.ReasonRefunded)
+		return q.Where(ended+"= ?", ledger.ReasonRefunded)
 	}
 	return q.Where("state = ?", state)
 }
@@ -203,14 +204,14 @@ func (s *Store) CountReservations(
 	err = ofActivities(s.read(ctx).Model(&reservationRow{}), in).Select("state, COUNT(*) AS n").
 		Where("activity_id = ?", number(activityID)).Group("state").Find(&list).Error
 	for _, r := range list {
-		switch core.ReservationState(r.State) {
-		case core.StateReserved:
+		switch ledger.State(r.State) {
+		case ledger.StateReserved:
 			n.Reserved = r.N
-		case core.StateSold:
+		case ledger.StateSold:
 			n.Sold = r.N
-		case core.StateReleased:
+		case ledger.StateReleased:
 			n.Released = r.N
-		case core.StateRejected:
+		case ledger.StateRejected:
 			n.Rejected = r.N
 		}
 	}
@@ -219,8 +220,8 @@ func (s *Store) CountReservations(
 
 // ChangedReservations implements core.Store.
 func (s *Store) ChangedReservations(
-	ctx context.Context, activityID string, states []core.ReservationState, since time.Time, afterSN string, limit int,
-) (rows, broken []core.Reservation, next string, err error) {
+	ctx context.Context, activityID string, states []ledger.State, since time.Time, afterSN string, limit int,
+) (rows, broken []ledger.Row, next string, err error) {
 	q := s.read(ctx).Select(reservationColumns).
 		Where("activity_id = ? AND order_sn > ? AND state IN ?", number(activityID), number(afterSN), states)
 	if !since.IsZero() {
@@ -237,10 +238,10 @@ func (s *Store) ChangedReservations(
 	return rows, broken, next, nil
 }
 
-// ReservationsToRepublish implements sweep.Store.
+// ReservationsToRepublish implements sweep.OrdersStore.
 func (s *Store) ReservationsToRepublish(
 	ctx context.Context, activityID string, due time.Time, limit int,
-) (rows, broken []core.Reservation, err error) {
+) (rows, broken []ledger.Row, err error) {
 	var list []reservationRow
 	err = s.read(ctx).Select(reservationColumns).Where("activity_id = ? AND republish_at <= ?", number(activityID), due).
 		Order("republish_at").Limit(limit).Find(&list).Error
@@ -249,7 +250,7 @@ func (s *Store) ReservationsToRepublish(
 }
 
 // splitBroken separates the rows whose lines cannot be parsed from the others.
-func splitBroken(list []reservationRow) (rows, broken []core.Reservation) {
+func splitBroken(list []reservationRow) (rows, broken []ledger.Row) {
 	for _, r := range list {
 		if row, err := toRow(r); err != nil {
 			broken = append(broken, row)
@@ -260,13 +261,14 @@ func splitBroken(list []reservationRow) (rows, broken []core.Reservation) {
 	return rows, broken
 }
 
-// OverdueReservations implements sweep.Store. It reads in the order of the index by activity, state and time of change.
+// OverdueReservations implements sweep.OverdueStore. It reads in the order of the index by activity, state and time of
+// change.
 func (s *Store) OverdueReservations(
 	ctx context.Context, activityID string, since time.Time, after *core.ReservationPlace, limit int,
-) (rows, broken []core.Reservation, next *core.ReservationPlace, err error) {
+) (rows, broken []ledger.Row, next *core.ReservationPlace, err error) {
 	q := s.read(ctx).Select(reservationColumns).
 		Where("activity_id = ? AND state = ? AND changed_at <= ? AND order_created_at IS NOT NULL", number(activityID),
-			string(core.StateReserved), since.UTC())
+			string(ledger.StateReserved), since.UTC())
 	if after != nil {
 		at := after.ChangedAt.UTC()
 		q = q.Where("changed_at >= ? AND (changed_at > ? OR order_sn > ?)", at, at, number(after.OrderSN))
@@ -283,8 +285,8 @@ func (s *Store) OverdueReservations(
 	return rows, broken, next, nil
 }
 
-// ScheduleRepublish implements sweep.Store.
-func (s *Store) ScheduleRepublish(ctx context.Context, rows []core.Reservation) error {
+// ScheduleRepublish implements sweep.OrdersStore.
+func (s *Store) ScheduleRepublish(ctx context.Context, rows []ledger.Row) error {
 	type plan struct {
 		at      int64
 		attempt int

@@ -22,13 +22,14 @@ import (
 	"flashsale.internal/pkg/sqldb"
 	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/reconcile"
+	"flashsale.internal/services/inventory/internal/restore"
 	"flashsale.internal/services/inventory/internal/sweep"
 )
 
 // chunkSize bounds the values of one IN (...) and the rows of one INSERT.
 const chunkSize = 500
 
-// Store implements core.Store, reconcile.Store and sweep.Store.
+// Store implements core.Store, reconcile.Store, and the ports of restore and sweep.
 type Store struct {
 	db    *gorm.DB
 	clock func() time.Time // nil: the database's
@@ -36,9 +37,14 @@ type Store struct {
 }
 
 var (
-	_ core.Store      = (*Store)(nil)
-	_ reconcile.Store = (*Store)(nil)
-	_ sweep.Store     = (*Store)(nil)
+	_ core.Store             = (*Store)(nil)
+	_ reconcile.Store        = (*Store)(nil)
+	_ restore.Epochs         = (*Store)(nil)
+	_ restore.Tables         = (*Store)(nil)
+	_ sweep.OrdersStore      = (*Store)(nil)
+	_ sweep.OverdueStore     = (*Store)(nil)
+	_ sweep.JournalStore     = (*Store)(nil)
+	_ sweep.AdjustmentsStore = (*Store)(nil)
 )
 
 // Option changes a default of a Store.

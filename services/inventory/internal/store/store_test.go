@@ -14,6 +14,7 @@ import (
 	"flashsale.internal/pkg/sqldb/dbtest"
 	"flashsale.internal/services/inventory"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 	"flashsale.internal/services/inventory/internal/reconcile"
 	"flashsale.internal/services/inventory/internal/store"
 )
@@ -40,9 +41,9 @@ func each(t *testing.T, fn func(t *testing.T, db *gorm.DB, s *store.Store, a *co
 }
 
 // reservation returns a reserved row of one unit.
-func reservation(a *core.Activity, sn, user string) core.Reservation {
+func reservation(a *core.Activity, sn, user string) ledger.Row {
 	now := time.Now().UTC().Truncate(time.Millisecond)
-	return core.Reservation{OrderSN: sn, ActivityID: a.ID, UserID: user, Lines: []contract.Line{{SKUID: a.Items[0].SKUID, Qty: 1}}, State: core.StateReserved, ReservedAt: now, LandedAt: now, ChangedAt: now, RepublishAt: &now}
+	return ledger.Row{OrderSN: sn, ActivityID: a.ID, UserID: user, Lines: []contract.Line{{SKUID: a.Items[0].SKUID, Qty: 1}}, State: ledger.StateReserved, ReservedAt: now, LandedAt: now, ChangedAt: now, RepublishAt: &now}
 }
 
 func TestTheTablesRefuseInvalidRows(t *testing.T) {
@@ -64,21 +65,21 @@ func TestTheTablesRefuseInvalidRows(t *testing.T) {
 
 func TestAnInvalidMoveIsRolledBackCompletely(t *testing.T) {
 	each(t, func(t *testing.T, db *gorm.DB, s *store.Store, a *core.Activity) {
-		shelf, buyer := core.Shelf{ActivityID: a.ID, SKUID: a.Items[0].SKUID}, core.Buyer{ActivityID: a.ID, UserID: "u"}
+		shelf, buyer := ledger.Shelf{ActivityID: a.ID, SKUID: a.Items[0].SKUID}, ledger.Buyer{ActivityID: a.ID, UserID: "u"}
 		good := reservation(a, "1", "u")
 		require.NoError(t, s.Ledger(t.Context(), []string{a.ID}, func(tx core.LedgerTx) error {
-			return tx.Apply(&core.Moves{Insert: []core.Reservation{good}, Allowances: map[core.Buyer]int64{buyer: 1}, Stocks: map[core.Shelf]core.StockDelta{shelf: {Available: -1, Reserved: 1}}})
+			return tx.Apply(&ledger.Moves{Insert: []ledger.Row{good}, Allowances: map[ledger.Buyer]int64{buyer: 1}, Stocks: map[ledger.Shelf]ledger.StockDelta{shelf: {Available: -1, Reserved: 1}}})
 		}))
 		sold := good
-		sold.State = core.StateSold
-		for name, m := range map[string]*core.Moves{
-			"more than available":       {Insert: []core.Reservation{reservation(a, "2", "v")}, Stocks: map[core.Shelf]core.StockDelta{shelf: {Available: -5, Reserved: 5}}},
-			"above the limit":           {Insert: []core.Reservation{reservation(a, "3", "u")}, Allowances: map[core.Buyer]int64{buyer: 2}},
-			"first row above the limit": {Insert: []core.Reservation{reservation(a, "4", "w")}, Allowances: map[core.Buyer]int64{{ActivityID: a.ID, UserID: "w"}: 3}},
-			"releases too much":         {Insert: []core.Reservation{reservation(a, "5", "v")}, Allowances: map[core.Buyer]int64{buyer: -2}},
-			"from another state":        {Insert: []core.Reservation{reservation(a, "6", "v")}, Update: []core.ReservationUpdate{{From: core.StateReleased, To: sold}}},
-			"no such stock row":         {Insert: []core.Reservation{reservation(a, "7", "v")}, Stocks: map[core.Shelf]core.StockDelta{{ActivityID: a.ID, SKUID: "999"}: {Available: 1}}},
-			"the same row again":        {Insert: []core.Reservation{good}},
+		sold.State = ledger.StateSold
+		for name, m := range map[string]*ledger.Moves{
+			"more than available":       {Insert: []ledger.Row{reservation(a, "2", "v")}, Stocks: map[ledger.Shelf]ledger.StockDelta{shelf: {Available: -5, Reserved: 5}}},
+			"above the limit":           {Insert: []ledger.Row{reservation(a, "3", "u")}, Allowances: map[ledger.Buyer]int64{buyer: 2}},
+			"first row above the limit": {Insert: []ledger.Row{reservation(a, "4", "w")}, Allowances: map[ledger.Buyer]int64{{ActivityID: a.ID, UserID: "w"}: 3}},
+			"releases too much":         {Insert: []ledger.Row{reservation(a, "5", "v")}, Allowances: map[ledger.Buyer]int64{buyer: -2}},
+			"from another state":        {Insert: []ledger.Row{reservation(a, "6", "v")}, Update: []ledger.Update{{From: ledger.StateReleased, To: sold}}},
+			"no such stock row":         {Insert: []ledger.Row{reservation(a, "7", "v")}, Stocks: map[ledger.Shelf]ledger.StockDelta{{ActivityID: a.ID, SKUID: "999"}: {Available: 1}}},
+			"the same row again":        {Insert: []ledger.Row{good}},
 		} {
 			err := s.Ledger(t.Context(), []string{a.ID}, func(tx core.LedgerTx) error { return tx.Apply(m) })
 			require.Error(t, err, name)
@@ -86,7 +87,7 @@ func TestAnInvalidMoveIsRolledBackCompletely(t *testing.T) {
 		}
 		rows, err := s.Reservations(t.Context(), []string{"1", "2", "3", "4", "5", "6", "7"})
 		require.NoError(t, err)
-		require.Equal(t, map[string]core.Reservation{"1": good}, rows)
+		require.Equal(t, map[string]ledger.Row{"1": good}, rows)
 		var held int64
 		require.NoError(t, db.Table("allowances").Where("user_id = 'u'").Pluck("held", &held).Error)
 		require.Equal(t, int64(1), held)
@@ -96,7 +97,7 @@ func TestAnInvalidMoveIsRolledBackCompletely(t *testing.T) {
 func TestUsersDifferByCase(t *testing.T) {
 	each(t, func(t *testing.T, _ *gorm.DB, s *store.Store, a *core.Activity) {
 		require.NoError(t, s.Ledger(t.Context(), []string{a.ID}, func(tx core.LedgerTx) error {
-			return tx.Apply(&core.Moves{Insert: []core.Reservation{reservation(a, "1", "anna")}, Allowances: map[core.Buyer]int64{{ActivityID: a.ID, UserID: "anna"}: 1}})
+			return tx.Apply(&ledger.Moves{Insert: []ledger.Row{reservation(a, "1", "anna")}, Allowances: map[ledger.Buyer]int64{{ActivityID: a.ID, UserID: "anna"}: 1}})
 		}))
 		require.NoError(t, s.Ledger(t.Context(), []string{a.ID}, func(tx core.LedgerTx) error {
 			held, err := tx.Allowances(a.ID, []string{"Anna", "anna"})
@@ -116,12 +117,12 @@ func TestARebuildReadsUnderTheLocks(t *testing.T) {
 		require.NoError(t, err)
 		require.Zero(t, latest)
 		long, short := reservation(a, "2", "v"), reservation(a, "3", "w")
-		long.State, long.RepublishAt, long.ChangedAt = core.StateRejected, nil, now.Add(-25*time.Hour)
-		short.State, short.RepublishAt, short.ChangedAt = core.StateRejected, nil, now.Add(-time.Hour)
+		long.State, long.RepublishAt, long.ChangedAt = ledger.StateRejected, nil, now.Add(-25*time.Hour)
+		short.State, short.RepublishAt, short.ChangedAt = ledger.StateRejected, nil, now.Add(-time.Hour)
 		held := reservation(a, "1", "u")
 		held.ChangedAt = now
 		require.NoError(t, s.Ledger(ctx, []string{a.ID}, func(tx core.LedgerTx) error {
-			return tx.Apply(&core.Moves{Insert: []core.Reservation{held, long, short}, Stocks: map[core.Shelf]core.StockDelta{{ActivityID: a.ID, SKUID: a.Items[0].SKUID}: {Available: -1, Reserved: 1}}})
+			return tx.Apply(&ledger.Moves{Insert: []ledger.Row{held, long, short}, Stocks: map[ledger.Shelf]ledger.StockDelta{{ActivityID: a.ID, SKUID: a.Items[0].SKUID}: {Available: -1, Reserved: 1}}})
 		}))
 		kept := now.Add(-24 * time.Hour)
 		rows, next, err := s.GateRows(ctx, a.ID, kept, "", 9)
@@ -141,18 +142,18 @@ func TestARebuildReadsUnderTheLocks(t *testing.T) {
 		latest, err = s.LatestChange(ctx, a.ID)
 		require.NoError(t, err)
 		require.Equal(t, now, latest)
-		versions, err := s.RowVersions(ctx, a.ID, core.StateRejected, time.Time{}, nil, 1)
+		versions, err := s.RowVersions(ctx, a.ID, ledger.StateRejected, time.Time{}, nil, 1)
 		require.NoError(t, err)
-		require.Equal(t, []core.RowVersion{{OrderSN: "2", State: core.StateRejected, ChangedAt: long.ChangedAt}}, versions)
-		versions, err = s.RowVersions(ctx, a.ID, core.StateRejected, time.Time{}, &core.ReservationPlace{ChangedAt: long.ChangedAt, OrderSN: "2"}, 9)
+		require.Equal(t, []core.RowVersion{{OrderSN: "2", State: ledger.StateRejected, ChangedAt: long.ChangedAt}}, versions)
+		versions, err = s.RowVersions(ctx, a.ID, ledger.StateRejected, time.Time{}, &core.ReservationPlace{ChangedAt: long.ChangedAt, OrderSN: "2"}, 9)
 		require.NoError(t, err)
-		require.Equal(t, []core.RowVersion{{OrderSN: "3", State: core.StateRejected, ChangedAt: short.ChangedAt}}, versions)
+		require.Equal(t, []core.RowVersion{{OrderSN: "3", State: ledger.StateRejected, ChangedAt: short.ChangedAt}}, versions)
 
 		require.NoError(t, s.Rebuild(ctx, a.ID, func(tx core.RebuildTx) error {
 			require.Equal(t, int64(4), tx.Activity().Items[0].Available)
 			changed, err := tx.Changed(ctx, now.Add(-2*time.Hour), 9)
 			require.NoError(t, err)
-			require.ElementsMatch(t, []core.RowVersion{{OrderSN: "1", State: core.StateReserved, ChangedAt: now}, {OrderSN: "3", State: core.StateRejected, ChangedAt: short.ChangedAt}}, changed)
+			require.ElementsMatch(t, []core.RowVersion{{OrderSN: "1", State: ledger.StateReserved, ChangedAt: now}, {OrderSN: "3", State: ledger.StateRejected, ChangedAt: short.ChangedAt}}, changed)
 			changed, err = tx.Changed(ctx, time.Time{}, 2)
 			require.NoError(t, err)
 			require.Len(t, changed, 2)
@@ -175,13 +176,13 @@ func TestTotalsAddUpTheTables(t *testing.T) {
 		require.Zero(t, empty.Allowances)
 		sku := a.Items[0].SKUID
 		sold, rejected := reservation(a, "2", "v"), reservation(a, "3", "w")
-		sold.State, sold.RepublishAt = core.StateSold, nil
-		rejected.State, rejected.RepublishAt = core.StateRejected, nil
+		sold.State, sold.RepublishAt = ledger.StateSold, nil
+		rejected.State, rejected.RepublishAt = ledger.StateRejected, nil
 		require.NoError(t, s.Ledger(t.Context(), []string{a.ID}, func(tx core.LedgerTx) error {
-			return tx.Apply(&core.Moves{
-				Insert:     []core.Reservation{reservation(a, "1", "u"), sold, rejected},
-				Stocks:     map[core.Shelf]core.StockDelta{{ActivityID: a.ID, SKUID: sku}: {Available: -2, Reserved: 1, Sold: 1}},
-				Allowances: map[core.Buyer]int64{{ActivityID: a.ID, UserID: "u"}: 1, {ActivityID: a.ID, UserID: "v"}: 1},
+			return tx.Apply(&ledger.Moves{
+				Insert:     []ledger.Row{reservation(a, "1", "u"), sold, rejected},
+				Stocks:     map[ledger.Shelf]ledger.StockDelta{{ActivityID: a.ID, SKUID: sku}: {Available: -2, Reserved: 1, Sold: 1}},
+				Allowances: map[ledger.Buyer]int64{{ActivityID: a.ID, UserID: "u"}: 1, {ActivityID: a.ID, UserID: "v"}: 1},
 			})
 		}))
 		totals, err := s.Totals(t.Context(), a.ID)
@@ -189,7 +190,7 @@ func TestTotalsAddUpTheTables(t *testing.T) {
 		total := a.Items[0].Total
 		require.Equal(t, reconcile.Totals{
 			Stock:      map[string]core.Stock{sku: {SKUID: sku, Total: total, Available: total - 2, Reserved: 1, Sold: 1}},
-			Rows:       map[core.ReservationState]int64{core.StateReserved: 1, core.StateSold: 1, core.StateRejected: 1},
+			Rows:       map[ledger.State]int64{ledger.StateReserved: 1, ledger.StateSold: 1, ledger.StateRejected: 1},
 			Allowances: 2,
 		}, totals)
 		other, err := s.Totals(t.Context(), "4242")
@@ -198,7 +199,7 @@ func TestTotalsAddUpTheTables(t *testing.T) {
 	})
 }
 
-func numbersOf(rows []core.Reservation) []string {
+func numbersOf(rows []ledger.Row) []string {
 	sns := make([]string, len(rows))
 	for i, r := range rows {
 		sns[i] = r.OrderSN
@@ -262,7 +263,7 @@ func TestAScopeContainsOneMerchant(t *testing.T) {
 	each(t, func(t *testing.T, _ *gorm.DB, s *store.Store, a *core.Activity) {
 		ctx, now, all := t.Context(), time.Now().UTC().Truncate(time.Millisecond), core.Page{Limit: 9}
 		require.NoError(t, s.Ledger(ctx, []string{a.ID}, func(tx core.LedgerTx) error {
-			return tx.Apply(&core.Moves{Insert: []core.Reservation{reservation(a, "1", "u")}})
+			return tx.Apply(&ledger.Moves{Insert: []ledger.Row{reservation(a, "1", "u")}})
 		}))
 		require.NoError(t, s.AddDeadLetters(ctx, []contract.DeadLetter{
 			{Where: "g", Topic: "t", ActivityID: a.ID, Why: "w", Item: []byte("{}"), At: now},

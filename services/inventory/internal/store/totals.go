@@ -6,6 +6,7 @@ import (
 
 	"flashsale.internal/pkg/sqldb"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 	"flashsale.internal/services/inventory/internal/reconcile"
 )
 
@@ -18,7 +19,7 @@ const totalsStatement = "SELECT 'stock', sku_id, total, available, reserved, sol
 // Totals implements reconcile.Store.
 func (s *Store) Totals(ctx context.Context, activityID string) (reconcile.Totals, error) {
 	id := number(activityID)
-	t := reconcile.Totals{Stock: map[string]core.Stock{}, Rows: map[core.ReservationState]int64{}}
+	t := reconcile.Totals{Stock: map[string]core.Stock{}, Rows: map[ledger.State]int64{}}
 	err := sqldb.Query(s.read(ctx), totalsStatement, []any{id, id, id}, func(rows *sql.Rows) error {
 		var what string
 		var sku, n, available, reserved, sold int64
@@ -33,7 +34,7 @@ func (s *Store) Totals(ctx context.Context, activityID string) (reconcile.Totals
 		case "allowances":
 			t.Allowances = n
 		default:
-			t.Rows[core.ReservationState(what)] = n
+			t.Rows[ledger.State(what)] = n
 		}
 		return nil
 	})

@@ -4,16 +4,47 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"flashsale.internal/services/inventory/internal/core"
 )
 
+// AdjustmentsConfig holds the pauses of Adjustments.
+type AdjustmentsConfig struct {
+	// Age from which an unfinished adjustment is resumed. The pause after a failed attempt doubles up to ResumeCap.
+	ResumeAfter time.Duration
+	ResumeCap   time.Duration
+}
+
+// AdjustmentsStore is what Adjustments reads and writes in the tables.
+type AdjustmentsStore interface {
+	Now(ctx context.Context) (time.Time, error) // the database's clock
+	// ActivitiesToResume lists the activities with unfinished adjustments that did not change since before and whose
+	// next attempt is due.
+	ActivitiesToResume(ctx context.Context, before, due time.Time) ([]string, error)
+	// AdjustmentsToResume lists such adjustments of an activity, the oldest first.
+	AdjustmentsToResume(
+		ctx context.Context, activityID string, before, due time.Time, limit int,
+	) ([]core.Adjustment, error)
+	// PostponeAdjustments writes ResumeAt and ResumeAttempt of those that are still unfinished.
+	PostponeAdjustments(ctx context.Context, list []core.Adjustment) error
+}
+
+// AdjustmentsDeps are the ports and settings of Adjustments.
+type AdjustmentsDeps struct {
+	Store     AdjustmentsStore
+	Inventory interface { // the part of core.Service
+		ResumeAdjustment(ctx context.Context, a core.Adjustment) (*core.Adjustment, error)
+	}
+	Config AdjustmentsConfig
+}
+
 // Adjustments finishes adjustments whose process was killed between two steps. It has no state: each adjustment carries
 // the time of its next attempt.
-type Adjustments struct{ Deps }
+type Adjustments struct{ AdjustmentsDeps }
 
 // NewAdjustments makes the sweep.
-func NewAdjustments(d Deps) *Adjustments { return &Adjustments{Deps: d} }
+func NewAdjustments(d AdjustmentsDeps) *Adjustments { return &Adjustments{d} }
 
 // Run resumes one batch of each activity's adjustments that are older than ResumeAfter. What fails in one activity
 // delays no other.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // unlandedPage bounds one page of a gate's unlanded entries. A gate never journals more entries within one
@@ -16,21 +17,57 @@ const unlandedPage = 1000
 // rejournalBatch bounds one script call.
 const rejournalBatch = 128
 
+// JournalConfig holds the pauses of Journal.
+type JournalConfig struct {
+	// Age from which an entry absent from the ledger is journaled again; doubles up to RejournalCap.
+	RejournalAfter time.Duration
+	RejournalCap   time.Duration
+}
+
+// JournalStore is what Journal reads in the tables. broken are reservations whose lines cannot be read.
+type JournalStore interface {
+	ReadableReservations(
+		ctx context.Context, orderSNs []string,
+	) (rows map[string]ledger.Row, broken []ledger.Row, err error)
+	OpenDeadLetters(ctx context.Context, orderSNs []string) (map[string]bool, error)
+}
+
+// JournalGate is what Journal reads and writes in the gates.
+type JournalGate interface {
+	Registered(ctx context.Context) ([]string, error)
+	Now(ctx context.Context) (time.Time, error) // Redis's clock
+	// Unlanded lists queued entries that were last journaled within these times, the oldest first.
+	Unlanded(ctx context.Context, activityID string, from, before time.Time, limit int) ([]core.GateEntry, error)
+	Rejournal(ctx context.Context, activityID string, orderSNs []string) (int, error)
+}
+
+// JournalDeps are the ports and settings of Journal.
+type JournalDeps struct {
+	Store JournalStore
+	Gate  JournalGate
+	Gates interface { // the part of core.GateSync
+		Sync(ctx context.Context, rows []ledger.Row) error
+	}
+	Recorder Recorder
+	Alarms   Alarms
+	Config   JournalConfig
+}
+
 // Journal journals queued purchases again that the ledger does not have. Redis lost their journal entry, or the broker
 // lost the message after the relay had acknowledged the entry; a process with its own broker loses it when it is
 // killed. Purchases that the ledger has are synced to the gate instead.
 //
 // Run must not be called concurrently in one process.
 type Journal struct {
-	Deps
+	JournalDeps
 	journaled *backoffs
 	cursors   map[string]time.Time // where the next page of a gate begins; absent: with the oldest
 }
 
 // NewJournal makes the sweep.
-func NewJournal(d Deps) *Journal {
+func NewJournal(d JournalDeps) *Journal {
 	return &Journal{
-		Deps: d, journaled: newBackoffs(d.Config.RejournalAfter, d.Config.RejournalCap),
+		JournalDeps: d, journaled: newBackoffs(d.Config.RejournalAfter, d.Config.RejournalCap),
 		cursors: map[string]time.Time{},
 	}
 }
@@ -69,7 +106,7 @@ func (w *Journal) sweepGate(ctx context.Context, activityID string, redisNow tim
 	w.Alarms.RaiseUnreadable(ctx, broken)
 	// Their purchases have landed, and no gate can be synced with them before an operator corrects the rows.
 	entries = slices.DeleteFunc(entries, func(e core.GateEntry) bool {
-		return slices.ContainsFunc(broken, func(r core.Reservation) bool { return r.OrderSN == e.OrderSN })
+		return slices.ContainsFunc(broken, func(r ledger.Row) bool { return r.OrderSN == e.OrderSN })
 	})
 	open, err := w.Store.OpenDeadLetters(ctx, sns)
 	if err != nil {
@@ -105,9 +142,9 @@ func (w *Journal) page(ctx context.Context, activityID string, redisNow time.Tim
 // entry without a row is not journaled again while it has an open dead letter. An entry whose row is another purchase
 // has none either: its message becomes a dead letter, which an operator rejects.
 func (w *Journal) split(
-	activityID string, entries []core.GateEntry, rows map[string]core.Reservation, open map[string]bool,
+	activityID string, entries []core.GateEntry, rows map[string]ledger.Row, open map[string]bool,
 	redisNow time.Time,
-) (landed []core.Reservation, lost []string) {
+) (landed []ledger.Row, lost []string) {
 	for _, e := range entries {
 		if r, ok := rows[e.OrderSN]; ok && r.UserID == e.UserID && r.ActivityID == activityID {
 			landed = append(landed, r)

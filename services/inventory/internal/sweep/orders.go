@@ -9,10 +9,8 @@ import (
 
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
-
-// sweepBatch bounds one query of a sweep.
-const sweepBatch = 256
 
 // Pauses between attempts for an activity whose batch failed, and the number of activities in a row that may fail
 // before a round ends: more than one, since a single activity must not end it, and few, since without a broker each
@@ -23,19 +21,50 @@ const (
 	maxFailed    = 3
 )
 
+// OrdersConfig holds the pauses of Orders.
+type OrdersConfig struct {
+	// Pause before a deduction without an order is first published again; doubles up to RepublishCap.
+	RepublishAfter time.Duration
+	RepublishCap   time.Duration
+	AbandonAfter   time.Duration // age from which a reservation without an order is given up
+}
+
+// OrdersStore is what Orders reads and writes in the tables. broken are reservations whose lines cannot be read.
+type OrdersStore interface {
+	Holdings
+	// ReservationsToRepublish lists reservations of an activity whose deduction is due again, the longest due first.
+	ReservationsToRepublish(
+		ctx context.Context, activityID string, due time.Time, limit int,
+	) (rows, broken []ledger.Row, err error)
+	// ScheduleRepublish writes RepublishAt and RepublishAttempt of those that still have no order.
+	ScheduleRepublish(ctx context.Context, rows []ledger.Row) error
+}
+
+// OrdersDeps are the ports and settings of Orders.
+type OrdersDeps struct {
+	Store     OrdersStore
+	Inventory interface { // the part of core.Service
+		Closings
+		PublishDeductions(ctx context.Context, rows []ledger.Row) error
+	}
+	Recorder Recorder
+	Alarms   Alarms
+	Config   OrdersConfig
+}
+
 // Orders publishes again the deductions of reservations that have no order, and gives up reservations that have had
 // none for AbandonAfter. Each reservation carries the time of its next attempt.
 //
 // RunBatch must not be called concurrently in one process.
 type Orders struct {
-	Deps
+	OrdersDeps
 	failures *backoffs // by activity
 	last     string    // the activity at which failures ended the last round
 }
 
 // NewOrders makes the sweep.
-func NewOrders(d Deps) *Orders {
-	return &Orders{Deps: d, failures: newBackoffs(failedFor, failedForCap)}
+func NewOrders(d OrdersDeps) *Orders {
+	return &Orders{OrdersDeps: d, failures: newBackoffs(failedFor, failedForCap)}
 }
 
 // Run processes all reservations that are due, in turns: one batch of each activity, then the next.
@@ -54,7 +83,7 @@ func (w *Orders) Run(ctx context.Context) error {
 // due. An activity that fails delays no other: it is left out for a growing pause. A round that failures end is continued
 // by the next one, behind the activity where it ended.
 func (w *Orders) RunBatch(ctx context.Context) (more bool, err error) {
-	holding, err := w.holdingActivities(ctx)
+	holding, err := holdingActivities(ctx, w.Store)
 	if err != nil {
 		return false, err
 	}
@@ -121,8 +150,8 @@ func (w *Orders) sweepActivity(ctx context.Context, activityID string) (more boo
 // split separates the reservations to publish from the order_sns to give up. A reservation with an open dead letter is
 // neither.
 func (w *Orders) split(
-	rows []core.Reservation, open map[string]bool, now time.Time,
-) (republish []core.Reservation, abandoned []string) {
+	rows []ledger.Row, open map[string]bool, now time.Time,
+) (republish []ledger.Row, abandoned []string) {
 	for _, r := range rows {
 		expired := !r.LandedAt.Add(w.Config.AbandonAfter).After(now)
 		switch {
@@ -149,7 +178,7 @@ func (w *Orders) abandon(ctx context.Context, activityID string, abandoned []str
 }
 
 // schedule writes when each reservation is due next: after a growing pause, at the latest when it is to be given up.
-func (w *Orders) schedule(ctx context.Context, rows []core.Reservation, now time.Time) error {
+func (w *Orders) schedule(ctx context.Context, rows []ledger.Row, now time.Time) error {
 	t := w.Config
 	for i := range rows {
 		r := &rows[i]
@@ -160,12 +189,4 @@ func (w *Orders) schedule(ctx context.Context, rows []core.Reservation, now time
 		r.RepublishAt, r.RepublishAttempt = &next, r.RepublishAttempt+1
 	}
 	return w.Store.ScheduleRepublish(ctx, rows)
-}
-
-func orderSNs(rows []core.Reservation) []string {
-	sns := make([]string, len(rows))
-	for i, r := range rows {
-		sns[i] = r.OrderSN
-	}
-	return sns
 }

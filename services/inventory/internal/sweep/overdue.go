@@ -7,7 +7,36 @@ import (
 
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
+
+// OverdueConfig holds the pauses of Overdue.
+type OverdueConfig struct {
+	// AskAfter is the time after the end of the pay window from which a reserved row counts as overdue and its
+	// closing is resent. The pause doubles up to AskCap.
+	AskAfter time.Duration
+	AskCap   time.Duration
+}
+
+// OverdueStore is what Overdue reads in the tables.
+type OverdueStore interface {
+	Holdings
+	// OverdueReservations pages through the reserved rows that have an order and did not change since then, in the
+	// order of their last change. broken are those whose lines cannot be read; next is nil after the last page.
+	OverdueReservations(
+		ctx context.Context, activityID string, since time.Time, after *core.ReservationPlace, limit int,
+	) (rows, broken []ledger.Row, next *core.ReservationPlace, err error)
+}
+
+// OverdueDeps are the ports and settings of Overdue.
+type OverdueDeps struct {
+	Store     OverdueStore
+	Inventory Closings
+	Recorder  Recorder
+	Alarms    Alarms
+	Held      func() bool // reports that RocketMQ may hold messages back that it has accepted
+	Config    OverdueConfig
+}
 
 // Overdue resends the closings of reservations that are reserved long after their pay window ended. Both their order
 // events and their closings were lost, or became dead letters that an operator rejected. The consumer of the closing
@@ -19,8 +48,7 @@ import (
 //
 // Run must not be called concurrently in one process.
 type Overdue struct {
-	Deps
-	held    func() bool
+	OverdueDeps
 	resent  *backoffs
 	cursors map[string]*core.ReservationPlace // by activity, where the next page begins; absent: with the oldest
 }
@@ -28,10 +56,10 @@ type Overdue struct {
 // askHeldAfter is Config.AskAfter while RocketMQ may hold messages back.
 const askHeldAfter = 30 * time.Second
 
-// NewOverdue makes the sweep. held reports that RocketMQ may hold messages back that it has accepted.
-func NewOverdue(d Deps, held func() bool) *Overdue {
+// NewOverdue makes the sweep.
+func NewOverdue(d OverdueDeps) *Overdue {
 	return &Overdue{
-		Deps: d, held: held, resent: newBackoffs(d.Config.AskAfter, d.Config.AskCap),
+		OverdueDeps: d, resent: newBackoffs(d.Config.AskAfter, d.Config.AskCap),
 		cursors: map[string]*core.ReservationPlace{},
 	}
 }
@@ -43,7 +71,7 @@ func (w *Overdue) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	holding, err := w.holdingActivities(ctx)
+	holding, err := holdingActivities(ctx, w.Store)
 	if err != nil {
 		return err
 	}
@@ -87,14 +115,14 @@ func (w *Overdue) sweepActivity(
 // askAfter returns the time past the end of a pay window after which a reservation is overdue. It is short while the
 // broker may hold events and closings back that it has accepted.
 func (w *Overdue) askAfter() time.Duration {
-	if w.held() {
+	if w.Held() {
 		return min(w.Config.AskAfter, askHeldAfter)
 	}
 	return w.Config.AskAfter
 }
 
 // due selects the reservations to resend a closing for. A reservation with an open dead letter waits for its operator.
-func (w *Overdue) due(rows []core.Reservation, open map[string]bool, after time.Duration, now time.Time) []string {
+func (w *Overdue) due(rows []ledger.Row, open map[string]bool, after time.Duration, now time.Time) []string {
 	var due []string
 	for _, r := range rows {
 		early := r.ExpiresAt != nil && r.ExpiresAt.Add(after).After(now)

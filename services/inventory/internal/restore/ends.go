@@ -1,4 +1,4 @@
-package core
+package restore
 
 import (
 	"context"
@@ -9,21 +9,23 @@ import (
 	"strings"
 
 	"flashsale.internal/pkg/contract"
+	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // endsOfGates makes purchases that ended in their gate end in the ledger: their buyers have read the end, and the units
 // were on sale again. If the restored ledger holds units for one, its order is closed. If the ledger has no row of it, the
 // row is written again, so that its message, if delivered once more, does not land as a new purchase. endsOfGates precedes
 // the orders that may have these units. Position: activity and cursor of its gate.
-func (m *Importer) endsOfGates(ctx context.Context, e Epoch, i Import) (Import, error) {
-	activityIDs, err := m.svc.gate.Registered(ctx)
+func (m *Importer) endsOfGates(ctx context.Context, e core.Epoch, i core.Import) (core.Import, error) {
+	activityIDs, err := m.Gate.Registered(ctx)
 	if err != nil {
 		return i, err
 	}
-	slices.SortFunc(activityIDs, CompareIDs)
+	slices.SortFunc(activityIDs, core.CompareIDs)
 	activity, position, _ := strings.Cut(i.Position, "|")
 	for _, activityID := range activityIDs {
-		if CompareIDs(activityID, activity) < 0 {
+		if core.CompareIDs(activityID, activity) < 0 {
 			continue
 		}
 		cursor := uint64(0)
@@ -44,25 +46,25 @@ func (m *Importer) endsOfGates(ctx context.Context, e Epoch, i Import) (Import, 
 		}
 		return i, nil
 	}
-	return i.to(ImportPaid), m.addForeign(ctx, e, activityIDs)
+	return atStep(i, core.ImportPaid), m.addForeign(ctx, e, activityIDs)
 }
 
 func (m *Importer) endsOfGate(
-	ctx context.Context, e Epoch, activityID string, cursor uint64,
+	ctx context.Context, e core.Epoch, activityID string, cursor uint64,
 ) (n int64, next uint64, err error) {
-	audit, err := m.svc.gate.Audit(ctx, activityID)
-	if errors.Is(err, ErrNoGate) || errors.Is(err, ErrGateBroken) || err == nil && audit.Epoch == e.Value {
+	audit, err := m.Gate.Audit(ctx, activityID)
+	if errors.Is(err, core.ErrNoGate) || errors.Is(err, core.ErrGateBroken) || err == nil && audit.Epoch == e.Value {
 		return 0, 0, nil
 	}
 	if err != nil {
 		return 0, 0, err
 	}
-	page, _, next, err := m.svc.gate.StoredEntries(ctx, activityID, cursor)
+	page, _, next, err := m.Entries.Survey(ctx, activityID, cursor)
 	if err != nil {
 		return 0, 0, err
 	}
 	var sns []string
-	var ended []StoredEntry
+	var ended []ledger.StoredEntry
 	for _, it := range page {
 		if it.Stage.Ended() && contract.ValidID(it.OrderSN) {
 			sns, ended = append(sns, it.OrderSN), append(ended, it)
@@ -89,14 +91,14 @@ func (m *Importer) endsOfGate(
 		return written, next, nil
 	}
 	closing := contract.OrderClose{OrderSNs: held, ActivityID: activityID}
-	_, err = m.svc.closeOrders(ctx, closing, ReasonRejected, ReasonSystem)
+	_, err = m.Inventory.CloseOrders(ctx, closing, ledger.ReasonRejected, ledger.ReasonSystem)
 	return written + int64(len(held)), next, err
 }
 
 // endAgain writes the rows of ended purchases that the ledger does not have, and returns their number. The order service
 // closes their orders before, or makes sure that it never creates them. An order that it cannot close is imported later.
-func (m *Importer) endAgain(ctx context.Context, activityID string, ended []StoredEntry) (int64, error) {
-	missing := map[string]StoredEntry{}
+func (m *Importer) endAgain(ctx context.Context, activityID string, ended []ledger.StoredEntry) (int64, error) {
+	missing := map[string]ledger.StoredEntry{}
 	var sns []string
 	for _, it := range ended {
 		if readable(it) {
@@ -108,7 +110,7 @@ func (m *Importer) endAgain(ctx context.Context, activityID string, ended []Stor
 	if err != nil {
 		return 0, err
 	}
-	open, err := m.svc.store.OpenDeadLetters(ctx, sns)
+	open, err := m.Tables.OpenDeadLetters(ctx, sns)
 	if err != nil {
 		return 0, err
 	}
@@ -119,19 +121,19 @@ func (m *Importer) endAgain(ctx context.Context, activityID string, ended []Stor
 	if len(sns) == 0 {
 		return 0, nil
 	}
-	outcomes, err := m.svc.requestClose(ctx, sns, ReasonRejected)
+	outcomes, err := m.Inventory.RequestClose(ctx, sns, ledger.ReasonRejected)
 	if err != nil {
 		return 0, err
 	}
 	sns = sns[:0]
 	for _, o := range outcomes {
 		switch o.Outcome {
-		case OutcomeUnknown, OutcomeClosed, OutcomeRefunded:
+		case core.OutcomeUnknown, core.OutcomeClosed, core.OutcomeRefunded:
 			sns = append(sns, o.OrderSN)
 		}
 	}
 	var written int64
-	err = m.svc.store.Ledger(ctx, []string{activityID}, func(tx LedgerTx) error {
+	err = m.Tables.Ledger(ctx, []string{activityID}, func(tx core.LedgerTx) error {
 		written = 0
 		now, err := tx.Now()
 		if err != nil || tx.Activity(activityID) == nil { // its purchases end in the step foreign
@@ -141,21 +143,19 @@ func (m *Importer) endAgain(ctx context.Context, activityID string, ended []Stor
 		if err != nil {
 			return err
 		}
-		moves := newMoves()
+		moves := ledger.NewMoves()
 		for _, sn := range sns {
 			if _, known := rows[sn]; known {
 				continue
 			}
 			it := missing[sn]
-			row := Reservation{
-				OrderSN: sn, ActivityID: activityID, UserID: it.UserID, Lines: it.Lines,
-				State: StateRejected, Reason: sanitizeReason(it.Reason),
-				ReservedAt: now, LandedAt: now, ChangedAt: now,
+			row := ledger.New(contract.Reservation{
+				OrderSN: sn, ActivityID: activityID, UserID: it.UserID, Lines: it.Lines, ReservedAt: now,
+			}, now).Rejected(it.Reason)
+			if it.Stage == ledger.StageClosed { // only an order can be closed
+				row.State, row.OrderCreatedAt = ledger.StateReleased, &now
 			}
-			if it.Stage == EntryClosed { // only an order can be closed
-				row.State, row.OrderCreatedAt = StateReleased, &now
-			}
-			moves.Insert = append(moves.Insert, row)
+			moves.Place(row)
 		}
 		written = int64(len(moves.Insert))
 		return tx.Apply(moves)
