@@ -105,15 +105,14 @@ func (r *Relay) Run(ctx context.Context) error {
 		}
 		wait := r.poll/2 + mathrand.N(r.poll/2+1) //nolint:gosec // no secret depends on it
 		wake := r.wake
-		switch {
-		case err != nil:
+		if err != nil {
 			failures++
 			wait, wake = pause(failures), nil // Wake does not shorten the pause while the database is down
 			// Log once per outage: the first failure, and the recovery below.
 			if failures == 1 {
 				r.log.WarnContext(ctx, "outbox: database unavailable, will retry", "error", err)
 			}
-		default:
+		} else {
 			if failures > 0 {
 				r.log.InfoContext(ctx, "outbox: database available again", "failures", failures)
 			}

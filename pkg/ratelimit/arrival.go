@@ -30,11 +30,10 @@ func (p *params) refuseArrival(free, reset int64, q query) decision {
 	if free >= p.perPermit {
 		d.remaining = free / p.perPermit
 	}
-	switch least := max(q.least, 1); {
-	case least > p.maxCost || (q.n > 0 && least*p.perPermit > p.tolerance+q.wait):
+	least := max(q.least, 1)
+	d.retryAfter = max(0, least*p.perPermit-free-q.wait)
+	if least > p.maxCost || (q.n > 0 && least*p.perPermit > p.tolerance+q.wait) {
 		d.retryAfter = int64(Never) // more than even a full bucket can grant
-	default:
-		d.retryAfter = max(0, least*p.perPermit-free-q.wait)
 	}
 	return d
 }

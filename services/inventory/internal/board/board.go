@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/eventstream"
 	"flashsale.internal/services/inventory/internal/core"
 )
 
@@ -107,18 +108,17 @@ type Deps struct {
 type Board struct {
 	Deps
 	Config
+	streams *eventstream.Streams[*Sample]
 
 	mu      sync.Mutex
 	watches map[string]*watch // by activity; those used in the last minute
-	byUser  map[string]int
-	open    int
 	stopped bool
 	running sync.WaitGroup // samplers
 }
 
 // New makes a Board.
 func New(d Deps, c Config) *Board {
-	return &Board{Deps: d, Config: c, watches: map[string]*watch{}, byUser: map[string]int{}}
+	return &Board{Deps: d, Config: c, watches: map[string]*watch{}, streams: eventstream.New[*Sample]()}
 }
 
 // Snapshot returns a sample of an activity that is at most an interval old, or as old as the latest one of a sampler.
@@ -180,10 +180,8 @@ func (b *Board) Run(ctx context.Context) error {
 	<-ctx.Done()
 	b.mu.Lock()
 	b.stopped = true
+	b.streams.Stop()
 	for _, w := range b.watches {
-		for s := range w.streams {
-			close(s.done)
-		}
 		w.stopSampler()
 	}
 	b.mu.Unlock()
@@ -192,27 +190,15 @@ func (b *Board) Run(ctx context.Context) error {
 }
 
 // Open returns the number of open streams.
-func (b *Board) Open() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.open
-}
+func (b *Board) Open() int { return b.streams.Len() }
 
-// Stream receives the samples of one activity, for one viewer.
+// Stream receives the samples of one activity, for one viewer, one each interval. A slow reader misses some; their points
+// are in the later ones.
 type Stream struct {
-	board   *Board
-	watch   *watch
-	user    string
-	updates chan *Sample // holds the latest only
-	done    chan struct{}
-	closed  bool
+	*eventstream.Stream[*Sample]
+	board *Board
+	watch *watch
 }
-
-// Updates delivers samples, one each interval. A slow reader misses some; their points are in the later ones.
-func (s *Stream) Updates() <-chan *Sample { return s.updates }
-
-// Done is closed when the process stops.
-func (s *Stream) Done() <-chan struct{} { return s.done }
 
 // Follow returns a snapshot of an activity and a stream of the samples that follow. The first viewer starts the
 // activity's sampler. The caller closes the stream. It refuses as Snapshot does, and with overloaded if the user or
@@ -237,21 +223,16 @@ func (b *Board) Follow(ctx context.Context, in core.Scope, user, activityID stri
 func (b *Board) newStream(user, activityID string) (*Stream, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	switch {
-	case b.stopped:
-		return nil, stopping()
-	case b.byUser[user] >= b.StreamsPerUser:
-		return nil, contract.Refuse(contract.CodeOverloaded,
-			"this user has too many boards open; close one, or read the board instead").After(5 * time.Second)
-	case b.open >= b.Streams:
-		return nil, contract.Refuse(contract.CodeOverloaded,
-			"too many boards are open; read the board instead").After(5 * time.Second)
+	one, err := b.streams.Open(user, eventstream.Bounds{
+		Total: b.Streams, TotalReached: "too many boards are open; read the board instead",
+		PerUser: b.StreamsPerUser, PerUserReached: "this user has too many boards open; close one, or read the board instead",
+	})
+	if err != nil {
+		return nil, err
 	}
 	w := b.watchLocked(activityID)
-	s := &Stream{board: b, watch: w, user: user, updates: make(chan *Sample, 1), done: make(chan struct{})}
+	s := &Stream{one, b, w}
 	w.streams[s] = struct{}{}
-	b.byUser[user]++
-	b.open++
 	if len(w.streams) == 1 {
 		w.startSampler()
 	}
@@ -260,23 +241,18 @@ func (b *Board) newStream(user, activityID string) (*Stream, error) {
 
 // Close ends the stream. The last viewer of an activity stops its sampler. Close may be called twice.
 func (s *Stream) Close() {
+	s.Stream.Close()
 	b, w := s.board, s.watch
 	b.mu.Lock()
-	if s.closed {
-		b.mu.Unlock()
+	defer b.mu.Unlock()
+	if _, open := w.streams[s]; !open {
 		return
 	}
-	s.closed = true
 	delete(w.streams, s)
-	if b.byUser[s.user]--; b.byUser[s.user] == 0 {
-		delete(b.byUser, s.user)
-	}
-	b.open--
 	w.used = b.Now()
 	if len(w.streams) == 0 {
 		w.stopSampler()
 	}
-	b.mu.Unlock()
 }
 
 func stopping() error {

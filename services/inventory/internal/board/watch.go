@@ -126,11 +126,7 @@ func (w *watch) send(sample *Sample) {
 	w.board.mu.Lock()
 	defer w.board.mu.Unlock()
 	for s := range w.streams {
-		select {
-		case <-s.updates:
-		default:
-		}
-		s.updates <- sample // never blocks: this is the only sender, under the lock
+		s.Send(sample)
 	}
 }
 

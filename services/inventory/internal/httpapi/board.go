@@ -2,19 +2,13 @@ package httpapi
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"net/http"
 	"time"
 
+	"flashsale.internal/pkg/eventstream"
 	"flashsale.internal/pkg/httpserver"
 	"flashsale.internal/services/inventory/api"
 	"flashsale.internal/services/inventory/internal/board"
-)
-
-const (
-	eventTimeout = 10 * time.Second // of writing one event
-	reconnectMS  = 2000             // delay before an EventSource reconnects
 )
 
 // GetBoard implements api.ServerInterface.
@@ -85,41 +79,17 @@ func (m *Merchant) StreamBoard(w http.ResponseWriter, r *http.Request, id string
 		return
 	}
 	defer stream.Close()
-	header := w.Header()
-	header.Set("Content-Type", "text/event-stream")
-	header.Set("X-Accel-Buffering", "no") // so that a reverse proxy does not buffer
-	w.WriteHeader(http.StatusOK)
-	if r.Method == http.MethodHead {
-		return
-	}
-	httpserver.LiftDeadlines(w)
-	m.follow(r, &events{w: w, control: http.NewResponseController(w)}, first, stream)
-}
-
-// follow writes the events of a board until its time is over, the viewer disconnects or the process stops.
-func (m *Merchant) follow(r *http.Request, out *events, first *board.Sample, stream *board.Stream) {
-	out.printf("retry: %d\n\n", reconnectMS)
-	out.event("board", m.boardView(first))
-	sent := boardProgress{reading: first.Reading, points: lastPoint(first), stock: first.Stock.AsOf}
-	end := time.NewTimer(m.board.StreamFor)
-	defer end.Stop()
-	beat := time.NewTicker(m.board.Heartbeat)
-	defer beat.Stop()
-	for out.err == nil {
-		select {
-		case s := <-stream.Updates():
+	var sent boardProgress
+	times := eventstream.Times{For: m.board.StreamFor, Heartbeat: m.board.Heartbeat}
+	eventstream.Serve(w, r, times, first, stream, func(out *eventstream.Writer, s *board.Sample) (last bool) {
+		if s == first {
+			out.Event("board", m.boardView(s))
+			sent = boardProgress{reading: s.Reading, points: lastPoint(s), stock: s.Stock.AsOf}
+		} else {
 			sent.write(out, s)
-		case <-beat.C:
-			out.printf(": \n\n")
-		case <-end.C:
-			out.printf("event: end\ndata: {}\n\n")
-			return
-		case <-stream.Done():
-			return
-		case <-r.Context().Done():
-			return
 		}
-	}
+		return false
+	})
 }
 
 // boardProgress is what a stream has sent.
@@ -131,7 +101,7 @@ type boardProgress struct {
 
 // write writes what a sample has and the stream has not sent: an event for each new or changed point, or one without a
 // point; and the stock, if it was compared again.
-func (sent *boardProgress) write(out *events, s *board.Sample) {
+func (sent *boardProgress) write(out *eventstream.Writer, s *board.Sample) {
 	update := api.BoardUpdate{
 		AsOf: s.AsOf, State: api.ActivityState(s.Activity.Phase(s.AsOf)), Units: unitsView(s.Units), Orders: boardOrders(s),
 		Totals: requestsView(s.Totals), Mode: api.SaleMode(s.Activity.Mode),
@@ -141,12 +111,12 @@ func (sent *boardProgress) write(out *events, s *board.Sample) {
 		if p.At.After(sent.points) || p.Changed > sent.reading {
 			point := pointView(p)
 			update.Point = &point
-			out.event("point", update)
+			out.Event("point", update)
 			written = true
 		}
 	}
 	if !written {
-		out.event("point", update)
+		out.Event("point", update)
 	}
 	sent.reading = max(sent.reading, s.Reading)
 	if last := lastPoint(s); last.After(sent.points) {
@@ -154,7 +124,7 @@ func (sent *boardProgress) write(out *events, s *board.Sample) {
 	}
 	if s.Stock.AsOf.After(sent.stock) {
 		sent.stock = s.Stock.AsOf
-		out.event("stock", stockView(s.Stock))
+		out.Event("stock", stockView(s.Stock))
 	}
 }
 
@@ -164,31 +134,4 @@ func lastPoint(s *board.Sample) time.Time {
 		return time.Time{}
 	}
 	return s.Points[len(s.Points)-1].At
-}
-
-// events writes server-sent events. After an error it writes nothing.
-type events struct {
-	w       http.ResponseWriter
-	control *http.ResponseController
-	err     error
-}
-
-func (e *events) event(name string, data any) {
-	text, err := json.Marshal(data)
-	if err != nil {
-		e.err = err
-		return
-	}
-	e.printf("event: %s\ndata: %s\n\n", name, text)
-}
-
-func (e *events) printf(format string, args ...any) {
-	if e.err != nil {
-		return
-	}
-	// It fails in tests only, where there is no connection.
-	_ = e.control.SetWriteDeadline(time.Now().Add(eventTimeout))
-	if _, e.err = fmt.Fprintf(e.w, format, args...); e.err == nil {
-		e.err = e.control.Flush()
-	}
 }

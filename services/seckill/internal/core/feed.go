@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/eventstream"
 )
 
 const (
@@ -17,61 +17,44 @@ const (
 // Feed sends status updates to open event streams. One loop looks up the purchases of all streams together.
 type Feed struct {
 	purchases Purchases
-	max       int
+	streams   *eventstream.Streams[Reservation]
+	bounds    eventstream.Bounds
 
 	mu         sync.Mutex
 	byActivity map[string]map[*Stream]struct{}
-	byUser     map[string]int
-	open       int
-	stopped    bool
 }
 
 // NewFeed returns a Feed with a bound on the streams of this process; Run starts it.
 func NewFeed(purchases Purchases, maxStreams int) *Feed {
 	return &Feed{
-		purchases: purchases, max: maxStreams, byActivity: map[string]map[*Stream]struct{}{}, byUser: map[string]int{},
+		purchases: purchases, byActivity: map[string]map[*Stream]struct{}{}, streams: eventstream.New[Reservation](),
+		bounds: eventstream.Bounds{
+			Total: maxStreams, TotalReached: "too many streams are open; read the reservation instead",
+			PerUser: streamsPerUser, PerUserReached: "a buyer may have two streams open; read the reservation instead",
+		},
 	}
 }
 
-// Stream follows one purchase for one buyer.
+// Stream follows one purchase for one buyer. It delivers each higher status.
 type Stream struct {
-	feed                        *Feed
-	activityID, orderSN, userID string
-	updates                     chan Reservation // holds the latest only
-	done                        chan struct{}    // closed when the process stops
-	sent                        Status           // guarded by feed.mu; empty until begin
-	closed                      bool
+	*eventstream.Stream[Reservation]
+	feed                *Feed
+	activityID, orderSN string
+	sent                Status // guarded by feed.mu; empty until begin
 }
-
-// Updates delivers each higher status of the purchase. It skips those that are outdated before the reader takes them.
-func (s *Stream) Updates() <-chan Reservation { return s.updates }
-
-// Done is closed when the process stops.
-func (s *Stream) Done() <-chan struct{} { return s.done }
 
 func (f *Feed) newStream(activityID, orderSN, userID string) (*Stream, error) {
+	one, err := f.streams.Open(userID, f.bounds)
+	if err != nil {
+		return nil, err
+	}
+	s := &Stream{Stream: one, feed: f, activityID: activityID, orderSN: orderSN}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	switch {
-	case f.stopped:
-		return nil, contract.Refuse(contract.CodeUnavailable, "this server is stopping").After(time.Second)
-	case f.byUser[userID] >= streamsPerUser:
-		return nil, contract.Refuse(contract.CodeOverloaded,
-			"a buyer may have two streams open; read the reservation instead").After(5 * time.Second)
-	case f.open >= f.max:
-		return nil, contract.Refuse(contract.CodeOverloaded,
-			"too many streams are open; read the reservation instead").After(5 * time.Second)
-	}
-	s := &Stream{
-		feed: f, activityID: activityID, orderSN: orderSN, userID: userID,
-		updates: make(chan Reservation, 1), done: make(chan struct{}),
-	}
 	if f.byActivity[activityID] == nil {
 		f.byActivity[activityID] = map[*Stream]struct{}{}
 	}
 	f.byActivity[activityID][s] = struct{}{}
-	f.byUser[userID]++
-	f.open++
 	return s, nil
 }
 
@@ -84,29 +67,18 @@ func (s *Stream) begin(r Reservation) {
 
 // Close removes the stream from the feed. It may be called twice.
 func (s *Stream) Close() {
+	s.Stream.Close()
 	f := s.feed
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if s.closed {
-		return
-	}
-	s.closed = true
 	delete(f.byActivity[s.activityID], s)
 	if len(f.byActivity[s.activityID]) == 0 {
 		delete(f.byActivity, s.activityID)
 	}
-	if f.byUser[s.userID]--; f.byUser[s.userID] == 0 {
-		delete(f.byUser, s.userID)
-	}
-	f.open--
 }
 
 // Open returns the number of open streams.
-func (f *Feed) Open() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.open
-}
+func (f *Feed) Open() int { return f.streams.Len() }
 
 // Run feeds the streams until ctx ends, and then ends them.
 func (f *Feed) Run(ctx context.Context) error {
@@ -115,25 +87,10 @@ func (f *Feed) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			f.stop()
+			f.streams.Stop()
 			return nil
 		case <-tick.C:
 			f.poll(ctx)
-		}
-	}
-}
-
-// stop ends all streams and refuses new ones.
-func (f *Feed) stop() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.stopped {
-		return
-	}
-	f.stopped = true
-	for _, streams := range f.byActivity {
-		for s := range streams {
-			close(s.done)
 		}
 	}
 }
@@ -174,10 +131,6 @@ func (f *Feed) send(activityID string, found map[string]Reservation) {
 			continue
 		}
 		s.sent = r.Status
-		select {
-		case <-s.updates:
-		default:
-		}
-		s.updates <- r // never blocks: this is the only sender, under the lock
+		s.Send(r)
 	}
 }

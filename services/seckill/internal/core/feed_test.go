@@ -98,7 +98,6 @@ func TestStreamsAreBounded(t *testing.T) {
 		stream.Close()
 	}
 	require.Zero(t, s.Feed.Open())
-	require.Empty(t, s.Feed.byUser)
 	require.Empty(t, s.Feed.byActivity)
 }
 

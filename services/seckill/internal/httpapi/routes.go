@@ -41,9 +41,6 @@ type Deps struct {
 	Config api.PagesConfig
 	// Mounts add the routes of the pages and of the sign-in.
 	Mounts []func(chi.Router)
-	// StreamFor is the lifetime of an event stream, Heartbeat the interval of its comments. 0 means the default of
-	// events.go: 60 s and 15 s.
-	StreamFor, Heartbeat time.Duration
 }
 
 // Counts counts the outcomes of path and purchase requests. Its methods are called in each of them and must not block.
@@ -78,12 +75,6 @@ func (unsuspected) User(string, string, core.Cause)    {}
 
 // New returns the handler of all public routes.
 func New(d Deps) (http.Handler, error) {
-	if d.StreamFor == 0 {
-		d.StreamFor = streamFor
-	}
-	if d.Heartbeat == 0 {
-		d.Heartbeat = heartbeat
-	}
 	if d.Counts == nil {
 		d.Counts = uncounted{}
 	}

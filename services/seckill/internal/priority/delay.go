@@ -20,13 +20,12 @@ type buyers struct {
 // observe decides by the delay in an interval in which n purchases were accepted. Without one there is nothing to yield
 // to: a refusal writes nothing.
 func (b *buyers) observe(took time.Duration, n int64, delay time.Duration) {
-	switch {
-	case n == 0 || delay < calmBelow:
-		if b.calm += took; b.calm >= calmAfter {
-			b.wait = false
-		}
-	default:
+	if n > 0 && delay >= calmBelow {
 		b.calm = 0
 		b.wait = b.wait || delay >= waitingFrom
+		return
+	}
+	if b.calm += took; b.calm >= calmAfter {
+		b.wait = false
 	}
 }
