@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -203,8 +202,12 @@ func (r *Relay) run(ctx context.Context, l *loop) {
 	log := r.tel.Log.With("activity_id", l.activityID)
 	retry := backoff.NewExponentialBackOff()
 	retry.InitialInterval, retry.MaxInterval = minRetry, maxRetry
+	// The jitter keeps the relays of several processes from polling at the same moments.
+	poll := &backoff.ExponentialBackOff{
+		InitialInterval: minPoll, MaxInterval: maxPoll, Multiplier: 2, RandomizationFactor: 0.25,
+	}
 	var pending batch
-	poll, batchPause, failed := minPoll, minBatchPause, 0
+	batchPause, failed := minBatchPause, 0
 	for ctx.Err() == nil {
 		done, took, err := r.step(ctx, l.activityID, &pending)
 		if err != nil {
@@ -225,16 +228,15 @@ func (r *Relay) run(ctx context.Context, l *loop) {
 		}
 		switch {
 		case done.more:
-			poll = minPoll
+			poll.Reset()
 			wait(ctx, r.yield(l.activityID, len(done.entries), took), nil)
 		case len(done.entries) > 0:
-			poll = minPoll
+			poll.Reset()
 			wait(ctx, batchPause, nil)
 			batchPause = min(2*batchPause, maxBatchPause)
 		default:
 			batchPause = max(batchPause/2, minBatchPause)
-			wait(ctx, jittered(poll), l.wake)
-			poll = min(2*poll, maxPoll)
+			wait(ctx, poll.NextBackOff(), l.wake)
 		}
 	}
 	r.drain(ctx, l.activityID, pending)
@@ -344,11 +346,6 @@ func (r *Relay) publish(ctx context.Context, entries []Entry) error {
 // detached returns a context that ends by its time-out only, not with ctx.
 func detached(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), d)
-}
-
-// jittered spreads d by a quarter up or down, so that the relays of several processes do not poll at the same moments.
-func jittered(d time.Duration) time.Duration {
-	return d - d/4 + time.Duration(rand.Int64N(int64(d/2))) //nolint:gosec // no secret depends on it
 }
 
 // wait returns after d, when ctx ends, or when wake delivers.
