@@ -9,26 +9,24 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// Bounds are the bounds of Streams.
+// Bounds are the bounds of the open streams.
 type Bounds struct {
 	Total, PerUser int
-	// TotalReached and PerUserReached are the texts of refusals. Each states what the user can do instead.
+	// TotalReached and PerUserReached are the texts of refusals, with what the user can do instead.
 	TotalReached, PerUserReached string
 }
 
 // Streams holds the open streams of a process. It is safe for concurrent use.
 type Streams[T any] struct {
-	bounds Bounds
-
 	mu      sync.Mutex
 	all     map[*Stream[T]]struct{}
 	byUser  map[string]int
 	stopped bool
 }
 
-// New returns Streams with these bounds.
-func New[T any](b Bounds) *Streams[T] {
-	return &Streams[T]{bounds: b, all: map[*Stream[T]]struct{}{}, byUser: map[string]int{}}
+// New returns Streams.
+func New[T any]() *Streams[T] {
+	return &Streams[T]{all: map[*Stream[T]]struct{}{}, byUser: map[string]int{}}
 }
 
 // Stream delivers values to one user.
@@ -41,16 +39,16 @@ type Stream[T any] struct {
 
 // Open opens a stream for a user. It refuses with overloaded if a bound is reached, and with unavailable after Stop. The
 // caller closes the stream.
-func (s *Streams[T]) Open(user string) (*Stream[T], error) {
+func (s *Streams[T]) Open(user string, b Bounds) (*Stream[T], error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.stopped:
 		return nil, contract.Refuse(contract.CodeUnavailable, "this server is stopping").After(time.Second)
-	case s.byUser[user] >= s.bounds.PerUser:
-		return nil, contract.Refuse(contract.CodeOverloaded, s.bounds.PerUserReached).After(5 * time.Second)
-	case len(s.all) >= s.bounds.Total:
-		return nil, contract.Refuse(contract.CodeOverloaded, s.bounds.TotalReached).After(5 * time.Second)
+	case s.byUser[user] >= b.PerUser:
+		return nil, contract.Refuse(contract.CodeOverloaded, b.PerUserReached).After(5 * time.Second)
+	case len(s.all) >= b.Total:
+		return nil, contract.Refuse(contract.CodeOverloaded, b.TotalReached).After(5 * time.Second)
 	}
 	one := &Stream[T]{streams: s, user: user, updates: make(chan T, 1), done: make(chan struct{})}
 	s.all[one] = struct{}{}

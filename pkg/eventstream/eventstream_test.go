@@ -13,21 +13,21 @@ import (
 )
 
 func TestStreamsAreBounded(t *testing.T) {
-	s := New[int](Bounds{Total: 3, PerUser: 2})
+	s, b := New[int](), Bounds{Total: 3, PerUser: 2}
 	var open []*Stream[int]
 	for _, user := range []string{"a", "a", "b"} {
-		one, err := s.Open(user)
+		one, err := s.Open(user, b)
 		require.NoError(t, err)
 		open = append(open, one)
 	}
 	for _, user := range []string{"a", "c"} {
-		_, err := s.Open(user)
+		_, err := s.Open(user, b)
 		require.Equal(t, contract.CodeOverloaded, contract.CodeOf(err), user)
 	}
 	require.Equal(t, 3, s.Len())
 	open[0].Close()
 	open[0].Close()
-	again, err := s.Open("a")
+	again, err := s.Open("a", b)
 	require.NoError(t, err)
 	for _, one := range append(open, again) {
 		one.Close()
@@ -37,7 +37,7 @@ func TestStreamsAreBounded(t *testing.T) {
 }
 
 func TestSlowReaderGetsTheLatestValue(t *testing.T) {
-	one, err := New[int](Bounds{Total: 1, PerUser: 1}).Open("a")
+	one, err := New[int]().Open("a", Bounds{Total: 1, PerUser: 1})
 	require.NoError(t, err)
 	one.Send(1)
 	one.Send(2)
@@ -46,13 +46,13 @@ func TestSlowReaderGetsTheLatestValue(t *testing.T) {
 }
 
 func TestStopEndsStreamsAndRefusesNewOnes(t *testing.T) {
-	s := New[int](Bounds{Total: 2, PerUser: 2})
-	one, err := s.Open("a")
+	s, b := New[int](), Bounds{Total: 2, PerUser: 2}
+	one, err := s.Open("a", b)
 	require.NoError(t, err)
 	s.Stop()
 	s.Stop()
 	<-one.Done()
-	_, err = s.Open("a")
+	_, err = s.Open("a", b)
 	require.Equal(t, contract.CodeUnavailable, contract.CodeOf(err))
 	one.Close()
 	require.Zero(t, s.Len())
@@ -61,7 +61,7 @@ func TestStopEndsStreamsAndRefusesNewOnes(t *testing.T) {
 func TestServe(t *testing.T) {
 	serve := func(t *testing.T, method string, act func(one *Stream[int])) string {
 		t.Helper()
-		one, err := New[int](Bounds{Total: 1, PerUser: 1}).Open("a")
+		one, err := New[int]().Open("a", Bounds{Total: 1, PerUser: 1})
 		require.NoError(t, err)
 		w := httptest.NewRecorder()
 		go act(one)

@@ -118,10 +118,7 @@ type Board struct {
 
 // New makes a Board.
 func New(d Deps, c Config) *Board {
-	return &Board{Deps: d, Config: c, watches: map[string]*watch{}, streams: eventstream.New[*Sample](eventstream.Bounds{
-		Total: c.Streams, TotalReached: "too many boards are open; read the board instead",
-		PerUser: c.StreamsPerUser, PerUserReached: "this user has too many boards open; close one, or read the board instead",
-	})}
+	return &Board{Deps: d, Config: c, watches: map[string]*watch{}, streams: eventstream.New[*Sample]()}
 }
 
 // Snapshot returns a sample of an activity that is at most an interval old, or as old as the latest one of a sampler.
@@ -226,7 +223,10 @@ func (b *Board) Follow(ctx context.Context, in core.Scope, user, activityID stri
 func (b *Board) newStream(user, activityID string) (*Stream, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	one, err := b.streams.Open(user)
+	one, err := b.streams.Open(user, eventstream.Bounds{
+		Total: b.Streams, TotalReached: "too many boards are open; read the board instead",
+		PerUser: b.StreamsPerUser, PerUserReached: "this user has too many boards open; close one, or read the board instead",
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ const (
 type Feed struct {
 	purchases Purchases
 	streams   *eventstream.Streams[Reservation]
+	bounds    eventstream.Bounds
 
 	mu         sync.Mutex
 	byActivity map[string]map[*Stream]struct{}
@@ -26,11 +27,11 @@ type Feed struct {
 // NewFeed returns a Feed with a bound on the streams of this process; Run starts it.
 func NewFeed(purchases Purchases, maxStreams int) *Feed {
 	return &Feed{
-		purchases: purchases, byActivity: map[string]map[*Stream]struct{}{},
-		streams: eventstream.New[Reservation](eventstream.Bounds{
+		purchases: purchases, byActivity: map[string]map[*Stream]struct{}{}, streams: eventstream.New[Reservation](),
+		bounds: eventstream.Bounds{
 			Total: maxStreams, TotalReached: "too many streams are open; read the reservation instead",
 			PerUser: streamsPerUser, PerUserReached: "a buyer may have two streams open; read the reservation instead",
-		}),
+		},
 	}
 }
 
@@ -43,7 +44,7 @@ type Stream struct {
 }
 
 func (f *Feed) newStream(activityID, orderSN, userID string) (*Stream, error) {
-	one, err := f.streams.Open(userID)
+	one, err := f.streams.Open(userID, f.bounds)
 	if err != nil {
 		return nil, err
 	}

@@ -99,11 +99,7 @@ func (s *stock) Sale(_ context.Context, activityID string) (core.Sale, error) {
 	return core.Sale{ActivityID: activityID, Degraded: set}, nil
 }
 
-func (s *stock) set(change func()) {
-	s.mu.Lock()
-	change()
-	s.mu.Unlock()
-}
+func (s *stock) set(change func()) { s.mu.Lock(); defer s.mu.Unlock(); change() }
 
 // taken returns the purchases that Reserve has had.
 func (s *stock) taken() []contract.DirectPurchase {
