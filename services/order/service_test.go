@@ -809,13 +809,15 @@ func TestSettings(t *testing.T) {
 		"ORDER_PAYMENT_GRACE":           {"ORDER_PAYMENT_GRACE": "1ms"},
 		"TEST_TIMERS":                   {"TEST_TIMERS": "order.keep_every=1s"},
 		"ORDER_CONSUMERS":               {"ORDER_CONSUMERS": "1000"},
-		"CONTACT_KEYS is required":      with(production, "CONTACT_KEYS", ""),
+
+		"CONTACT_KEYS is required":                               with(production, "CONTACT_KEYS", ""),
 		"CONTACT_KEYS holds a key (number 1) for development":    with(production, "CONTACT_KEYS", seal.DevelopmentKey),
 		"CONTACT_KEYS holds a key (number 1) of one byte":        with(production, "CONTACT_KEYS", key(strings.Repeat("k", 32))),
 		"CONTACT_KEYS holds a key (number 2) that is not base64": {"CONTACT_KEYS": contactKey + ",x"},
 		"CONTACT_KEYS holds the same key twice":                  {"CONTACT_KEYS": contactKey + "," + contactKey},
-		"CONTACT_KEEP":                                           {"CONTACT_KEEP": "1h"},
-		"CONTACT_KEEP is 50000h":                                 {"CONTACT_KEEP": "50000h"},
+
+		"CONTACT_KEEP":           {"CONTACT_KEEP": "1h"},
+		"CONTACT_KEEP is 50000h": {"CONTACT_KEEP": "50000h"},
 	} {
 		err := load(environ)
 		require.ErrorContains(t, err, variable)
