@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Timers holds intervals and waits that depend on no installation. Only tests change them.
+// Timers holds intervals and waits that depend on no installation. Tests and allinone shorten them.
 type Timers struct {
-	// For tests only: shortens timers of the services, such as `order.sweep_every=1s,inventory.keep_every=200ms`.
+	// For tests: shortens timers of the services, such as `order.sweep_every=1s,inventory.keep_every=200ms`.
 	TestTimers map[string]time.Duration `env:"TEST_TIMERS" envKeyValSeparator:"="`
 }
 

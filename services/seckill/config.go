@@ -29,7 +29,7 @@ type Config struct {
 	OIDC       signin.Settings
 	Challenges challenge.Settings
 
-	// Internal listener of inventory, for reservations while RocketMQ is unavailable.
+	// Internal listener of inventory, for reservations while RocketMQ is unavailable, and for sales without Redis.
 	InventoryURL string `env:"INVENTORY_INTERNAL_URL" envDefault:"http://127.0.0.1:7083"`
 
 	// Longest wait of a buyer for the gate; then 503, and the outcome is unknown. A `GATE_TIMEOUT` close to it extends
@@ -37,7 +37,7 @@ type Config struct {
 	GateWait time.Duration `env:"GATE_WAIT" envDefault:"3s"`
 	// Bounds one call to Redis; more than 250ms with `GATE_WAIT_REPLICAS`.
 	GateTimeout time.Duration `env:"GATE_TIMEOUT" envDefault:"1500ms"`
-	// Callers that may wait for one gate, purchases and lookups counted apart; then 503 `overloaded`.
+	// Callers that may wait for one gate, each kind of call counted apart; then 503 `overloaded`.
 	GateQueue int `env:"GATE_QUEUE" envDefault:"8192"`
 	// Unpublished purchases that the journal of one gate may hold, about 0.5 KiB each in Redis; then 503 `journal_full`.
 	JournalMax int64 `env:"JOURNAL_MAX" envDefault:"500000"`

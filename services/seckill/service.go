@@ -196,7 +196,7 @@ func (s *Service) newLoops(cfg Config, gates *stockgate.Gate) (err error) {
 	if s.ownLease != nil {
 		s.directLease = ordersn.NewLease(inventory.Workers{Client: s.client, Holders: s.watch.Holders}, tel.Log, s.watch.Direct)
 	}
-	if err := errors.Join(s.observeAccepted(), s.deps.Telemetry.ObserveStreams(s.feed.Open)); err != nil {
+	if err := s.observeAccepted(); err != nil {
 		return err
 	}
 	bounds := grouping.Bounds{
@@ -246,7 +246,7 @@ func (s *Service) newLoops(cfg Config, gates *stockgate.Gate) (err error) {
 	s.suspects = suspects.NewRecorder(gates, counting.Options{
 		Source: source, Known: s.sales.Known, Now: s.sales.Now, Log: tel.Log,
 	})
-	return nil
+	return tel.ObserveStreams(s.feed.Open)
 }
 
 // newHandler returns the handler of the buyers' API, the pages and the sign-in.

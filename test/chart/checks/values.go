@@ -39,6 +39,7 @@ func wrongValuesAreRefused(t *testing.T) {
 		"limits.trustedProxies[0]=128.0.0.0/1":                          "limits.trustedProxies: 128.0.0.0/1 is wider than any private network",
 		"components.seckill.env.PPROF=true":                             "components.seckill.env.PPROF cannot be true with environment: production",
 		"defaults.env.PPROF=1":                                          "env.PPROF cannot be true with environment: production",
+		"defaults.env.TEST_TIMERS=order.sweep_every=1s":                 "env.TEST_TIMERS cannot be set with environment: production",
 		"edge.service.nodePort=30080":                                   "edge.service.nodePort needs edge.service.type: NodePort",
 		"ingress.enabled=true":                                          "ingress.host is required with ingress.enabled",
 		"components.order.autoscaling.min=9":                            "components.order.autoscaling: min (9) is above max (8)",

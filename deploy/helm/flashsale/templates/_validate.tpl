@@ -57,6 +57,7 @@
   {{- $memory := toString (dig "limits" "memory" "" $c.resources) -}}
   {{- if and $memory (not (regexMatch "^[0-9]+(Mi|Gi)$" $memory)) }}{{ fail (printf "components.%s.resources.limits.memory: %s must be whole Mi or Gi: the Go heap is limited to nine tenths of it." $name $memory) }}{{ end -}}
   {{- if and (eq $v.environment "production") (has (lower (toString (dig "env" "PPROF" "" $c))) (list "true" "t" "1")) }}{{ fail (printf "components.%s.env.PPROF cannot be true with environment: production: every pod of the cluster could read the memory of its pods." $name) }}{{ end -}}
+  {{- if and (eq $v.environment "production") (dig "env" "TEST_TIMERS" "" $c) }}{{ fail (printf "components.%s.env.TEST_TIMERS cannot be set with environment: production: it is for tests." $name) }}{{ end -}}
   {{- if gt (int $c.autoscaling.min) (int $c.autoscaling.max) }}{{ fail (printf "components.%s.autoscaling: min (%v) is above max (%v)." $name $c.autoscaling.min $c.autoscaling.max) }}{{ end -}}
   {{- if and $c.autoscaling.enabled (not (dig "requests" "cpu" "" $c.resources)) }}{{ fail (printf "components.%s.autoscaling needs resources.requests.cpu: its target is a share of that." $name) }}{{ end -}}
 {{- end -}}

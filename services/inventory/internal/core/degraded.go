@@ -140,6 +140,9 @@ func (h heldBack) Take(a *Activity, p contract.Reservation) {
 
 // Write implements Purchases.
 func (h heldBack) Write(tx LedgerTx) error {
+	if err := h.Purchases.Write(tx); err != nil {
+		return err
+	}
 	for _, id := range sortedKeys(h.figures) {
 		if err := tx.PutDirectSale(id, *h.figures[id]); err != nil {
 			return err

@@ -52,7 +52,7 @@ func (s *Service) applySteps(
 ) error {
 	var f following
 	missingChecked := false
-	ledger := func() error {
+	commit := func() error {
 		return inSpan(ctx, s.recorder, "ledger transaction", true, func(ctx context.Context) error {
 			ids := map[string]bool{}
 			for _, st := range steps {
@@ -75,13 +75,13 @@ func (s *Service) applySteps(
 			})
 		})
 	}
-	err := ledger()
+	err := commit()
 	if errors.Is(err, errMissingRow) {
 		if err := s.guard.MayClose(ctx, f.missing); err != nil {
 			return err
 		}
 		missingChecked = true
-		err = ledger()
+		err = commit()
 	}
 	if err != nil {
 		return err

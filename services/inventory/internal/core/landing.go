@@ -81,13 +81,16 @@ func (s *Service) recordLanding(ctx context.Context, l landing) {
 		lags = append(lags, l.now.Sub(r.ReservedAt))
 	}
 	s.recorder.Landed(ctx, len(l.landed), lags)
-	for reason, n := range l.refused {
-		s.recorder.Refused(ctx, reason, n)
-	}
 	for _, r := range l.displaced {
+		l.refused[r.Reason]--
 		s.recorder.Displaced(ctx, r.Reason)
 		s.Alarms.Raise(ctx, "displaced "+r.ActivityID, "an accepted purchase lost to one that was sold without the gate",
 			"order_sn", r.OrderSN, "activity_id", r.ActivityID, "reason", r.Reason)
+	}
+	for reason, n := range l.refused {
+		if n > 0 {
+			s.recorder.Refused(ctx, reason, n)
+		}
 	}
 	for _, sn := range l.conflicts {
 		s.recorder.Incident(ctx, "a purchase that was handed over contradicts the ledger", "order_sn", sn)

@@ -391,6 +391,7 @@ type Recorder interface {
 	// Span begins a span; the returned function ends it.
 	Span(ctx context.Context, name string, database bool) (context.Context, func(error))
 	Landed(ctx context.Context, n int, lag []time.Duration)
+	// Refused counts accepted purchases that the ledger refused, the displaced ones excepted.
 	Refused(ctx context.Context, reason string, n int)
 	// Displaced counts an accepted purchase that the ledger refused in an activity that has sold without its gate.
 	Displaced(ctx context.Context, reason string)

@@ -24,7 +24,7 @@ func openPurchases(tx LedgerTx, users map[string][]string) (Purchases, error) {
 	return keepBack(tx, held, sortedKeys(users))
 }
 
-// HeldUnits are the Purchases of a sale with its gate. It has the units that buyers hold.
+// HeldUnits are the Purchases that only the stock and the units that buyers hold bound.
 type HeldUnits map[ledger.Buyer]int64
 
 // HeldBy reads the allowances of these users, by activity.

@@ -101,7 +101,7 @@ func (p *pass) repairMismatches(ctx context.Context, c *comparison, list []misma
 	return p.applyRepairs(ctx, c, b, b.refused)
 }
 
-// reread reads the entries first and then the rows, as judge needs it.
+// reread reads the entries first and then the rows, as ledger.Judge needs it.
 func (p *pass) reread(ctx context.Context, list []mismatch) (*batch, error) {
 	sns := make([]string, len(list))
 	for i, m := range list {

@@ -217,10 +217,6 @@ func (m *Importer) followLedger(ctx context.Context, _ core.Epoch, i core.Import
 	if err != nil {
 		return i, err
 	}
-	now, err := m.Tables.Now(ctx)
-	if err != nil {
-		return i, err
-	}
 	var repairs []ledger.EntryRepair
 	var findings []core.Finding
 	for _, it := range page {
@@ -228,7 +224,10 @@ func (m *Importer) followLedger(ctx context.Context, _ core.Epoch, i core.Import
 		if !ok || r.ActivityID != i.ActivityID {
 			continue
 		}
-		f := ledger.Judge(&r, &it, now)
+		f := ledger.Judge(&r, &it, time.Time{}) // the entry is there, so no age matters
+		if !r.Holds() && it.UserID != r.UserID && it.Stage != ledger.StageBroken {
+			f.To.UserID, f.To.Lines = it.UserID, it.Lines // whoever is in the gate reads how it ended
+		}
 		switch {
 		case f.Ahead:
 			findings = append(findings, core.Finding{
@@ -242,11 +241,11 @@ func (m *Importer) followLedger(ctx context.Context, _ core.Epoch, i core.Import
 			repairs = append(repairs, f.To)
 		}
 	}
-	_, err = m.Entries.Repair(ctx, i.ActivityID, build, repairs)
+	done, err := m.Entries.Repair(ctx, i.ActivityID, build, repairs)
 	if err := errors.Join(err, m.find(ctx, findings)); err != nil {
 		return i, err
 	}
-	i.Counts.Corrected += int64(len(repairs))
+	i.Counts.Corrected += int64(len(done)) // what moved meanwhile is left to its own sync and the reconciler
 	i.Counts.Ahead += int64(len(findings))
 	if next != 0 {
 		i.Position = strconv.FormatUint(next, 10)

@@ -233,7 +233,8 @@ func (x *orderImport) insert(a *core.Activity, o core.ChangedOrder, held core.He
 		Traceparent: o.Traceparent,
 	}
 	row := ledger.New(p, x.now)
-	row.OrderCreatedAt = &row.ReservedAt
+	created := row.ReservedAt
+	row.OrderCreatedAt = &created
 	if at := ledger.SanitizeTime(o.ExpiresAt, time.Time{}); !at.IsZero() {
 		row.ExpiresAt = &at
 	}

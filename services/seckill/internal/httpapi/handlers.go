@@ -150,10 +150,10 @@ func (h *handlers) CreateReservation(w http.ResponseWriter, r *http.Request, act
 		return
 	}
 	if p.Fresh {
-		h.metrics.accept("accepted")
+		h.metrics.purchases.Add(noExemplar, 1, accepted)
 		h.Counts.Accepted(activityID)
 	} else {
-		h.metrics.accept("repeated")
+		h.metrics.purchases.Add(noExemplar, 1, repeated)
 	}
 	writeAccepted(w, p)
 }

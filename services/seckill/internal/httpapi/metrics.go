@@ -57,10 +57,11 @@ func newMetrics(meter metric.Meter) (metrics, error) {
 // recorded trace as an exemplar, which costs more than counting.
 var noExemplar = context.Background()
 
-// accept counts a purchase.
-func (m metrics) accept(outcome string) {
-	m.purchases.Add(noExemplar, 1, metric.WithAttributes(telemetry.AttrOutcome.String(outcome)))
-}
+// Outcomes of purchases.
+var (
+	accepted = metric.WithAttributeSet(attribute.NewSet(telemetry.AttrOutcome.String("accepted")))
+	repeated = metric.WithAttributeSet(attribute.NewSet(telemetry.AttrOutcome.String("repeated")))
+)
 
 func (m metrics) refuse(call string, err error) {
 	key := refusal{call, contract.CodeOf(err)}

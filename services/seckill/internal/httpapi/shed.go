@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/failsafe-go/failsafe-go/adaptivelimiter"
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
 	"flashsale.internal/pkg/admission"
@@ -58,15 +59,17 @@ func newShedder(meter metric.Meter, onRefused func()) (*shedder, error) {
 	return s, err
 }
 
-func (s *shedder) count(ctx context.Context, outcome string) {
-	s.counter.Add(ctx, 1, metric.WithAttributes(telemetry.AttrOutcome.String(outcome)))
-}
+// Outcomes of requests above the limit.
+var (
+	refused = metric.WithAttributeSet(attribute.NewSet(telemetry.AttrOutcome.String("refused")))
+	spared  = metric.WithAttributeSet(attribute.NewSet(telemetry.AttrOutcome.String("spared")))
+)
 
 // purchases accepts every purchase, because its buyer was admitted when the path was issued. Purchases count as
 // requests in flight, so that other requests are refused first. The gate's queue bounds their number.
 func (s *shedder) purchases(next http.Handler) http.Handler {
 	return s.admit(next, func(w http.ResponseWriter, r *http.Request) {
-		s.count(r.Context(), "spared")
+		s.counter.Add(r.Context(), 1, spared)
 		next.ServeHTTP(w, r)
 	})
 }
@@ -124,7 +127,7 @@ func (s *shedder) paths(next http.Handler) http.Handler {
 var discardLog = slog.New(slog.DiscardHandler) // shed requests are counted, not logged
 
 func (s *shedder) refuse(w http.ResponseWriter, r *http.Request) {
-	s.count(r.Context(), "refused")
+	s.counter.Add(r.Context(), 1, refused)
 	if s.onRefused != nil {
 		s.onRefused()
 	}
