@@ -226,7 +226,7 @@ func (m *Importer) followLedger(ctx context.Context, _ core.Epoch, i core.Import
 		}
 		f := ledger.Judge(&r, &it, time.Time{}) // the entry is there, so no age matters
 		if !r.Holds() && it.UserID != r.UserID && it.Stage != ledger.StageBroken {
-			f.To.UserID, f.To.Lines = it.UserID, it.Lines // whoever is in the gate reads how it ended
+			f.To.UserID, f.To.Lines = it.UserID, it.Lines // the buyer in the gate reads how it ended
 		}
 		switch {
 		case f.Ahead:
