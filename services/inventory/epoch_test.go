@@ -386,6 +386,29 @@ func TestAnEndedPurchaseStaysEnded(t *testing.T) {
 	w.agree(a)
 }
 
+// Two purchases have one order_sn, and the one that the ledger has has ended. The buyer of the other one, which is in the
+// gate, reads that it failed.
+func TestAnImportEndsTheEntryOfAnotherBuyer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.sale(1, 5)
+	second := w.buy(a, "u2")
+	first := second
+	first.UserID = "u1"
+	w.loses(func() error {
+		return w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, first))
+	})
+	require.NoError(w.t, w.db.Exec("UPDATE reservations SET state = 'released', reason = 'system' WHERE order_sn = ?", first.OrderSN).Error)
+	require.NoError(w.t, w.db.Exec("UPDATE stocks SET available = available + 1, reserved = reserved - 1 WHERE activity_id = ?", a.ID).Error)
+	require.NoError(w.t, w.db.Exec("UPDATE allowances SET held = 0 WHERE activity_id = ?", a.ID).Error)
+	w.newEpoch()
+	w.imports()
+	e := w.entry(a, second.OrderSN)
+	require.Equal(w.t, []any{"u2", stockgate.StatusFailed}, []any{e.UserID, e.Status})
+	require.EqualValues(w.t, 1, w.counts().Corrected)
+	require.Equal(w.t, int64(5), w.left(a, 0))
+}
+
 // A purchase that had ended, and whose row and order a restore of both databases has lost, does not land again when its
 // message is delivered once more: neither during the import nor afterwards.
 func TestALostPurchaseThatHadEndedStaysEnded(t *testing.T) {

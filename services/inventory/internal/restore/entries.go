@@ -225,7 +225,7 @@ func (m *Importer) followLedger(ctx context.Context, _ core.Epoch, i core.Import
 			continue
 		}
 		f := ledger.Judge(&r, &it, time.Time{}) // the entry is there, so no age matters
-		if !r.Holds() && it.UserID != r.UserID && it.Stage != ledger.StageBroken {
+		if !r.Holds() && it.UserID != r.UserID && it.Stage != ledger.StageBroken && readable(it) {
 			f.To.UserID, f.To.Lines = it.UserID, it.Lines // the buyer in the gate reads how it ended
 		}
 		switch {
@@ -245,7 +245,11 @@ func (m *Importer) followLedger(ctx context.Context, _ core.Epoch, i core.Import
 	if err := errors.Join(err, m.find(ctx, findings)); err != nil {
 		return i, err
 	}
-	i.Counts.Corrected += int64(len(done)) // what moved meanwhile is left to its own sync and the reconciler
+	for _, changed := range done {
+		if changed { // what moved meanwhile is left to its own sync and the reconciler
+			i.Counts.Corrected++
+		}
+	}
 	i.Counts.Ahead += int64(len(findings))
 	if next != 0 {
 		i.Position = strconv.FormatUint(next, 10)

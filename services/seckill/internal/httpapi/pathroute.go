@@ -73,7 +73,7 @@ func (h *handlers) admit(w http.ResponseWriter, r *http.Request) error {
 	return h.Core.CheckAllowance(ctx, userID, activityID)
 }
 
-// checkAdmission refuses the buyers whom admit refuses.
+// checkAdmission refuses a buyer if admit does.
 func (h *handlers) checkAdmission(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := h.admit(w, r); err != nil {
