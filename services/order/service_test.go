@@ -460,14 +460,14 @@ func TestCallbacks(t *testing.T) {
 	require.Equal(t, 401, r.callback("another secret", now, good).status)
 	require.Equal(t, 401, r.callback(secret, now.Add(-6*time.Minute), good).status)
 	require.Equal(t, 401, r.callback(secret, now.Add(6*time.Minute), good).status)
-	changed := r.call("POST", "/v1/payments/callbacks/sandbox", "", strings.Replace(good, "700", "701", 1),
+	changed := r.call("POST", "/v1/payments/callbacks/sandbox", "", strings.Replace(good, `"amount":700`, `"amount":701`, 1),
 		payment.Header, payment.Sign(secret, []byte(good), now))
 	require.Equal(t, 401, changed.status)
 	require.Equal(t, 404, r.call("POST", "/v1/payments/callbacks/gold", "", good, payment.Header, payment.Sign(secret, []byte(good), now)).status)
 	for _, bad := range []string{
 		`{`, good + good, `[]`, strings.Replace(good, `"e1"`, `""`, 1), strings.Replace(good, `"e1"`, `"`+strings.Repeat("e", 65)+`"`, 1),
-		strings.Replace(good, id, "x", 1), strings.Replace(good, "succeeded", "maybe", 1), strings.Replace(good, "700", "-1", 1),
-		strings.Replace(good, "700", "7.5", 1), strings.Replace(good, "700", "0", 1), strings.Replace(good, `"amount":700,`, "", 1), strings.Replace(good, "EUR", "EURO", 1),
+		strings.Replace(good, id, "x", 1), strings.Replace(good, "succeeded", "maybe", 1), strings.Replace(good, `"amount":700`, `"amount":-1`, 1),
+		strings.Replace(good, `"amount":700`, `"amount":7.5`, 1), strings.Replace(good, `"amount":700`, `"amount":0`, 1), strings.Replace(good, `"amount":700,`, "", 1), strings.Replace(good, "EUR", "EURO", 1),
 	} {
 		a := r.callback(secret, now, bad)
 		require.Equal(t, 400, a.status, bad)
