@@ -7,7 +7,10 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 )
 
 // Bounds of the cache of verified tokens. A buyer sends the same token for the path, the purchase and each poll of
@@ -16,9 +19,8 @@ import (
 const (
 	cachedTokens = 1 << 20
 	cachedFor    = 5 * time.Minute
-	// memory of one entry with the longest user id; only the few tokens with a role add a merchant id
-	tokenBytes  = 120
-	memoryShare = 8
+	tokenBytes   = 240 // memory of one entry with the longest user id, as BenchmarkCache measures it
+	memoryShare  = 8
 )
 
 func cacheSize() int {
@@ -52,100 +54,49 @@ type hasher struct {
 var hashers = sync.Pool{New: func() any { return &hasher{Hash: sha256.New()} }}
 
 // cache maps the hashes of verified tokens to identities; it does not hold the tokens. An entry expires with its
-// token, at the latest after cachedFor. A change of the keys removes all entries. There are two generations: when the
-// young one is full, it replaces the old one, which bounds the cache for any load.
+// token, at the latest after cachedFor. A change of the keys removes all entries. The entry that was not used for the
+// longest time makes room for a new one: a cache that prefers entries of the past would refuse the buyers of a new sale.
 type cache struct {
-	perGeneration int
-
-	mu         sync.RWMutex
-	young, old generation
-	keys       int // number of changes of the keys
-}
-
-// generation holds no pointer per token, so that the garbage collector does not scan the entries.
-type generation struct {
-	tokens map[tokenHash]cached
-	ids    [][]byte // concatenated user ids, each followed by its merchant id, in chunks of idChunk bytes
+	tokens *lru.Cache[tokenHash, cached]
+	keys   atomic.Int64 // number of changes of the keys
 }
 
 type cached struct {
-	ends     int64 // expiry as Unix time in nanoseconds
-	chunk    uint16
-	start    uint16 // of the user id in the chunk
-	user     uint8  // length of the user id
-	merchant uint8  // length of the merchant id
-	roles    uint8  // bit i: knownRoles[i]
-}
-
-const idChunk = 64 << 10 // every start in a chunk fits in 16 bits
-
-// identity returns the identity of an entry. Both ids share one allocation.
-func (g *generation) identity(e cached) Identity {
-	ids := string(g.ids[e.chunk][e.start:][:int(e.user)+int(e.merchant)])
-	return Identity{UserID: ids[:e.user], MerchantID: ids[e.user:], Roles: roleSets[e.roles]}
+	Identity
+	ends int64 // expiry as Unix time in nanoseconds
+	keys int64 // those that the token was verified with
 }
 
 func newCache(size int) *cache {
-	return &cache{perGeneration: max(size/2, 1), young: newGeneration()}
+	tokens, err := lru.New[tokenHash, cached](max(size, 1))
+	if err != nil {
+		panic(err) // only a size below 1 is refused
+	}
+	return &cache{tokens: tokens}
 }
-
-func newGeneration() generation { return generation{tokens: map[tokenHash]cached{}} }
 
 // find returns the identity of a cached token that has not expired. The returned keys is an argument of add.
-func (c *cache) find(h tokenHash, now time.Time) (id Identity, ok bool, keys int) {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	for _, g := range []*generation{&c.young, &c.old} {
-		if e, there := g.tokens[h]; there {
-			if now.UnixNano() >= e.ends {
-				break
-			}
-			return g.identity(e), true, c.keys
-		}
+func (c *cache) find(h tokenHash, now time.Time) (id Identity, ok bool, keys int64) {
+	keys = c.keys.Load()
+	e, ok := c.tokens.Get(h)
+	if !ok || e.keys != keys || now.UnixNano() >= e.ends {
+		return Identity{}, false, keys
 	}
-	return Identity{}, false, c.keys
+	return e.Identity, true, keys
 }
 
-// add caches a token that was verified after find returned keys. It does nothing if the keys have changed since.
-func (c *cache) add(h tokenHash, id Identity, ends, now time.Time, keys int) {
+// add caches a token that was verified after find returned keys. If the keys have changed since, find ignores it.
+func (c *cache) add(h tokenHash, id Identity, ends, now time.Time, keys int64) {
 	if latest := now.Add(cachedFor); ends.After(latest) {
 		ends = latest
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if keys != c.keys {
-		return
-	}
-	if len(c.young.tokens) >= c.perGeneration {
-		c.young, c.old = newGeneration(), c.young
-	}
-	c.young.add(h, id, ends)
+	c.tokens.Add(h, cached{Identity: id, ends: ends.UnixNano(), keys: keys})
 }
 
-// add stores an entry. The chunk number never overflows: half of cachedTokens pairs of ids, of 128 bytes each, fill
-// 1024 chunks.
-func (g *generation) add(h tokenHash, id Identity, ends time.Time) {
-	if e, known := g.tokens[h]; known { // verified twice at once, or after its entry expired: the identity is the same
-		e.ends = ends.UnixNano()
-		g.tokens[h] = e
-		return
-	}
-	last := len(g.ids) - 1
-	if last < 0 || len(g.ids[last])+len(id.UserID)+len(id.MerchantID) > idChunk {
-		g.ids = append(g.ids, make([]byte, 0, idChunk))
-		last++
-	}
-	e := cached{
-		ends: ends.UnixNano(), chunk: uint16(last), start: uint16(len(g.ids[last])), user: uint8(len(id.UserID)),
-		merchant: uint8(len(id.MerchantID)),
-	}
-	for bit, role := range knownRoles {
-		if slices.Contains(id.Roles, role) {
-			e.roles |= 1 << bit
-		}
-	}
-	g.ids[last] = append(append(g.ids[last], id.UserID...), id.MerchantID...)
-	g.tokens[h] = e
+// clear removes all entries. It is called after a change of the keys: tokens signed by an old key need a new check.
+func (c *cache) clear() {
+	c.keys.Add(1)
+	c.tokens.Purge()
 }
 
 // knownRoles are all roles that this system defines.
@@ -153,23 +104,3 @@ var knownRoles = [...]Role{Merchant, Operator, Accessible}
 
 // Known reports whether this system defines a role.
 func Known(role Role) bool { return slices.Contains(knownRoles[:], role) }
-
-// roleSets maps each set of bits to its roles. The slices are shared by all identities.
-var roleSets = func() (sets [1 << len(knownRoles)][]Role) {
-	for bits := range sets {
-		for bit, role := range knownRoles {
-			if bits>>bit&1 == 1 {
-				sets[bits] = append(sets[bits], role)
-			}
-		}
-	}
-	return sets
-}()
-
-// clear removes all entries. It is called after a change of the keys: tokens signed by an old key need a new check.
-func (c *cache) clear() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.young, c.old = newGeneration(), generation{}
-	c.keys++
-}
