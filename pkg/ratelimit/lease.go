@@ -253,20 +253,20 @@ func (s *leases) fetch(ctx context.Context, rs *redisSpec, key string, c *lease,
 	return nil
 }
 
-// restore takes back n permits that a request did not use. It returns false if the lease does not exist any more or is
-// full.
-func (s *leases) restore(key string, n int64) bool {
+// restore takes back permits that a request did not use. It returns false if the lease does not exist any more, is full,
+// or holds the permits of another window.
+func (s *leases) restore(key string, granted Result) bool {
 	c, ok := s.keys.Load(key)
 	if !ok {
 		return false
 	}
-	held := c.(*lease)
+	held, p := c.(*lease), s.l.current.Load().p
 	held.mu.Lock()
 	defer held.mu.Unlock()
-	if held.permits+n > 2*s.maxPermits(s.l.current.Load().p) {
+	if held.permits+granted.Granted > s.maxPermits(p) || p.spec.Algorithm == FixedWindow && held.stamp != granted.stamp {
 		return false
 	}
-	held.permits += n
+	held.permits += granted.Granted
 	return true
 }
 

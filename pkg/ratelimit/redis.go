@@ -314,7 +314,7 @@ func (l *Redis) Refund(ctx context.Context, key string, granted Result) error {
 		}
 		return l.fallback.refund(l.current.Load(), key, granted.Granted)
 	case SourceLease:
-		if l.leases.restore(key, granted.Granted) {
+		if l.leases.restore(key, granted) {
 			return nil
 		}
 	}
