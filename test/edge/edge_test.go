@@ -4,7 +4,11 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"io/fs"
+	"net"
 	"net/http"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -270,6 +274,70 @@ func TestCallbacksAreNotRepeated(t *testing.T) {
 	require.Len(t, e.seckill.requests("/auth/callback"), 1)
 	e.get(t, "/auth/login")
 	require.Len(t, e.seckill.requests("/auth/login"), 2)
+}
+
+// An answer to a challenge counts once, and joining a room takes a place. Other calls of a buyer may be repeated.
+func TestAnswersAndJoiningsAreNotRepeated(t *testing.T) {
+	e := start(t)
+	e.seckill.use(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	for path, times := range map[string]int{
+		"/v1/activities/7/room": 1, "/v1/activities/7/captchas/x/answers": 1, "/v1/activities/7/captchas": 2, "/v1/activities/7/paths": 2,
+	} {
+		r := e.do(t, http.MethodPost, path)
+		require.Equal(t, http.StatusServiceUnavailable, r.status, path)
+		sent := slices.DeleteFunc(e.seckill.requests(path), func(r *http.Request) bool { return r.URL.Path != path })
+		require.Len(t, sent, times, path)
+	}
+}
+
+// However many slow readers a list of draw tickets has, it is read from seckill once and takes the disk of one.
+func TestSlowReadersOfTickets(t *testing.T) {
+	e := start(t)
+	list := strings.Repeat(strings.Repeat("0123456789abcdef", 4)+"\n", 400_000)
+	e.seckill.use(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.Header().Set("Cache-Control", "public, max-age=3600")
+		w.Header().Set("Content-Length", strconv.Itoa(len(list)))
+		_, _ = io.WriteString(w, list)
+	})
+	const path = "/v1/activities/7/room/tickets"
+	for range 12 {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(e.url, "http://"))
+		require.NoError(t, err)
+		defer func() { _ = conn.Close() }()
+		_, err = fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: shop.example\r\n\r\n", path)
+		require.NoError(t, err)
+		_, err = io.ReadFull(conn, make([]byte, 100)) // and no more
+		require.NoError(t, err)
+	}
+	require.Equal(t, list, e.get(t, path+"?reader=13").body)
+	require.Len(t, e.seckill.requests(path), 1)
+	require.Equal(t, "seckill", e.seckill.requests(path)[0].Host)
+	bytes := int64(0)
+	require.NoError(t, filepath.WalkDir(e.dir, func(_ string, f fs.DirEntry, err error) error {
+		if err != nil || f.IsDir() {
+			return err
+		}
+		info, err := f.Info()
+		if err == nil {
+			bytes += info.Size()
+		}
+		return err
+	}))
+	require.Less(t, bytes, int64(len(list)*3/2))
+
+	// A response that is not for the cache takes no disk at all.
+	e.order.use(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, list) })
+	conn, err := net.Dial("tcp", strings.TrimPrefix(e.url, "http://"))
+	require.NoError(t, err)
+	defer func() { _ = conn.Close() }()
+	_, err = io.WriteString(conn, "GET /v1/orders HTTP/1.1\r\nHost: shop.example\r\n\r\n")
+	require.NoError(t, err)
+	_, err = io.ReadFull(conn, make([]byte, 1<<20))
+	require.NoError(t, err)
+	files, err := filepath.Glob(filepath.Join(e.dir, "proxy", "*", "*", "*"))
+	require.NoError(t, err)
+	require.Empty(t, files)
 }
 
 // Each event reaches the browser when it is sent.

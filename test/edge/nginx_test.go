@@ -71,6 +71,7 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 type edge struct {
 	url                       string
 	secure                    string // address of the listener with TLS
+	dir                       string // of the caches and temporary files
 	seckill, order, inventory *service
 	client                    *http.Client
 }
@@ -96,7 +97,7 @@ func start(t *testing.T) *edge {
 	transport := &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}
 	t.Cleanup(transport.CloseIdleConnections)
 	e := &edge{
-		url: "http://" + addr, secure: secure, seckill: play("seckill"), order: play("order"), inventory: play("inventory"),
+		url: "http://" + addr, secure: secure, dir: dir, seckill: play("seckill"), order: play("order"), inventory: play("inventory"),
 		client: &http.Client{Transport: transport, Timeout: patience, CheckRedirect: func(*http.Request, []*http.Request) error {
 			return http.ErrUseLastResponse
 		}},

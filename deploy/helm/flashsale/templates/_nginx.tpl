@@ -27,10 +27,11 @@ no cookie, token or other header of one caller makes the response that all other
 belong to the first caller are removed. Without "valid", the response's Cache-Control decides whether it is kept, and
 how long.
 dict "zone" ZONE "key" KEY "accept" TYPE "encoding" ENCODING "stale" REASONS "valid" STATUSES AND TIME
+     "patience" SECONDS for the response and, while another request fetches it, for that one
 */}}
 {{- define "flashsale.nginxShared" -}}
 proxy_pass http://seckill;
-proxy_read_timeout 5s;
+proxy_read_timeout {{ .patience | default 5 }}s;
 proxy_pass_request_headers off;
 proxy_set_header Connection "";
 proxy_set_header Host $proxy_host;
@@ -50,7 +51,10 @@ proxy_cache_valid {{ . }};
 {{- end }}
 # One request at a time fetches a response. Meanwhile others get the previous one, or wait if there is none.
 proxy_cache_lock on;
-proxy_cache_lock_timeout 2s;
+proxy_cache_lock_timeout {{ .patience | default 2 }}s;
+{{- with .patience }}
+proxy_cache_lock_age {{ . }}s;
+{{- end }}
 proxy_cache_use_stale {{ .stale }};
 {{- end }}
 
@@ -76,6 +80,7 @@ The configuration of the edge, for nginx 1.22 or later.
       "valid" "200 404 1s" -}}
 {{- $document := dict "zone" "pages" "key" "\"$uri $encoding\"" "accept" "text/html" "encoding" "$encoding"
       "stale" "updating error timeout invalid_header http_429 http_500 http_502 http_503 http_504" -}}
+{{- $tickets := dict "zone" "tickets" "key" "$uri" "accept" "text/plain" "encoding" "\"\"" "stale" "updating" "patience" 30 }}
 worker_processes {{ $e.workers }};
 # A connection takes a descriptor, and so does one to a service; files of the cache and logs take the rest.
 worker_rlimit_nofile {{ add (int $e.connections) 512 }};
@@ -103,6 +108,9 @@ http {
     proxy_cache_path "{{ .dir }}/sales" levels=1:2 keys_zone=sales:4m max_size=64m inactive=5s use_temp_path=off;
     # Pages and their assets. They are kept for a day, for the case that no process of seckill responds.
     proxy_cache_path "{{ .dir }}/pages" levels=1:2 keys_zone=pages:4m max_size=64m inactive=24h use_temp_path=off;
+
+    # Lists of draw tickets, of up to 65 MB, which never change. Slow readers share one file.
+    proxy_cache_path "{{ .dir }}/tickets" levels=1:2 keys_zone=tickets:1m max_size=160m inactive=10m use_temp_path=off;
 
     # Logs only responses with status 5xx, and the upstream instead of the URL.
     map $status $wrong { ~^5 1; default 0; }
@@ -195,6 +203,8 @@ http {
     proxy_send_timeout 15s;
     proxy_read_timeout {{ $e.readTimeoutSeconds }}s;
     proxy_buffers 16 16k;
+    # A response that is not for the cache takes no disk: its service waits for a slow reader, up to its own time-out.
+    proxy_max_temp_file_size 0;
     proxy_next_upstream_tries 3;
     proxy_next_upstream_timeout 10s;
 {{- if .health }}
@@ -320,6 +330,11 @@ http {
             {{- $page }}
             proxy_pass http://seckill;
         }
+        location ~ ^/v1/activities/[0-9]+/room/tickets$ {
+            {{- $page }}
+            rewrite ^(.*)$ $1? break;
+            {{- include "flashsale.nginxShared" $tickets | nindent 12 }}
+        }
         # Event streams, each from the service of its prefix.
         location ~ ^/v1/activities/[^/]+/reservations/[^/]+/events$ {
             {{- $api }}
@@ -335,7 +350,12 @@ http {
             proxy_read_timeout 75s;
             gzip off;
         }
-        # Buyers' calls may be repeated: a path never buys twice, payments have a key, and callbacks are idempotent.
+        # An answer to a challenge counts once, and joining a room takes a place: neither is repeated here.
+        location ~ ^/v1/activities/[^/]+/(room|captchas/[^/]+/answers)$ {
+            {{- $api }}
+            proxy_pass http://seckill;
+        }
+        # Buyers' other calls may be repeated: a path never buys twice, payments have a key, and callbacks are idempotent.
         location ~ ^/v1/(activities|dev)/ {
             {{- $api }}
             proxy_pass http://seckill;
