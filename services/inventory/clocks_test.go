@@ -335,11 +335,11 @@ func TestTheEndOfAnActivityDoesNotDependOnTheClockOfAProcess(t *testing.T) {
 
 		gate := a.ID
 		w.shift = time.Until(a.EndsAt) + ledger.GateKept - 10*time.Second
-		due, err := w.core.Gates.Due(w.ctx, gate)
+		due, err := w.syncer.Due(w.ctx, gate)
 		require.NoError(w.t, err)
 		require.True(w.t, due)
 		w.shift = time.Until(a.EndsAt) + ledger.GateKept + time.Second
-		due, err = w.core.Gates.Due(w.ctx, gate)
+		due, err = w.syncer.Due(w.ctx, gate)
 		require.NoError(w.t, err)
 		require.False(w.t, due)
 	})

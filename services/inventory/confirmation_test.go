@@ -10,7 +10,7 @@ import (
 
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/stockgate"
-	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/gates"
 	"flashsale.internal/services/inventory/internal/ledger"
 )
 
@@ -191,7 +191,7 @@ func TestAStalledProcessConfirmsNoReplacedMaster(t *testing.T) {
 	m := w.onMaster()
 	a := w.sale(1, 10)
 	w.confirmLater()
-	stored := func() core.GateConfirmation {
+	stored := func() gates.Confirmation {
 		found, err := w.parts.Store.GateConfirmations(w.ctx, []string{a.ID})
 		require.NoError(w.t, err)
 		return found[a.ID]

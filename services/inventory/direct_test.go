@@ -216,7 +216,7 @@ func TestTheGateGetsWhatWasSoldWithoutIt(t *testing.T) {
 	row := rows[p.OrderSN]
 	old := row
 	old.ChangedAt = row.ChangedAt.Add(-time.Hour)
-	require.NoError(t, w.core.Gates.Sync(w.ctx, []ledger.Row{row, old}))
+	require.NoError(t, w.syncer.Sync(w.ctx, []ledger.Row{row, old}))
 	audit, err := w.gate.Audit(w.ctx, s.id)
 	require.NoError(t, err)
 	require.Equal(t, int64(10), audit.SKUs[s.sku].Left, "the gate is not used")

@@ -21,6 +21,7 @@ import (
 	"flashsale.internal/services/inventory/internal/consumer"
 	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/gate"
+	"flashsale.internal/services/inventory/internal/gates"
 	"flashsale.internal/services/inventory/internal/ledger"
 )
 
@@ -152,7 +153,7 @@ func TestConcurrentBuildsDoNotMix(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 3 {
 			p := w.parts.start()
-			wg.Go(func() { _ = p.core.Gates.Fill(w.ctx, a.ID) })
+			wg.Go(func() { _ = p.syncer.Fill(w.ctx, a.ID) })
 		}
 		wg.Wait()
 		require.NoError(t, w.gates.EnsureGates(w.ctx))
@@ -172,14 +173,14 @@ func TestTheEndOfTheProcessEndsTheBuild(t *testing.T) {
 	p := w.parts.start()
 	ctx, end := context.WithCancel(w.ctx)
 	var wg sync.WaitGroup
-	wg.Go(func() { require.NoError(t, p.core.Gates.Run(ctx)) })
+	wg.Go(func() { require.NoError(t, p.syncer.Run(ctx)) })
 	failed := make(chan error, 1)
-	wg.Go(func() { failed <- p.core.Gates.Fill(w.ctx, a.ID) })
+	wg.Go(func() { failed <- p.syncer.Fill(w.ctx, a.ID) })
 	require.Eventually(t, func() bool { return slow.begun.Load() == 1 }, 10*time.Second, time.Millisecond)
 	end()
 	require.Error(t, <-failed)
 	wg.Wait()
-	require.ErrorIs(t, p.core.Gates.Fill(w.ctx, a.ID), core.ErrGateUnavailable, "none begins any more")
+	require.ErrorIs(t, p.syncer.Fill(w.ctx, a.ID), core.ErrGateUnavailable, "none begins any more")
 	slow.delay = 0
 	require.NoError(t, w.gates.EnsureGates(w.ctx))
 	w.agree(a)
@@ -195,7 +196,7 @@ func TestKilledWhileBuilding(t *testing.T) {
 		a := w.sale(2, 20)
 		bought := w.everyState(a)
 		w.loseGate()
-		return func() error { return w.core.Gates.Fill(w.ctx, a.ID) }, func() {
+		return func() error { return w.syncer.Fill(w.ctx, a.ID) }, func() {
 			w.agree(a)
 			w.same(a)
 			require.NotEmpty(t, bought)
@@ -279,8 +280,8 @@ func (w *world) same(a *core.Activity) {
 	w.loseGate()
 	p := w.parts
 	p.Gate = gate.New(w.gate)
-	p.Build = core.DefaultBuildConfig()
-	require.NoError(w.t, p.start().core.Gates.Fill(w.ctx, a.ID))
+	p.Build = gates.DefaultBuildConfig()
+	require.NoError(w.t, p.start().syncer.Fill(w.ctx, a.ID))
 	require.Equal(w.t, w.content(a), built)
 }
 
@@ -290,30 +291,30 @@ type watchedGate struct {
 	before func(step string)
 }
 
-func (g *watchedGate) BeginBuild(ctx context.Context, activityID string) (core.GateBuild, error) {
+func (g *watchedGate) BeginBuild(ctx context.Context, activityID string) (gates.Build, error) {
 	g.before("begin")
 	b, err := g.Gate.BeginBuild(ctx, activityID)
 	return &watchedBuild{b, g}, err
 }
 
 type watchedBuild struct {
-	core.GateBuild
+	gates.Build
 	g *watchedGate
 }
 
 func (b *watchedBuild) Put(ctx context.Context, rows []ledger.Row) error {
 	b.g.before("put")
-	return b.GateBuild.Put(ctx, rows)
+	return b.Build.Put(ctx, rows)
 }
 
 func (b *watchedBuild) PutAdjusted(ctx context.Context, ids []string) error {
 	b.g.before("adjusted")
-	return b.GateBuild.PutAdjusted(ctx, ids)
+	return b.Build.PutAdjusted(ctx, ids)
 }
 
-func (b *watchedBuild) Commit(ctx context.Context, a core.Activity, endedBefore int64, e core.GateEpoch) error {
+func (b *watchedBuild) Commit(ctx context.Context, a core.Activity, endedBefore int64, e gates.GateEpoch) error {
 	b.g.before("commit")
-	return b.GateBuild.Commit(ctx, a, endedBefore, e)
+	return b.Build.Commit(ctx, a, endedBefore, e)
 }
 
 // inBuild makes the process of this world call fn once, before the n-th step of the next build with this name.
@@ -372,7 +373,7 @@ func TestABuildFollowsRowsThatChange(t *testing.T) {
 				})
 			}
 			w.inBuild(step, n, change)
-			require.NoError(w.t, w.core.Gates.Fill(w.ctx, a.ID))
+			require.NoError(w.t, w.syncer.Fill(w.ctx, a.ID))
 			for sn, want := range map[string]ledger.State{
 				fresh.OrderSN: ledger.StateSold, r[1].OrderSN: ledger.StateSold, r[5].OrderSN: ledger.StateReleased, r[2].OrderSN: ledger.StateReleased,
 			} {
@@ -394,7 +395,7 @@ func TestABuildFindsLateCommits(t *testing.T) {
 		w.everyState(a)
 		w.loseGate()
 		w.inBuild("adjusted", 1, func() { w.uncommitted(a, ago) })
-		require.NoError(w.t, w.core.Gates.Fill(w.ctx, a.ID), "%s", ago)
+		require.NoError(w.t, w.syncer.Fill(w.ctx, a.ID), "%s", ago)
 		w.agree(a)
 		w.same(a)
 	}
@@ -408,26 +409,26 @@ func TestABuildWithoutAgreementFails(t *testing.T) {
 	w.everyState(a)
 	w.loseGate()
 	require.NoError(t, w.db.Exec("UPDATE stocks SET available = available - 1, sold = sold + 1 WHERE activity_id = ?", a.ID).Error)
-	err := w.core.Gates.Fill(w.ctx, a.ID)
+	err := w.syncer.Fill(w.ctx, a.ID)
 	require.ErrorIs(t, err, core.ErrGateBroken)
 	require.ErrorContains(t, err, "SKU")
 	_, err = w.gate.Audit(w.ctx, a.ID)
 	require.ErrorIs(t, err, stockgate.ErrNoGate)
 	require.NoError(t, w.db.Exec("UPDATE stocks SET available = available + 1, sold = sold - 1 WHERE activity_id = ?", a.ID).Error)
-	require.NoError(t, w.core.Gates.Fill(w.ctx, a.ID))
+	require.NoError(t, w.syncer.Fill(w.ctx, a.ID))
 	w.agree(a)
 }
 
 // stuckBuild does not commit the first times.
 type stuckBuild struct {
-	core.GateBuild
+	gates.Build
 	times *int
 	held  *[]time.Duration
 }
 
-func (b *stuckBuild) Commit(ctx context.Context, a core.Activity, endedBefore int64, e core.GateEpoch) error {
+func (b *stuckBuild) Commit(ctx context.Context, a core.Activity, endedBefore int64, e gates.GateEpoch) error {
 	if *b.times--; *b.times < 0 {
-		return b.GateBuild.Commit(ctx, a, endedBefore, e)
+		return b.Build.Commit(ctx, a, endedBefore, e)
 	}
 	began := time.Now()
 	<-ctx.Done()
@@ -441,7 +442,7 @@ type stuckGate struct {
 	held  []time.Duration
 }
 
-func (g *stuckGate) BeginBuild(ctx context.Context, activityID string) (core.GateBuild, error) {
+func (g *stuckGate) BeginBuild(ctx context.Context, activityID string) (gates.Build, error) {
 	b, err := g.Gate.BeginBuild(ctx, activityID)
 	return &stuckBuild{b, &g.times, &g.held}, err
 }
@@ -456,13 +457,13 @@ func TestTheStockIsLockedForAMoment(t *testing.T) {
 	w.everyState(a)
 	w.loseGate()
 	w.restart()
-	require.NoError(t, w.core.Gates.Fill(w.ctx, a.ID))
+	require.NoError(t, w.syncer.Fill(w.ctx, a.ID))
 	require.Len(t, g.held, 2)
 	for _, held := range g.held {
 		require.Less(t, held, 2*time.Second)
 	}
 	w.agree(a)
-	require.LessOrEqual(t, core.DefaultBuildConfig().Locked, time.Second)
+	require.LessOrEqual(t, gates.DefaultBuildConfig().Locked, time.Second)
 }
 
 // More rows change between the last reading and the lock than the locked step may read.
@@ -482,7 +483,7 @@ func TestALockedStepThatIsTooLargeIsLeft(t *testing.T) {
 		}
 	}}
 	w.restart()
-	require.NoError(t, w.core.Gates.Fill(w.ctx, a.ID))
+	require.NoError(t, w.syncer.Fill(w.ctx, a.ID))
 	require.Equal(t, 2, rebuilds)
 	w.agree(a)
 }
@@ -493,7 +494,7 @@ type eagerStore struct {
 	before func()
 }
 
-func (s *eagerStore) Rebuild(ctx context.Context, id string, fn func(core.RebuildTx) error) error {
+func (s *eagerStore) Rebuild(ctx context.Context, id string, fn func(gates.RebuildTx) error) error {
 	s.before()
 	return s.Store.Rebuild(ctx, id, fn)
 }
@@ -551,7 +552,7 @@ func TestAGateBuiltDuringAConcurrentHistory(t *testing.T) {
 				<-resume
 			}
 		}}
-		go func() { built <- builder.start().core.Gates.Fill(w.ctx, a.ID) }()
+		go func() { built <- builder.start().syncer.Fill(w.ctx, a.ID) }()
 		select {
 		case <-reached:
 			w.parts.Gate = &faultyGate{w.parts.Gate, &faults{dead: true}}

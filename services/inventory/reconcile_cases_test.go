@@ -633,7 +633,7 @@ func TestAnAdjustmentThatArrivesAfterTheComparisonIsNotAddedTwice(t *testing.T) 
 		decided, err := w.parts.Store.DecidedAdjustments(w.ctx, m.a.ID)
 		require.NoError(t, err)
 		for _, a := range decided {
-			require.NoError(t, w.core.Gates.SendAdjustment(w.ctx, a))
+			require.NoError(t, w.syncer.SendAdjustment(w.ctx, a))
 		}
 	}
 	require.Empty(t, w.reconcile(m.a).Repairs)

@@ -32,6 +32,7 @@ import (
 	"flashsale.internal/services/inventory/internal/consumer"
 	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/gate"
+	"flashsale.internal/services/inventory/internal/gates"
 	"flashsale.internal/services/inventory/internal/ledger"
 	"flashsale.internal/services/inventory/internal/orders"
 	"flashsale.internal/services/inventory/internal/publisher"
@@ -109,7 +110,7 @@ func newWorldOn(t testing.TB, db *gorm.DB, redisAddrs []string, redisDB int) *wo
 		Locks:  locks{newLocker(w.rdb, w.tel.Log, lock.TTL(time.Minute))}, Recorder: seen, Timing: core.DefaultTiming(), Quotas: core.Quotas{Activities: 1 << 20, SKUs: 1 << 20}, Sweep: sweep.DefaultConfig(), Reconcile: reconcile.DefaultConfig(),
 		Now: func() time.Time { return w.databaseNow().Add(w.skew) },
 	}
-	w.parts.BuildLocks, w.parts.Build = locks{lock.New(w.rdb, w.tel.Log)}, core.DefaultBuildConfig()
+	w.parts.BuildLocks, w.parts.Build = locks{lock.New(w.rdb, w.tel.Log)}, gates.DefaultBuildConfig()
 	w.parts.Timing.Pause = time.Millisecond
 	w.parts.Reconcile.Pause, w.parts.Reconcile.Grace = 5*time.Millisecond, time.Millisecond
 	w.restart()
@@ -120,6 +121,11 @@ func newWorldOn(t testing.TB, db *gorm.DB, redisAddrs []string, redisDB int) *wo
 type (
 	Store interface {
 		core.Store
+		gates.Activities
+		gates.Rows
+		gates.Confirmations
+		gates.Adjustments
+		gates.Epochs
 		reconcile.Store
 		restore.Epochs
 		restore.Tables
@@ -131,6 +137,9 @@ type (
 	}
 	Gate interface {
 		core.Gate
+		gates.Gate
+		gates.Registry
+		gates.Redis
 		reconcile.Gate
 		restore.Entries
 		restore.Gate
@@ -142,6 +151,7 @@ type (
 	}
 	Recorder interface {
 		core.Recorder
+		gates.Recorder
 		reconcile.Recorder
 	}
 )
@@ -162,15 +172,16 @@ type parts struct {
 	Held      func() bool // nil: the broker holds no messages back
 	Reconcile reconcile.Config
 
-	BuildLocks core.Locks // nil for none
-	Build      core.BuildConfig
+	BuildLocks gates.Locks // nil for none
+	Build      gates.BuildConfig
 }
 
 // process is what one process of inventory runs, without its loops.
 type process struct {
 	core            *core.Service
 	reconciler      *reconcile.Reconciler
-	gates           *core.GateController
+	syncer          *gates.Syncer
+	gates           *gates.Controller
 	importer        *restore.Importer
 	orderSweep      *sweep.Orders
 	overdueSweep    *sweep.Overdue
@@ -180,36 +191,45 @@ type process struct {
 
 // start makes a process, with no memory of any before.
 func (p parts) start() process {
+	alarms, watch := core.NewAlarms(p.Recorder, p.Now), core.NewGateWatch(p.Store, p.Gate)
+	guard := core.NewGuard(p.Store, watch)
+	syncer := gates.New(gates.Deps{
+		Activities: p.Store, Rows: p.Store, Confirmations: p.Store, Adjustments: p.Store, Epochs: p.Store, Gate: p.Gate,
+		Guard: guard, Recorder: p.Recorder, Alarms: alarms, CheckClocks: p.Clocks, Window: p.Timing.ResettleWindow,
+		Pause: p.Timing.Pause, Locks: p.BuildLocks, Limits: p.Build,
+	})
 	svc := core.New(core.Deps{
-		Store: p.Store, Gate: p.Gate, Pub: p.Pub, Orders: p.Orders, Recorder: p.Recorder, Now: p.Now, CheckClocks: p.Clocks,
-		Timing: p.Timing, Quotas: p.Quotas, Locks: p.BuildLocks, Build: p.Build,
+		Store: p.Store, Gate: p.Gate, Pub: p.Pub, Orders: p.Orders, Recorder: p.Recorder, Gates: syncer, Alarms: alarms,
+		Watch: watch, Guard: guard, Now: p.Now, Timing: p.Timing, Quotas: p.Quotas,
 	})
 	held := p.Held
 	if held == nil {
 		held = func() bool { return false }
 	}
 	return process{
-		core: svc,
+		core: svc, syncer: syncer,
 		reconciler: reconcile.New(reconcile.Deps{
-			Store: p.Store, Gate: p.Gate, Gates: svc.Gates, Locks: p.Locks, Recorder: p.Recorder, Alarms: svc.Alarms, Epochs: svc,
+			Store: p.Store, Gate: p.Gate, Gates: syncer, Locks: p.Locks, Recorder: p.Recorder, Alarms: alarms, Epochs: svc,
 			Now: p.Now, Config: p.Reconcile,
 		}),
-		gates: core.NewGateController(svc),
+		gates: gates.NewController(gates.ControllerDeps{
+			Syncer: syncer, Registry: p.Gate, Redis: p.Gate, Modes: svc, Inventory: svc, Now: p.Now,
+		}),
 		importer: restore.NewImporter(restore.Deps{
-			Epochs: p.Store, Tables: p.Store, Entries: p.Gate, Gate: p.Gate, Orders: p.Orders, Gates: svc.Gates,
-			Inventory: svc, Recorder: p.Recorder, Alarms: svc.Alarms, Now: p.Now,
+			Epochs: p.Store, Tables: p.Store, Entries: p.Gate, Gate: p.Gate, Orders: p.Orders, Gates: syncer,
+			Inventory: svc, Recorder: p.Recorder, Alarms: alarms, Now: p.Now,
 		}),
 		orderSweep: sweep.NewOrders(sweep.OrdersDeps{
-			Store: p.Store, Inventory: svc, Recorder: p.Recorder, Alarms: svc.Alarms, Config: p.Sweep.OrdersConfig,
+			Store: p.Store, Inventory: svc, Recorder: p.Recorder, Alarms: alarms, Config: p.Sweep.OrdersConfig,
 		}),
 		overdueSweep: sweep.NewOverdue(sweep.OverdueDeps{
-			Store: p.Store, Inventory: svc, Recorder: p.Recorder, Alarms: svc.Alarms, Held: held, Config: p.Sweep.OverdueConfig,
+			Store: p.Store, Inventory: svc, Recorder: p.Recorder, Alarms: alarms, Held: held, Config: p.Sweep.OverdueConfig,
 		}),
 		journalSweep: sweep.NewJournal(sweep.JournalDeps{
-			Store: p.Store, Gate: p.Gate, Gates: svc.Gates, Recorder: p.Recorder, Alarms: svc.Alarms, Config: p.Sweep.JournalConfig,
+			Store: p.Store, Gate: p.Gate, Gates: syncer, Recorder: p.Recorder, Alarms: alarms, Config: p.Sweep.JournalConfig,
 		}),
 		adjustmentSweep: sweep.NewAdjustments(sweep.AdjustmentsDeps{
-			Store: p.Store, Inventory: svc, Config: p.Sweep.AdjustmentsConfig,
+			Store: p.Store, Gates: syncer, Config: p.Sweep.AdjustmentsConfig,
 		}),
 	}
 }
@@ -283,7 +303,7 @@ func (s *faultyStore) Ledger(ctx context.Context, ids []string, fn func(core.Led
 	return s.f.step(func() error { return s.Store.Ledger(ctx, ids, fn) })
 }
 
-func (s *faultyStore) Rebuild(ctx context.Context, id string, fn func(core.RebuildTx) error) error {
+func (s *faultyStore) Rebuild(ctx context.Context, id string, fn func(gates.RebuildTx) error) error {
 	return s.f.step(func() error { return s.Store.Rebuild(ctx, id, fn) })
 }
 
@@ -316,11 +336,11 @@ func (s *faultyStore) PostponeAdjustments(ctx context.Context, list []core.Adjus
 	return s.f.step(func() error { return s.Store.PostponeAdjustments(ctx, list) })
 }
 
-func (s *faultyStore) ConfirmGate(ctx context.Context, activityID string, c core.GateConfirmation) error {
+func (s *faultyStore) ConfirmGate(ctx context.Context, activityID string, c gates.Confirmation) error {
 	return s.f.step(func() error { return s.Store.ConfirmGate(ctx, activityID, c) })
 }
 
-func (s *faultyStore) RenewConfirmations(ctx context.Context, activityIDs []string, c core.GateConfirmation) error {
+func (s *faultyStore) RenewConfirmations(ctx context.Context, activityIDs []string, c gates.Confirmation) error {
 	return s.f.step(func() error { return s.Store.RenewConfirmations(ctx, activityIDs, c) })
 }
 
@@ -355,26 +375,26 @@ type faultyGate struct {
 	f *faults
 }
 
-func (g *faultyGate) BeginBuild(ctx context.Context, activityID string) (b core.GateBuild, err error) {
+func (g *faultyGate) BeginBuild(ctx context.Context, activityID string) (b gates.Build, err error) {
 	err = g.f.step(func() error { b, err = g.Gate.BeginBuild(ctx, activityID); return err })
 	return &faultyBuild{b, g.f}, err
 }
 
 type faultyBuild struct {
-	core.GateBuild
+	gates.Build
 	f *faults
 }
 
 func (b *faultyBuild) Put(ctx context.Context, rows []ledger.Row) error {
-	return b.f.step(func() error { return b.GateBuild.Put(ctx, rows) })
+	return b.f.step(func() error { return b.Build.Put(ctx, rows) })
 }
 
 func (b *faultyBuild) PutAdjusted(ctx context.Context, ids []string) error {
-	return b.f.step(func() error { return b.GateBuild.PutAdjusted(ctx, ids) })
+	return b.f.step(func() error { return b.Build.PutAdjusted(ctx, ids) })
 }
 
-func (b *faultyBuild) Commit(ctx context.Context, a core.Activity, endedBefore int64, epoch core.GateEpoch) error {
-	return b.f.step(func() error { return b.GateBuild.Commit(ctx, a, endedBefore, epoch) })
+func (b *faultyBuild) Commit(ctx context.Context, a core.Activity, endedBefore int64, epoch gates.GateEpoch) error {
+	return b.f.step(func() error { return b.Build.Commit(ctx, a, endedBefore, epoch) })
 }
 
 func (g *faultyGate) Configure(ctx context.Context, activityID string, c core.GateConfig) error {

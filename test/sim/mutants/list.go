@@ -14,6 +14,7 @@ type unit struct{ pkg, run string }
 const (
 	coreDir    = "services/inventory/internal/core/"
 	ledgerDir  = "services/inventory/internal/ledger/"
+	gatesDir   = "services/inventory/internal/gates/"
 	sweepDir   = "services/inventory/internal/sweep/"
 	restoreDir = "services/inventory/internal/restore/"
 	orderDir   = "services/order/internal/"
@@ -86,7 +87,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "direct sales go on in every mode", file: coreDir + "direct.go",
-		old: "return a.direct() && a.ModeEpoch == epoch && a.Degraded != nil && a.ModeChangedAt != nil &&\n" +
+		old: "return a.Direct() && a.ModeEpoch == epoch && a.Degraded != nil && a.ModeChangedAt != nil &&\n" +
 			"\t\t!now.Before(a.ModeChangedAt.Add(sellAfter))",
 		now:    "return a.Degraded != nil || epoch > 0 && now.IsZero()",
 		hidden: "processes follow the mode within a second", test: unit{"services/inventory", "TestNothingIsSoldDirectlyAtOtherTimes"},
@@ -100,8 +101,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "the gate does not get what was sold without it", file: coreDir + "mode.go",
-		old:    "if err := c.svc.Gates.resync(ctx, a.ID, since); err != nil {\n\t\treturn err\n\t}\n\treturn c",
-		now:    "_ = since\n\treturn c",
+		old:    "if err := s.Gates.Resync(ctx, a.ID, since); err != nil {\n\t\treturn err\n\t}\n\treturn s",
+		now:    "_ = since\n\treturn s",
 		hidden: "the controller syncs a new master, and the reconciler the rest",
 		test:   unit{"services/inventory", "TestTheGateGetsWhatWasSoldWithoutIt"},
 	},
@@ -121,8 +122,8 @@ var mutants = []mutant{
 		hidden: "few sales have two processes with such an id", test: unit{"services/inventory", "TestWorkerLeases"},
 	},
 	{
-		name: "a mode never returns", file: coreDir + "gatecontroller.go",
-		old: "return c.returnToGate(ctx, a)", now: "return nil",
+		name: "a mode never returns", file: gatesDir + "controller.go",
+		old: "return c.Modes.ReturnToGate(ctx, a)", now: "return nil",
 	},
 	{
 		name: "accepted purchases are not handed over", file: keptDir + "watch.go",
@@ -214,8 +215,8 @@ var mutants = []mutant{
 		old: "  return 'ok'\nend\nlocal applied_sku", now: "  stored = nil\nend\nlocal applied_sku",
 	},
 	{
-		name: "an undone adjustment stays", file: coreDir + "gatesync.go",
-		old: "return g.gate.UndoAdjust(ctx, a.ActivityID, a)", now: "return nil",
+		name: "an undone adjustment stays", file: gatesDir + "adjustment.go",
+		old: "return g.Gate.UndoAdjust(ctx, a.ActivityID, a)", now: "return nil",
 		hidden: "the reconciler corrects the counters",
 		test:   unit{"services/inventory", "^TestKilledWhileAdjusting$/^refused_by_the_database$"},
 	},
@@ -258,7 +259,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "unfinished adjustments are ignored", file: sweepDir + "adjustments.go",
-		old: "_, err := w.Inventory.ResumeAdjustment(ctx, a)", now: "var err error",
+		old: "_, err := w.Gates.ResumeAdjustment(ctx, a)", now: "var err error",
 	},
 	{
 		name: "a failed adjustment stays first", file: sweepDir + "adjustments.go",
@@ -305,13 +306,13 @@ var mutants = []mutant{
 		test:   unit{"services/order/internal/core", "^TestARedeliveredDeductionPublishesTheSameEvents$"},
 	},
 	{
-		name: "a new master is not synced", file: coreDir + "gatecontroller.go",
+		name: "a new master is not synced", file: gatesDir + "controller.go",
 		old: "if r.lacks(a.ID) {", now: "if r.lacks(a.ID) && false {",
 		hidden: "the reconciler updates the gate some seconds later",
 		test:   unit{"services/inventory", "^TestANewMasterIsSynced$"},
 	},
 	{
-		name: "a restart shortens the window of a new master", file: coreDir + "gatecontroller.go",
+		name: "a restart shortens the window of a new master", file: gatesDir + "controller.go",
 		old: "return c.At.Add(-window)", now: "return now.Add(-window)",
 		hidden: "the reconciler updates the gate some seconds later",
 		test:   unit{"services/inventory", "^TestAMasterReplacedAfterALongOutageAndARestartIsSynced$"},
@@ -361,7 +362,7 @@ var mutants = []mutant{
 	},
 	// Confirmations of Redis masters, unreadable rows, fair sweeps.
 	{
-		name: "a replaced master counts as confirmed", file: coreDir + "gatecontroller.go",
+		name: "a replaced master counts as confirmed", file: gatesDir + "controller.go",
 		old: "return !known || last.Master != r.seen.Master", now: "return !known || last.Master == \"\"",
 		hidden: "the reconciler updates the gate some seconds later",
 		test:   unit{"services/inventory", "^TestANewMasterIsSynced$"},
@@ -453,8 +454,8 @@ var mutants = []mutant{
 		test:   unit{"services/inventory", "^TestABusThatIsAheadDuringAnImport$"},
 	},
 	{
-		name: "withdrawals do not wait for an import", file: coreDir + "adjustment.go",
-		old: "err := s.guard.MayClose(ctx, a.ActivityID); err != nil {", now: "err := s.guard.MayClose(ctx, a.ActivityID); err != nil && false {",
+		name: "withdrawals do not wait for an import", file: gatesDir + "adjustment.go",
+		old: "err := g.Guard.MayClose(ctx, a.ActivityID); err != nil {", now: "err := g.Guard.MayClose(ctx, a.ActivityID); err != nil && false {",
 		hidden: "few simulated withdrawals meet an import and a lost addition",
 		test:   unit{"services/inventory", "^TestAWithdrawalWaitsForTheImport$"},
 	},
@@ -503,13 +504,13 @@ var mutants = []mutant{
 	},
 	// Epochs and their proofs.
 	{
-		name: "a gate of an unknown epoch is not imported", file: coreDir + "gateepoch.go",
+		name: "a gate of an unknown epoch is not imported", file: gatesDir + "epoch.go",
 		old: "known := audit.Epoch == \"\"", now: "if !audit.Importing {\n\t\treturn true, nil\n\t}\n\tknown := audit.Epoch == \"\"",
 		hidden: "a simulated operator draws the epoch",
 		test:   unit{"services/inventory", "^TestAGateOfAnotherEpoch$"},
 	},
 	{
-		name: "one reading of a gate draws an epoch", file: coreDir + "gateepoch.go",
+		name: "one reading of a gate draws an epoch", file: gatesDir + "epoch.go",
 		old: "if !c.confirmUnknown(a.ID, audit.Epoch) {", now: "if !c.confirmUnknown(a.ID, audit.Epoch) && false {",
 		hidden: "an import without a loss changes nothing",
 		test:   unit{"services/inventory", "^TestAGateOfAnotherEpoch$"},

@@ -211,7 +211,7 @@ func (s *Service) PatchActivity(ctx context.Context, by Caller, id string, p Act
 	if err != nil || a.State == ActivityDraft {
 		return a, err
 	}
-	return a, activityRefusal(s.Gates.syncActivity(ctx, a), a)
+	return a, activityRefusal(s.Gates.SyncActivity(ctx, a), a)
 }
 
 // detail returns the new values, by field, for the change log.
@@ -342,7 +342,7 @@ func (s *Service) transition(
 	if err != nil {
 		return nil, err
 	}
-	return a, activityRefusal(s.Gates.syncActivity(ctx, a), a)
+	return a, activityRefusal(s.Gates.SyncActivity(ctx, a), a)
 }
 
 func (a *Activity) validate() error {

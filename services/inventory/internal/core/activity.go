@@ -131,11 +131,3 @@ func (a *Activity) GateConfig() GateConfig {
 		Version: a.Version,
 	}
 }
-
-// taken returns the number of units that reservations hold or have bought.
-func (a *Activity) taken() (n int64) {
-	for _, it := range a.Items {
-		n += it.Reserved + it.Sold
-	}
-	return n
-}

@@ -2,7 +2,6 @@ package core
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"flashsale.internal/pkg/contract"
@@ -87,7 +86,7 @@ func (s *Service) AdjustStock(ctx context.Context, by Caller, r AdjustmentReques
 	if err != nil {
 		return nil, err
 	}
-	a, err = s.ResumeAdjustment(ctx, *a)
+	a, err = s.Gates.ResumeAdjustment(ctx, *a)
 	if err != nil && r.Delta < 0 { // a withdrawal may be undecided
 		return nil, gateUnreachable(err)
 	}
@@ -98,59 +97,4 @@ func (s *Service) AdjustStock(ctx context.Context, by Caller, r AdjustmentReques
 		return nil, contract.Refuse(contract.CodeInsufficientStock, "too few units are left to withdraw")
 	}
 	return a, nil
-}
-
-// refusedByGate takes the units of a withdrawal out of the gate, and reports whether the gate refuses that. During an
-// import it fails with ErrImporting: the units may belong to orders that the import brings back. If an epoch is drawn
-// afterwards, DecideAdjustment fails, and the import drops what the gate has given up. A withdrawal that the gate has
-// undone was refused by the database, which has lost that decision in a restore: it is refused again.
-func (s *Service) refusedByGate(ctx context.Context, a Adjustment) (bool, error) {
-	if err := s.guard.MayClose(ctx, a.ActivityID); err != nil {
-		return false, err
-	}
-	err := s.Gates.fillIfAbsent(ctx, a.ActivityID, func() error { return s.gate.Adjust(ctx, a.ActivityID, a, false) })
-	if errors.Is(err, ErrGateInsufficient) || errors.Is(err, ErrGateDecided) {
-		return true, nil
-	}
-	return false, err
-}
-
-// ResumeAdjustment runs the remaining steps of an adjustment. A withdrawal that is not decided fails with ErrImporting
-// while an import of its activity is not complete. An addition may go on: the units that it adds belong to no order, and
-// RenewEpoch reads the additions under the locks under which they are decided.
-func (s *Service) ResumeAdjustment(ctx context.Context, a Adjustment) (*Adjustment, error) {
-	if a.Decision == "" {
-		refuse := false
-		if a.Delta < 0 {
-			var err error
-			if refuse, err = s.refusedByGate(ctx, a); err != nil {
-				return nil, err
-			}
-		}
-		now, err := s.store.Now(ctx)
-		if err != nil {
-			return nil, err
-		}
-		decided, err := s.store.DecideAdjustment(ctx, a.ID, refuse, now)
-		if err != nil {
-			return nil, err
-		}
-		a = *decided
-	}
-	send := func() error { return s.Gates.SendAdjustment(ctx, a) }
-	if err := s.Gates.fillIfAbsent(ctx, a.ActivityID, send); err != nil {
-		return nil, err
-	}
-	now, err := s.store.Now(ctx)
-	if err != nil {
-		return nil, err
-	}
-	done, err := s.store.FinishAdjustment(ctx, a.ID, now)
-	if err != nil {
-		return nil, err
-	}
-	if a.Decision == DecisionTaken {
-		s.Gates.showSale(ctx, a.ActivityID)
-	}
-	return done, nil
 }

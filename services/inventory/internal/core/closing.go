@@ -130,11 +130,14 @@ func (s *Service) publishClosing(ctx context.Context, c contract.OrderClose, del
 func (s *Service) RequestClose(ctx context.Context, sns []string, reason string) (outcomes []CloseOutcome, err error) {
 	err = s.retry(ctx, func() error {
 		outcomes = outcomes[:0]
-		return chunks(sns, contract.MaxItems, func(c []string) error {
+		for c := range slices.Chunk(sns, contract.MaxItems) {
 			o, err := s.orders.Close(ctx, c, reason)
 			outcomes = append(outcomes, o...)
-			return err
-		})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	return outcomes, err
 }

@@ -106,7 +106,7 @@ type heldBack struct {
 func keepBack(tx LedgerTx, next Purchases, activityIDs []string) (Purchases, error) {
 	h := heldBack{next, map[string]*DirectSale{}}
 	for _, id := range activityIDs {
-		if a := tx.Activity(id); a == nil || !a.direct() {
+		if a := tx.Activity(id); a == nil || !a.Direct() {
 			continue
 		}
 		figures, err := tx.DirectSale(id)

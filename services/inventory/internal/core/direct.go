@@ -44,7 +44,7 @@ func (s *Service) ReserveDirectly(
 	for _, i := range fresh {
 		sale.purchases = append(sale.purchases, purchases[i])
 	}
-	err := inSpan(ctx, s.recorder, "ledger transaction", true, func(ctx context.Context) error {
+	err := InSpan(ctx, s.recorder, "ledger transaction", true, func(ctx context.Context) error {
 		return s.store.Ledger(ctx, []string{activityID}, sale.run)
 	})
 	if err != nil {
@@ -171,7 +171,7 @@ func (s *directSelling) run(tx LedgerTx) error {
 		now: now, republishAfter: s.republishAfter, moves: ledger.NewMoves(), purchases: held, refused: map[string]int{},
 	}
 	var figures DirectSale
-	if a != nil && a.direct() {
+	if a != nil && a.Direct() {
 		if figures, err = tx.DirectSale(s.activityID); err != nil {
 			return err
 		}
@@ -221,7 +221,7 @@ func (s *directSelling) run(tx LedgerTx) error {
 
 // sells reports whether direct purchases of this epoch of the mode may be sold.
 func (a *Activity) sells(epoch int64, now time.Time) bool {
-	return a.direct() && a.ModeEpoch == epoch && a.Degraded != nil && a.ModeChangedAt != nil &&
+	return a.Direct() && a.ModeEpoch == epoch && a.Degraded != nil && a.ModeChangedAt != nil &&
 		!now.Before(a.ModeChangedAt.Add(sellAfter))
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"flashsale.internal/pkg/contract"
@@ -53,7 +54,7 @@ func (s *Service) applySteps(
 	var f following
 	missingChecked := false
 	commit := func() error {
-		return inSpan(ctx, s.recorder, "ledger transaction", true, func(ctx context.Context) error {
+		return InSpan(ctx, s.recorder, "ledger transaction", true, func(ctx context.Context) error {
 			ids := map[string]bool{}
 			for _, st := range steps {
 				ids[st.activityID] = true
@@ -107,7 +108,7 @@ func (s *Service) RefundUnreserved(ctx context.Context, orderSNs []string) error
 		return nil
 	}
 	return s.retry(ctx, func() error {
-		return chunks(orderSNs, contract.MaxItems, func(c []string) error {
+		for c := range slices.Chunk(orderSNs, contract.MaxItems) {
 			outcomes, err := s.orders.Refund(ctx, c, "no_stock")
 			if err != nil {
 				return err
@@ -116,8 +117,8 @@ func (s *Service) RefundUnreserved(ctx context.Context, orderSNs []string) error
 				s.recorder.Incident(ctx, "paid order without reserved units is refunded", "order_sn", sn, "outcome",
 					outcomes[sn])
 			}
-			return nil
-		})
+		}
+		return nil
 	})
 }
 

@@ -32,8 +32,9 @@ type GateWatch struct {
 // contact is since when a gate responds, or does not. One of the two is zero. The times are of this process.
 type contact struct{ reachedSince, lostSince time.Time }
 
-func newGateWatch(d Deps) *GateWatch {
-	return &GateWatch{store: d.Store, gate: d.Gate, contacts: map[string]contact{}}
+// NewGateWatch makes the watch.
+func NewGateWatch(store Store, gate Gate) *GateWatch {
+	return &GateWatch{store: store, gate: gate, contacts: map[string]contact{}}
 }
 
 // Run reads the gates until ctx ends. observe is called with the error of each round.
@@ -47,7 +48,7 @@ func (w *GateWatch) Run(ctx context.Context, observe func(error)) error {
 		if n > 0 {
 			pause = watchEvery
 		}
-		if sleep(ctx, pause) != nil {
+		if Sleep(ctx, pause) != nil {
 			return nil
 		}
 	}

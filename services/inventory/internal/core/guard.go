@@ -19,9 +19,9 @@ type PendingImports map[string]bool
 // Include reports whether the import of an activity is not complete.
 func (p PendingImports) Include(activityID string) bool { return p[activityID] || p[AllActivities] }
 
-// guard decides what the ordinary path may do while an import after a restore is not complete, or while a sale goes on
+// Guard decides what the ordinary path may do while an import after a restore is not complete, or while a sale goes on
 // without its gate.
-type guard struct {
+type Guard struct {
 	store interface {
 		PendingImports(ctx context.Context) (PendingImports, error)
 		NoteLacking(ctx context.Context, activityID string, since time.Time) (direct bool, err error)
@@ -29,9 +29,12 @@ type guard struct {
 	watch *GateWatch
 }
 
+// NewGuard makes the guard of a process.
+func NewGuard(store Store, watch *GateWatch) Guard { return Guard{store, watch} }
+
 // MayClose fails with ErrImporting while an import of the activity is not complete: an order that was lost must not
 // get a tombstone before it is created again, and units may belong to orders that the import brings back.
-func (g guard) MayClose(ctx context.Context, activityID string) error {
+func (g Guard) MayClose(ctx context.Context, activityID string) error {
 	pending, err := g.store.PendingImports(ctx)
 	if err == nil && pending.Include(activityID) {
 		err = ErrImporting
@@ -44,7 +47,7 @@ func (g guard) MayClose(ctx context.Context, activityID string) error {
 // Effects without a row in the ledger are never left out.
 //
 // The mode is read after the rows have committed. If it is direct, it changes later, and returnToGate reads the rows.
-func (g guard) MaySettle(ctx context.Context, rows []ledger.Row) ([]ledger.Row, error) {
+func (g Guard) MaySettle(ctx context.Context, rows []ledger.Row) ([]ledger.Row, error) {
 	oldest := map[string]time.Time{}
 	for _, r := range rows {
 		if g.watch.usesGate(r.ActivityID) || r.ChangedAt.IsZero() {

@@ -43,7 +43,7 @@ func (s *Service) landInLedger(
 func (s *Service) tryLanding(
 	ctx context.Context, items []contract.Reservation, deadLetters []contract.DeadLetter, handedOver, read bool,
 ) (l landing, err error) {
-	err = inSpan(ctx, s.recorder, "ledger transaction", true, func(ctx context.Context) error {
+	err = InSpan(ctx, s.recorder, "ledger transaction", true, func(ctx context.Context) error {
 		return s.store.Ledger(ctx, activitiesOf(items), func(tx LedgerTx) error {
 			now, err := tx.Now()
 			if err != nil {

@@ -28,8 +28,8 @@ const (
 	lackOverlap = 10 * time.Second
 )
 
-// direct reports whether purchases are decided by the ledger alone.
-func (a *Activity) direct() bool { return a.Mode == contract.ModeDirect }
+// Direct reports whether purchases are decided by the ledger alone.
+func (a *Activity) Direct() bool { return a.Mode == contract.ModeDirect }
 
 // UsesGate reports whether seckill may use the gate.
 func (a *Activity) UsesGate() bool { return a.Mode == "" || a.Mode == contract.ModeGate }
@@ -54,7 +54,7 @@ func (s *Service) Modes(ctx context.Context, lost map[string]time.Duration) (con
 	var others []string
 	for i := range activities {
 		a := &activities[i]
-		if d, is := lost[a.ID]; is && !a.direct() && a.Degraded != nil && d >= lostAfter && s.Watch.lost(a.ID) {
+		if d, is := lost[a.ID]; is && !a.Direct() && a.Degraded != nil && d >= lostAfter && s.Watch.lost(a.ID) {
 			changed, err := s.sellDirectly(ctx, a.ID, d)
 			if err == nil {
 				a.Mode, a.ModeEpoch = changed.Mode, changed.ModeEpoch
@@ -113,7 +113,7 @@ func (s *Service) sellDirectly(ctx context.Context, activityID string, lost time
 	a, err := s.store.ChangeMode(ctx, activityID, func(a *Activity, d *DirectSale, now time.Time) (bool, error) {
 		changed = false
 		_, ended := a.EndedSince(now)
-		if a.direct() || a.Degraded == nil || ended || a.State == ActivityDraft || a.State == ActivityEnded {
+		if a.Direct() || a.Degraded == nil || ended || a.State == ActivityDraft || a.State == ActivityEnded {
 			return false, nil
 		}
 		if d.SeenAt.IsZero() || !d.SeenAt.Equal(read) || d.SeenAt.After(now.Add(-lostAfter)) ||
@@ -166,7 +166,7 @@ func (s *Service) landedSince(ctx context.Context, activityID string) (seen time
 // beginReturn makes the mode of a direct activity returning: nothing is sold until finishReturn.
 func (s *Service) beginReturn(ctx context.Context, activityID string) (*Activity, error) {
 	return s.store.ChangeMode(ctx, activityID, func(a *Activity, _ *DirectSale, now time.Time) (bool, error) {
-		if !a.direct() {
+		if !a.Direct() {
 			return false, nil
 		}
 		a.Mode, a.ModeChangedAt = contract.ModeReturning, &now
@@ -190,39 +190,39 @@ func (s *Service) finishReturn(ctx context.Context, activityID string, epoch int
 	return err
 }
 
-// returnToGate moves an activity back to its gate, which responds and has been ensured: it gets what changed while it was
+// ReturnToGate moves an activity back to its gate, which responds and has been ensured: it gets what changed while it was
 // not used.
-func (c *GateController) returnToGate(ctx context.Context, a *Activity) error {
+func (s *Service) ReturnToGate(ctx context.Context, a *Activity) error {
 	var since time.Time
 	if a.GateLacksSince != nil {
 		since = a.GateLacksSince.Add(-lackOverlap)
 	}
-	if err := c.svc.Gates.resync(ctx, a.ID, since); err != nil {
+	if err := s.Gates.Resync(ctx, a.ID, since); err != nil {
 		return err
 	}
-	return c.svc.finishReturn(ctx, a.ID, a.ModeEpoch)
+	return s.finishReturn(ctx, a.ID, a.ModeEpoch)
 }
 
-// mayReturn reports whether the gate of an activity may be written. For one in the mode direct, this process must have
+// MayReturn reports whether the gate of an activity may be written. For one in the mode direct, this process must have
 // read it for a while; then its mode becomes returning.
-func (c *GateController) mayReturn(ctx context.Context, a *Activity) (bool, error) {
-	if !a.direct() {
+func (s *Service) MayReturn(ctx context.Context, a *Activity) (bool, error) {
+	if !a.Direct() {
 		return true, nil
 	}
-	if !c.svc.Watch.steady(a.ID) {
+	if !s.Watch.steady(a.ID) {
 		return false, nil
 	}
-	changed, err := c.svc.beginReturn(ctx, a.ID)
+	changed, err := s.beginReturn(ctx, a.ID)
 	if err != nil {
 		return false, err
 	}
 	a.Mode, a.ModeEpoch, a.GateLacksSince = changed.Mode, changed.ModeEpoch, changed.GateLacksSince
-	return !a.direct(), nil
+	return !a.Direct(), nil
 }
 
-// returnOver makes the mode gate for activities whose gate is not due any more.
-func (c *GateController) returnOver(ctx context.Context, due []Activity, now time.Time) error {
-	all, err := c.svc.store.DegradedActivities(ctx, now)
+// ReturnOver makes the mode gate for activities whose gate is not due any more.
+func (s *Service) ReturnOver(ctx context.Context, due []Activity, now time.Time) error {
+	all, err := s.store.DegradedActivities(ctx, now)
 	if err != nil {
 		return err
 	}
@@ -232,9 +232,9 @@ func (c *GateController) returnOver(ctx context.Context, due []Activity, now tim
 		if a.UsesGate() || slices.ContainsFunc(due, func(d Activity) bool { return d.ID == a.ID }) {
 			continue
 		}
-		ready, err := c.mayReturn(ctx, a)
+		ready, err := s.MayReturn(ctx, a)
 		if err == nil && ready {
-			err = c.svc.finishReturn(ctx, a.ID, a.ModeEpoch)
+			err = s.finishReturn(ctx, a.ID, a.ModeEpoch)
 		}
 		errs = append(errs, err)
 	}

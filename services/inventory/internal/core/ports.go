@@ -28,9 +28,6 @@ var (
 	ErrGateBroken = errors.New("the gate is broken")
 )
 
-// ErrLocksUnavailable means that no lock can be obtained now, whether it is free or not.
-var ErrLocksUnavailable = errors.New("locks are unavailable")
-
 // ErrBrokenRow means that a row of the tables cannot be read, and that no retry can cure it.
 var ErrBrokenRow = errors.New("a row cannot be read")
 
@@ -53,20 +50,6 @@ type Store interface {
 	// changes a row's state or units, an allowance, a live stock or an adjustment's decision holds these locks. So none
 	// of these changes while fn runs.
 	Ledger(ctx context.Context, activityIDs []string, fn func(tx LedgerTx) error) error
-	// Rebuild locks the activity, then its stock rows, and runs fn. So nothing that a gate is built from changes while
-	// fn runs.
-	Rebuild(ctx context.Context, activityID string, fn func(tx RebuildTx) error) error
-	// GateRows pages by order_sn through the rows that are reserved or sold, or ended at kept or later. limit counts those
-	// that are left out too; next is "" after the last page. It fails with ErrBrokenRow if one cannot be read.
-	GateRows(
-		ctx context.Context, activityID string, kept time.Time, afterSN string, limit int,
-	) (rows []ledger.Row, next string, err error)
-	// RowVersions pages through the rows in a state that changed since then, by the time of their change.
-	RowVersions(
-		ctx context.Context, activityID string, state ledger.State, since time.Time, after *ReservationPlace, limit int,
-	) ([]RowVersion, error)
-	LatestChange(ctx context.Context, activityID string) (time.Time, error)             // of a row; zero: there is none
-	CountEnded(ctx context.Context, activityID string, before time.Time) (int64, error) // rows that ended before
 
 	Reservations(ctx context.Context, orderSNs []string) (map[string]ledger.Row, error)
 	// Newest first.
@@ -93,17 +76,6 @@ type Store interface {
 	AnyActivity(ctx context.Context, id string) (*Activity, error)
 	// DatedActivity is AnyActivity with the time of the database before the activity was read.
 	DatedActivity(ctx context.Context, id string) (*Activity, time.Time, error)
-	GateActivities(ctx context.Context, now time.Time) ([]Activity, error) // those whose gate is due
-	// GateConfirmations returns the confirmations of gates, by activity.
-	GateConfirmations(ctx context.Context, activityIDs []string) (map[string]GateConfirmation, error)
-	// ConfirmGate replaces the confirmation of a gate. Without a time it keeps that of the present one.
-	ConfirmGate(ctx context.Context, activityID string, c GateConfirmation) error
-	// LowerConfirmation lowers the time of a gate's confirmation to that of a change whose effect the master gets only
-	// now. Its master is held since now.
-	LowerConfirmation(ctx context.Context, activityID string, changed, now time.Time) error
-	// RenewConfirmations raises the time of those confirmations that name this master, are older, and whose master is
-	// held at least since c.HeldSince.
-	RenewConfirmations(ctx context.Context, activityIDs []string, c GateConfirmation) error
 	// CreateActivity writes the change too, and the key if it is not nil. If the key is known, it writes nothing and
 	// returns the activity that was made with it.
 	CreateActivity(ctx context.Context, key *IdempotencyKey, a Activity, c Change) (string, error)
@@ -131,12 +103,6 @@ type Store interface {
 	BeginAdjustment(
 		ctx context.Context, in Scope, k IdempotencyKey, a Adjustment, c Change, check func(*Activity) error,
 	) (*Adjustment, error)
-	// DecideAdjustment takes or refuses an intent; it returns a decided one as it is. It fails with ErrImporting for a
-	// withdrawal while an import of the activity is not complete, and with ErrGateUnavailable while its mode is not gate.
-	DecideAdjustment(ctx context.Context, id string, refuse bool, now time.Time) (*Adjustment, error)
-	// FinishAdjustment ends the intent as decided. It deletes the Idempotency-Key of a refused one.
-	FinishAdjustment(ctx context.Context, id string, now time.Time) (*Adjustment, error)
-	DecidedAdjustments(ctx context.Context, activityID string) ([]Adjustment, error)
 
 	// History of an activity, newest first. Changes are those of merchants and operators; reconciliations have repairs,
 	// or were requested.
@@ -202,48 +168,11 @@ type ModeStore interface {
 // ErrKnown means that the ledger has one of the order_sns of Moves.Insert.
 var ErrKnown = errors.New("the ledger has this order_sn")
 
-// RebuildTx reads, under the locks of Store.Rebuild, what the last step of a build needs. Each call has its own ctx,
-// which may end before that of the transaction.
-type RebuildTx interface {
-	Activity() Activity // with its locked stock
-	// Changed returns at most limit rows that changed since then, in no order.
-	Changed(ctx context.Context, since time.Time, limit int) ([]RowVersion, error)
-	Reservations(ctx context.Context, orderSNs []string) ([]ledger.Row, error)
-	// Adjusted returns the ids of the decided adjustments: the stock contains them, or never will.
-	Adjusted(ctx context.Context) ([]string, error)
-}
-
 // RowVersion shows whether a row has changed since it was read.
 type RowVersion struct {
 	OrderSN   string
 	State     ledger.State
 	ChangedAt time.Time
-}
-
-// GateBuild is a gate in the making: absent for all others. After ErrGateUnavailable the outcome of a call is unknown,
-// and the call may be repeated. It fails with ErrBuildSuperseded once another build of the gate began.
-type GateBuild interface {
-	// Put adds rows. One that was put before is replaced.
-	Put(ctx context.Context, rows []ledger.Row) error
-	// PutAdjusted adds ids of decided adjustments.
-	PutAdjusted(ctx context.Context, ids []string) error
-	// Commit makes the gate exist. It fails with ErrBuildDiffers if the rows that were put have other units than the
-	// stock of the activity. endedBefore is the number of rows that ended too long ago to be put.
-	Commit(ctx context.Context, a Activity, endedBefore int64, epoch GateEpoch) error
-}
-
-// GateEpoch is the epoch that a new gate gets.
-type GateEpoch struct {
-	Value     string // "" while an import is to follow
-	Importing bool   // the gate sells nothing until the import is complete
-}
-
-// Locks serialize work between processes. They only save work: when a lock is lost, the context of its work is
-// cancelled, and the work may run concurrently with that of the next holder for a moment.
-type Locks interface {
-	// DoWithin waits for the lock and runs work while holding it. It fails with ErrGateUnavailable if the wait was too
-	// short, and with ErrLocksUnavailable if work has not begun for another reason.
-	DoWithin(ctx context.Context, wait time.Duration, name string, work func(ctx context.Context) error) error
 }
 
 // GateConfig is the part of an activity that the gate enforces.
@@ -295,39 +224,6 @@ type GateEntry struct {
 type KnownAdjustment struct {
 	ID, SKUID string
 	Delta     int64 // units
-}
-
-// Gate builds gates and writes the ledger's state into them. Every call may be repeated.
-type Gate interface {
-	// BeginBuild begins to build an absent gate. It fails with ErrGateLive if there is one.
-	BeginBuild(ctx context.Context, activityID string) (GateBuild, error)
-	Configure(ctx context.Context, activityID string, c GateConfig) error
-	Settle(ctx context.Context, activityID string, e []ledger.Entry) error  // of purchases that hold units
-	Release(ctx context.Context, activityID string, e []ledger.Entry) error // of purchases that had an order
-	Drop(ctx context.Context, activityID string, e []ledger.Entry) error    // of purchases that never had one
-	// Adjust adds to the units left. Unless forced it fails with ErrGateInsufficient if too few are left, and with
-	// ErrGateDecided if it removes units and is decided in the gate, because it was undone there or is in its build.
-	Adjust(ctx context.Context, activityID string, a Adjustment, force bool) error
-	UndoAdjust(ctx context.Context, activityID string, a Adjustment) error
-	Audit(ctx context.Context, activityID string) (GateAudit, error)
-	Lookup(ctx context.Context, activityID, orderSN string) (*GateEntry, error) // nil: the gate has none
-	// Known returns which of these order_sns have an entry.
-	Known(ctx context.Context, activityID string, orderSNs []string) (map[string]bool, error)
-	// Deletes some of the entries that ended long ago.
-	Trim(ctx context.Context, activityID string) error
-	Now(ctx context.Context) (time.Time, error) // Redis's clock, which stamps reservations
-	RefusedRequests(ctx context.Context, activityID string) (RefusedRequests, error)
-	Registered(ctx context.Context) ([]string, error)
-	Register(ctx context.Context, activityIDs []string) error // adds them to Registered
-	Unregister(ctx context.Context, activityID string) error
-	ShowSale(ctx context.Context, a Activity) error // writes the sale document, if it differs
-	// MarkForImport makes a gate of another epoch, or without one, sell nothing until RenewEpoch.
-	MarkForImport(ctx context.Context, activityID, epoch string) error
-	Ready(ctx context.Context) (bool, error)
-	// BeginFilling returns a value that Redis keeps until it loses its data.
-	BeginFilling(ctx context.Context) (string, error)
-	MarkReady(ctx context.Context) error
-	ReplicationID(ctx context.Context) (string, error) // it changes when a master is restarted or replaced
 }
 
 // Publisher publishes messages that follow from a committed transaction. It returns nil once the broker has confirmed.
@@ -398,12 +294,32 @@ type Recorder interface {
 	// SoldDirectly counts purchases that the ledger alone has decided, by outcome.
 	SoldDirectly(ctx context.Context, results []contract.DirectResult)
 	Closed(ctx context.Context, n int, lateness time.Duration)
-	Rebuilt(ctx context.Context, activityID string, b BuildReport)
-	Resettled(ctx context.Context, activityID string, rows int)
 	// Unreadable counts ledger rows that were set aside because they cannot be read.
 	Unreadable(ctx context.Context, rows int)
 	// Incident records a state that must not occur, such as a dead letter. An operator has to examine it.
 	Incident(ctx context.Context, what string, attrs ...any)
 	Info(ctx context.Context, what string, attrs ...any)
 	Warn(ctx context.Context, what string, err error)
+}
+
+// Gates writes the ledger's state into the gates.
+type Gates interface {
+	// Sync repeats the effect of every reservation's present state on its gate.
+	Sync(ctx context.Context, rows []ledger.Row) error
+	// Resync repeats the effect of every row that changed since then, whatever its state.
+	Resync(ctx context.Context, activityID string, since time.Time) error
+	Due(ctx context.Context, activityID string) (bool, error) // whether the gate has to exist now
+	IsDue(ctx context.Context, a *Activity) (bool, error)     // likewise
+	// SyncActivity writes an activity into its gate and its sale document.
+	SyncActivity(ctx context.Context, a *Activity) error
+	// ResumeAdjustment runs the remaining steps of an adjustment.
+	ResumeAdjustment(ctx context.Context, a Adjustment) (*Adjustment, error)
+}
+
+// Gate is what is read in a gate.
+type Gate interface {
+	Audit(ctx context.Context, activityID string) (GateAudit, error)
+	Lookup(ctx context.Context, activityID, orderSN string) (*GateEntry, error) // nil: the gate has none
+	Now(ctx context.Context) (time.Time, error)                                 // Redis's clock, which stamps reservations
+	RefusedRequests(ctx context.Context, activityID string) (RefusedRequests, error)
 }

@@ -30,20 +30,20 @@ type Deps struct {
 	Orders   Orders
 	Refunds  Refunds
 	Recorder Recorder
+	Gates    Gates
+	Alarms   *Alarms
+	Watch    *GateWatch
+	Guard    Guard
 	Now      func() time.Time // clock of the process; see Service.clock
-	// CheckClocks returns an error while this process must not decide by time; nil: it always may.
-	CheckClocks func(ctx context.Context) error
-	Timing      Timing
-	Quotas      Quotas
-	Locks       Locks       // nil: builds of gates are serialized within this process only
-	Build       BuildConfig // zero for DefaultBuildConfig
+	Timing   Timing
+	Quotas   Quotas
 }
 
 // Service holds the rules of the inventory: landing, order events, closings, activities, stock and dead letters. The
 // sweeps and the gate controller are structs of their own, which work through it. It is safe for concurrent use.
 type Service struct {
 	Alarms *Alarms
-	Gates  *GateSync // writes the ledger's state into the gates
+	Gates  Gates
 	Watch  *GateWatch
 
 	store    Store
@@ -60,24 +60,16 @@ type Service struct {
 	counts restCache[counted, ReservationCounts]
 	abuse  restCache[string, Abuse] // by activity
 
-	guard        guard
+	guard        Guard
 	descriptions descriptions
 	deductions   laterDeductions
 }
 
 // New makes the service.
 func New(d Deps) *Service {
-	if d.Build == (BuildConfig{}) {
-		d.Build = DefaultBuildConfig()
-	}
-	if d.CheckClocks == nil {
-		d.CheckClocks = func(context.Context) error { return nil }
-	}
 	now := TableTime(d.Now)
-	alarms, watch := NewAlarms(d.Recorder, now), newGateWatch(d)
-	g := guard{store: d.Store, watch: watch}
 	return &Service{
-		Alarms: alarms, Gates: newGateSync(d, alarms, g), Watch: watch, guard: g, deductions: newLaterDeductions(),
+		Alarms: d.Alarms, Gates: d.Gates, Watch: d.Watch, guard: d.Guard, deductions: newLaterDeductions(),
 		store: d.Store, gate: d.Gate, pub: d.Pub, orders: d.Orders,
 		refunds: d.Refunds, recorder: d.Recorder, clock: now, timing: d.Timing, quotas: d.Quotas,
 	}
@@ -89,31 +81,27 @@ func TableTime(clock func() time.Time) func() time.Time {
 }
 
 func (s *Service) retry(ctx context.Context, work func() error) error {
-	return retry(ctx, s.timing.Pause, work)
+	return Retry(ctx, s.timing.Pause, work)
 }
 
-// retry runs work up to three times within one delivery, with a growing pause. Work that fails three times is retried
+// Retry runs work up to three times within one delivery, with a growing pause. Work that fails three times is retried
 // with the redelivered message. So a short failure costs no redelivery, and a long one does not block a handler.
-func retry(ctx context.Context, pause time.Duration, work func() error) error {
+func Retry(ctx context.Context, pause time.Duration, work func() error) error {
 	for attempt := 1; ; attempt++ {
 		err := work()
 		if err == nil || attempt == 3 {
 			return err
 		}
-		t := time.NewTimer(pause + rand.N(pause+1)) //nolint:gosec // no secret depends on it
-		select {
-		case <-ctx.Done():
-			t.Stop()
+		if Sleep(ctx, pause+rand.N(pause+1)) != nil { //nolint:gosec // no secret depends on it
 			return err
-		case <-t.C:
 		}
 		pause *= 3
 	}
 }
 
-// inSpan runs work inside a span of the trace.
-func inSpan(
-	ctx context.Context, recorder Recorder, name string, database bool, work func(ctx context.Context) error,
+// InSpan runs work inside a span of the trace.
+func InSpan(
+	ctx context.Context, recorder Spans, name string, database bool, work func(ctx context.Context) error,
 ) error {
 	ctx, end := recorder.Span(ctx, name, database)
 	err := work(ctx)
@@ -121,14 +109,19 @@ func inSpan(
 	return err
 }
 
-// chunks calls fn with successive parts of all, each of at most n elements, until fn fails.
-func chunks[T any](all []T, n int, fn func([]T) error) error {
-	for len(all) > 0 {
-		k := min(n, len(all))
-		if err := fn(all[:k]); err != nil {
-			return err
-		}
-		all = all[k:]
+// Spans begins spans of traces; the returned function ends a span.
+type Spans interface {
+	Span(ctx context.Context, name string, database bool) (context.Context, func(error))
+}
+
+// Sleep waits for d. It returns the error of ctx if that ends first.
+func Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
 	}
-	return nil
 }

@@ -38,7 +38,7 @@ func (s *Service) StockView(ctx context.Context, in Scope, activityID string) (*
 		audit, err := s.gate.Audit(ctx, activityID)
 		present := err == nil
 		if errors.Is(err, ErrNoGate) {
-			due, dueErr := s.Gates.due(ctx, before)
+			due, dueErr := s.Gates.IsDue(ctx, before)
 			if dueErr != nil {
 				return nil, GateUnreadable(dueErr)
 			}

@@ -10,6 +10,7 @@ import (
 
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/gates"
 	"flashsale.internal/services/inventory/internal/ledger"
 	"flashsale.internal/services/inventory/internal/reconcile"
 	"flashsale.internal/services/inventory/internal/restore"
@@ -21,6 +22,9 @@ type Gate struct{ gate *stockgate.Gate }
 
 var (
 	_ core.Gate         = (*Gate)(nil)
+	_ gates.Gate        = (*Gate)(nil)
+	_ gates.Registry    = (*Gate)(nil)
+	_ gates.Redis       = (*Gate)(nil)
 	_ reconcile.Gate    = (*Gate)(nil)
 	_ restore.Entries   = (*Gate)(nil)
 	_ restore.Gate      = (*Gate)(nil)

@@ -108,7 +108,7 @@ type Gate interface {
 	OverrideConfig(ctx context.Context, activityID string, readVersion int64, c core.GateConfig) error
 }
 
-// Gates is the part of core.GateSync that the reconciler needs.
+// Gates is the part of gates.Syncer that the reconciler needs.
 type Gates interface {
 	Due(ctx context.Context, activityID string) (bool, error)
 	Fill(ctx context.Context, activityID string) error

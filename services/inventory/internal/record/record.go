@@ -13,6 +13,7 @@ import (
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/gates"
 	"flashsale.internal/services/inventory/internal/reconcile"
 )
 
@@ -35,6 +36,7 @@ type Recorder struct {
 
 var (
 	_ core.Recorder      = (*Recorder)(nil)
+	_ gates.Recorder     = (*Recorder)(nil)
 	_ reconcile.Recorder = (*Recorder)(nil)
 )
 
@@ -124,7 +126,7 @@ func (r *Recorder) Closed(ctx context.Context, n int, lateness time.Duration) {
 }
 
 // Rebuilt implements core.Recorder.
-func (r *Recorder) Rebuilt(ctx context.Context, activityID string, b core.BuildReport) {
+func (r *Recorder) Rebuilt(ctx context.Context, activityID string, b gates.BuildReport) {
 	r.rebuilt.Add(ctx, 1)
 	r.tel.Log.InfoContext(ctx, "gate built from the tables", "activity_id", activityID, "rows", b.Rows,
 		"took", b.Took.String(), "locked", b.Locked.String())

@@ -86,7 +86,7 @@ type Orders interface {
 	Changed(ctx context.Context, since time.Time, cursor string) (page []core.ChangedOrder, next string, err error)
 }
 
-// Gates is the part of core.GateSync that an import needs.
+// Gates is the part of gates.Syncer that an import needs.
 type Gates interface {
 	Due(ctx context.Context, activityID string) (bool, error)
 	Fill(ctx context.Context, activityID string) error

@@ -9,11 +9,12 @@ import (
 
 	"flashsale.internal/pkg/sqldb"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/gates"
 	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // Rebuild implements core.Store.
-func (s *Store) Rebuild(ctx context.Context, activityID string, fn func(tx core.RebuildTx) error) error {
+func (s *Store) Rebuild(ctx context.Context, activityID string, fn func(tx gates.RebuildTx) error) error {
 	return sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
 		id := number(activityID)
 		var locked []int64
@@ -44,13 +45,13 @@ type rebuildTx struct {
 
 func (r *rebuildTx) Activity() core.Activity { return r.activity }
 
-// Changed implements core.RebuildTx.
+// Changed implements gates.RebuildTx.
 func (r *rebuildTx) Changed(ctx context.Context, since time.Time, limit int) ([]core.RowVersion, error) {
 	return versions(r.tx.WithContext(ctx).
 		Where("activity_id = ? AND state IN ? AND changed_at >= ?", r.id, gateStates, storable(since)).Limit(limit))
 }
 
-// Reservations implements core.RebuildTx.
+// Reservations implements gates.RebuildTx.
 func (r *rebuildTx) Reservations(ctx context.Context, orderSNs []string) ([]ledger.Row, error) {
 	list := make([]ledger.Row, 0, len(orderSNs))
 	err := eachBySN(r.tx.WithContext(ctx), orderSNs, func(row ledger.Row, err error) error {
@@ -60,7 +61,7 @@ func (r *rebuildTx) Reservations(ctx context.Context, orderSNs []string) ([]ledg
 	return list, err
 }
 
-// Adjusted implements core.RebuildTx.
+// Adjusted implements gates.RebuildTx.
 func (r *rebuildTx) Adjusted(ctx context.Context) ([]string, error) {
 	var ids []int64
 	if err := decidedOf(r.tx.WithContext(ctx), r.id).Pluck("id", &ids).Error; err != nil {

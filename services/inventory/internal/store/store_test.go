@@ -14,6 +14,7 @@ import (
 	"flashsale.internal/pkg/sqldb/dbtest"
 	"flashsale.internal/services/inventory"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/gates"
 	"flashsale.internal/services/inventory/internal/ledger"
 	"flashsale.internal/services/inventory/internal/reconcile"
 	"flashsale.internal/services/inventory/internal/store"
@@ -149,7 +150,7 @@ func TestARebuildReadsUnderTheLocks(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []core.RowVersion{{OrderSN: "3", State: ledger.StateRejected, ChangedAt: short.ChangedAt}}, versions)
 
-		require.NoError(t, s.Rebuild(ctx, a.ID, func(tx core.RebuildTx) error {
+		require.NoError(t, s.Rebuild(ctx, a.ID, func(tx gates.RebuildTx) error {
 			require.Equal(t, int64(4), tx.Activity().Items[0].Available)
 			changed, err := tx.Changed(ctx, now.Add(-2*time.Hour), 9)
 			require.NoError(t, err)
@@ -163,7 +164,7 @@ func TestARebuildReadsUnderTheLocks(t *testing.T) {
 			return nil
 		}))
 		stop := errors.New("stop")
-		require.ErrorIs(t, s.Rebuild(ctx, a.ID, func(core.RebuildTx) error { return stop }), stop)
+		require.ErrorIs(t, s.Rebuild(ctx, a.ID, func(gates.RebuildTx) error { return stop }), stop)
 		require.Equal(t, contract.CodeNotFound, contract.CodeOf(s.Rebuild(ctx, "4242", nil)))
 	})
 }
