@@ -36,6 +36,7 @@ import (
 	"flashsale.internal/services/inventory/internal/publisher"
 	"flashsale.internal/services/inventory/internal/reconcile"
 	"flashsale.internal/services/inventory/internal/record"
+	"flashsale.internal/services/inventory/internal/redisless"
 	"flashsale.internal/services/inventory/internal/restore"
 	"flashsale.internal/services/inventory/internal/store"
 	"flashsale.internal/services/inventory/internal/sweep"
@@ -68,9 +69,10 @@ type Service struct {
 	gate       *gate.Gate
 	orders     *orders.Client
 	alarms     *core.Alarms
-	watch      *core.GateWatch
+	watch      *redisless.Watch
 	syncer     *gates.Syncer
 	core       *core.Service
+	redisless  *redisless.Service
 	reconciler *reconcile.Reconciler
 	board      *board.Board
 	presence   *presence.Announcer
@@ -135,7 +137,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	s.store = store.New(deps.DB, store.WithClock(s.deps.DatabaseNow), store.WithRandom(deps.Random))
 	s.gate, s.orders = gate.New(stock), orderService
 	timing := cfg.timing(timers)
-	s.alarms, s.watch = core.NewAlarms(recorder, deps.Now), core.NewGateWatch(s.store, s.gate)
+	s.alarms, s.watch = core.NewAlarms(recorder, deps.Now), redisless.NewWatch(s.store, s.gate)
 	guard := core.NewGuard(s.store, s.watch)
 	s.syncer = gates.New(gates.Deps{
 		Activities: s.store, Rows: s.store, Confirmations: s.store, Adjustments: s.store, Epochs: s.store, Gate: s.gate,
@@ -144,8 +146,12 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	})
 	s.core = core.New(core.Deps{
 		Store: s.store, Gate: s.gate, Pub: publisher.New(s.bus, tel), Orders: orderService, Refunds: orderService,
-		Recorder: recorder, Gates: s.syncer, Alarms: s.alarms, Watch: s.watch, Guard: guard, Now: deps.Now, Timing: timing,
-		Quotas: core.Quotas{Activities: cfg.MaxActivities, SKUs: cfg.MaxSKUs},
+		Recorder: recorder, Gates: s.syncer, Alarms: s.alarms, Guard: guard, HoldBack: redisless.HoldBack, Now: deps.Now,
+		Timing: timing, Quotas: core.Quotas{Activities: cfg.MaxActivities, SKUs: cfg.MaxSKUs},
+	})
+	s.redisless = redisless.New(redisless.Deps{
+		Sales: s.store, Rows: s.store, Inventory: s.core, Gates: s.syncer, Watch: s.watch, Recorder: recorder,
+		RepublishAfter: timing.RepublishAfter,
 	})
 	s.reconciler = reconcile.New(reconcile.Deps{
 		Store: s.store, Gate: s.gate, Gates: s.syncer, Locks: locks{s.locker}, Recorder: recorder, Alarms: s.alarms,
@@ -174,7 +180,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		Core: s.core, Reconciler: s.reconciler, Board: s.board, Presence: s.presence, Tel: tel, Verifier: verifier,
 		Limits: limits, Transient: sqldb.IsTransient, Now: deps.Now,
 	})
-	s.internal = httpapi.NewInternal(s.core, tel, cfg.Internal.Secrets, s.bus.Listener(), sqldb.IsTransient)
+	s.internal = httpapi.NewInternal(s.redisless, tel, cfg.Internal.Secrets, s.bus.Listener(), sqldb.IsTransient)
 	return s, nil
 }
 
@@ -296,7 +302,7 @@ func (s *Service) Components() []lifecycle.Component {
 
 func (s *Service) controller() *gates.Controller {
 	return gates.NewController(gates.ControllerDeps{
-		Syncer: s.syncer, Registry: s.gate, Redis: s.gate, Modes: s.core, Inventory: s.core, Now: s.deps.Now,
+		Syncer: s.syncer, Registry: s.gate, Redis: s.gate, Modes: s.redisless, Inventory: s.core, Now: s.deps.Now,
 	})
 }
 
@@ -304,7 +310,7 @@ func (s *Service) controller() *gates.Controller {
 func (s *Service) publishLater(ctx context.Context) error {
 	drain, cancel := lifecycle.DrainContext(ctx)
 	defer cancel()
-	return s.core.PublishLater(ctx, drain)
+	return s.redisless.PublishLater(ctx, drain)
 }
 
 // watchGates reads the gates of the activities with a degraded sale until ctx ends. It logs the first of several

@@ -38,6 +38,7 @@ import (
 	"flashsale.internal/services/inventory/internal/publisher"
 	"flashsale.internal/services/inventory/internal/reconcile"
 	"flashsale.internal/services/inventory/internal/record"
+	"flashsale.internal/services/inventory/internal/redisless"
 	"flashsale.internal/services/inventory/internal/restore"
 	"flashsale.internal/services/inventory/internal/store"
 	"flashsale.internal/services/inventory/internal/sweep"
@@ -126,6 +127,9 @@ type (
 		gates.Confirmations
 		gates.Adjustments
 		gates.Epochs
+		redisless.Sales
+		redisless.WatchedSales
+		core.GuardStore
 		reconcile.Store
 		restore.Epochs
 		restore.Tables
@@ -152,6 +156,7 @@ type (
 	Recorder interface {
 		core.Recorder
 		gates.Recorder
+		redisless.Recorder
 		reconcile.Recorder
 	}
 )
@@ -181,6 +186,8 @@ type process struct {
 	core            *core.Service
 	reconciler      *reconcile.Reconciler
 	syncer          *gates.Syncer
+	redisless       *redisless.Service
+	watch           *redisless.Watch
 	gates           *gates.Controller
 	importer        *restore.Importer
 	orderSweep      *sweep.Orders
@@ -191,7 +198,7 @@ type process struct {
 
 // start makes a process, with no memory of any before.
 func (p parts) start() process {
-	alarms, watch := core.NewAlarms(p.Recorder, p.Now), core.NewGateWatch(p.Store, p.Gate)
+	alarms, watch := core.NewAlarms(p.Recorder, p.Now), redisless.NewWatch(p.Store, p.Gate)
 	guard := core.NewGuard(p.Store, watch)
 	syncer := gates.New(gates.Deps{
 		Activities: p.Store, Rows: p.Store, Confirmations: p.Store, Adjustments: p.Store, Epochs: p.Store, Gate: p.Gate,
@@ -200,20 +207,24 @@ func (p parts) start() process {
 	})
 	svc := core.New(core.Deps{
 		Store: p.Store, Gate: p.Gate, Pub: p.Pub, Orders: p.Orders, Recorder: p.Recorder, Gates: syncer, Alarms: alarms,
-		Watch: watch, Guard: guard, Now: p.Now, Timing: p.Timing, Quotas: p.Quotas,
+		Guard: guard, HoldBack: redisless.HoldBack, Now: p.Now, Timing: p.Timing, Quotas: p.Quotas,
+	})
+	sales := redisless.New(redisless.Deps{
+		Sales: p.Store, Rows: p.Store, Inventory: svc, Gates: syncer, Watch: watch, Recorder: p.Recorder,
+		RepublishAfter: p.Timing.RepublishAfter,
 	})
 	held := p.Held
 	if held == nil {
 		held = func() bool { return false }
 	}
 	return process{
-		core: svc, syncer: syncer,
+		core: svc, syncer: syncer, redisless: sales, watch: watch,
 		reconciler: reconcile.New(reconcile.Deps{
 			Store: p.Store, Gate: p.Gate, Gates: syncer, Locks: p.Locks, Recorder: p.Recorder, Alarms: alarms, Epochs: svc,
 			Now: p.Now, Config: p.Reconcile,
 		}),
 		gates: gates.NewController(gates.ControllerDeps{
-			Syncer: syncer, Registry: p.Gate, Redis: p.Gate, Modes: svc, Inventory: svc, Now: p.Now,
+			Syncer: syncer, Registry: p.Gate, Redis: p.Gate, Modes: sales, Inventory: svc, Now: p.Now,
 		}),
 		importer: restore.NewImporter(restore.Deps{
 			Epochs: p.Store, Tables: p.Store, Entries: p.Gate, Gate: p.Gate, Orders: p.Orders, Gates: syncer,

@@ -15,6 +15,7 @@ const (
 	coreDir    = "services/inventory/internal/core/"
 	ledgerDir  = "services/inventory/internal/ledger/"
 	gatesDir   = "services/inventory/internal/gates/"
+	soldDir    = "services/inventory/internal/redisless/"
 	sweepDir   = "services/inventory/internal/sweep/"
 	restoreDir = "services/inventory/internal/restore/"
 	orderDir   = "services/order/internal/"
@@ -61,32 +62,32 @@ var mutants = []mutant{
 		hidden: "direct messages replace the broker", test: unit{directDir, "TestGoesDirectAfterATimeAndBackAtOnce"},
 	},
 	{
-		name: "a direct purchase ignores what is held back", file: coreDir + "degraded.go",
+		name: "a direct purchase ignores what is held back", file: soldDir + "purchases.go",
 		old: "return max(0, it.Available-s.HeldBack[it.SKUID]-s.Reserve[it.SKUID])", now: "return it.Available",
 		hidden: "most sales have enough units", test: unit{"services/inventory", "TestDirectPurchasesLeaveWhatWasAcceptedBefore"},
 	},
 	{
-		name: "later acceptances take what is held back", file: coreDir + "degraded.go",
+		name: "later acceptances take what is held back", file: soldDir + "purchases.go",
 		old: "if a.Item(l.SKUID).Available-s.HeldBack[l.SKUID] < l.Qty {", now: "if l.Qty < 0 {",
 		hidden: "few processes reach Redis alone", test: unit{"services/inventory", "TestDirectPurchasesLeaveWhatWasAcceptedBefore"},
 	},
 	{
-		name: "landed purchases stay held back", file: coreDir + "degraded.go",
+		name: "landed purchases stay held back", file: soldDir + "purchases.go",
 		old: "figures.landed(p)", now: "_ = p",
 		hidden: "the units are sold after the outage", test: unit{"services/inventory", "TestDirectPurchasesLeaveWhatWasAcceptedBefore"},
 	},
 	{
-		name: "per_second is not counted", file: coreDir + "direct.go",
-		old: "figures.SoldCount++", now: "_ = figures",
+		name: "per_second is not counted", file: soldDir + "selling.go",
+		old: "sale.SoldCount++", now: "_ = sale",
 		hidden: "the checks of a sale do not count by second", test: unit{"services/inventory", "TestDirectPurchasesAreBoundedBySecond"},
 	},
 	{
-		name: "a repeated direct purchase is sold again", file: coreDir + "direct.go",
+		name: "a repeated direct purchase is sold again", file: soldDir + "selling.go",
 		old: "rows, err := tx.Reservations(sns)", now: "rows, err := map[string]ledger.Row{}, error(nil)",
 		hidden: "the key of the ledger refuses it", test: unit{"services/inventory", "TestDirectPurchasesAreDecidedOnce"},
 	},
 	{
-		name: "direct sales go on in every mode", file: coreDir + "direct.go",
+		name: "direct sales go on in every mode", file: soldDir + "selling.go",
 		old: "return a.Direct() && a.ModeEpoch == epoch && a.Degraded != nil && a.ModeChangedAt != nil &&\n" +
 			"\t\t!now.Before(a.ModeChangedAt.Add(sellAfter))",
 		now:    "return a.Degraded != nil || epoch > 0 && now.IsZero()",
@@ -100,7 +101,7 @@ var mutants = []mutant{
 		test:   unit{"services/seckill/internal/degraded", "TestNumbersIssuedWithoutRedisNeedRecentModes"},
 	},
 	{
-		name: "the gate does not get what was sold without it", file: coreDir + "mode.go",
+		name: "the gate does not get what was sold without it", file: soldDir + "return.go",
 		old:    "if err := s.Gates.Resync(ctx, a.ID, since); err != nil {\n\t\treturn err\n\t}\n\treturn s",
 		now:    "_ = since\n\treturn s",
 		hidden: "the controller syncs a new master, and the reconciler the rest",

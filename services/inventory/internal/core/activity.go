@@ -1,6 +1,7 @@
 package core
 
 import (
+	"errors"
 	"time"
 
 	"flashsale.internal/pkg/contract"
@@ -115,8 +116,8 @@ func (a *Activity) Phase(now time.Time) string {
 	return "open"
 }
 
-// challenge returns the challenge as gates have it.
-func (a *Activity) challenge() contract.Captcha {
+// Challenge returns the challenge as gates have it.
+func (a *Activity) Challenge() contract.Captcha {
 	if !a.Captcha.On() {
 		return contract.Captcha{}
 	}
@@ -127,7 +128,59 @@ func (a *Activity) challenge() contract.Captcha {
 func (a *Activity) GateConfig() GateConfig {
 	return GateConfig{
 		State: a.State, StartsAt: a.StartsAt, EndsAt: a.EndsAt, PerUserLimit: a.PerUserLimit,
-		ReorderLimit: a.ReorderLimit, RoomRate: a.RoomRate, Captcha: a.challenge(),
+		ReorderLimit: a.ReorderLimit, RoomRate: a.RoomRate, Captcha: a.Challenge(),
 		Version: a.Version,
 	}
+}
+
+// DegradedSale bounds the sale of an activity while Redis is unavailable.
+type DegradedSale struct {
+	PerSecond int64 // purchases, over all processes
+	Drop      int64 // per cent of the purchase requests that seckill refuses at random
+	Reserve   int64 // per cent of the stock that is kept for purchases accepted before, beyond those that are known
+}
+
+// Bounds and defaults of a DegradedSale.
+const (
+	maxDegradedPerSecond   = 100_000
+	maxDegradedDrop        = 99
+	maxDegradedReserve     = 100
+	DefaultDegradedReserve = 1
+)
+
+func (d *DegradedSale) validate() error {
+	switch {
+	case d == nil:
+	case d.PerSecond < 1 || d.PerSecond > maxDegradedPerSecond:
+		return contract.InvalidField("degraded_sale.per_second", "must be 1 to 100000")
+	case d.Drop < 0 || d.Drop > maxDegradedDrop:
+		return contract.InvalidField("degraded_sale.drop", "must be 0 to 99")
+	case d.Reserve < 0 || d.Reserve > maxDegradedReserve:
+		return contract.InvalidField("degraded_sale.reserve", "must be 0 to 100")
+	}
+	return nil
+}
+
+// DirectSale holds the figures of a sale without Redis.
+type DirectSale struct {
+	SeenAt    time.Time        // when a process last began to read the gate; zero: never
+	FiguresAt time.Time        // the time of Redis then
+	NotedAt   time.Time        // when the reading had ended
+	Unlanded  map[string]int64 // by SKU, units in the gate that were not known to be in the ledger
+	// HeldBack has, by SKU, the units that are kept for purchases that the gate had accepted before FiguresAt. Reserve has
+	// those for purchases that it has accepted since.
+	HeldBack, Reserve map[string]int64
+	// SoldCount purchases were sold in the second that begins at SoldSecond (Unix time).
+	SoldSecond, SoldCount int64
+}
+
+// Direct reports whether purchases are decided by the ledger alone.
+func (a *Activity) Direct() bool { return a.Mode == contract.ModeDirect }
+
+// UsesGate reports whether seckill may use the gate.
+func (a *Activity) UsesGate() bool { return a.Mode == "" || a.Mode == contract.ModeGate }
+
+// WithoutGate reports whether a reading of the gate failed with err because the sale goes on without it.
+func (a *Activity) WithoutGate(err error) bool {
+	return !a.UsesGate() && (errors.Is(err, ErrGateUnavailable) || errors.Is(err, ErrNoGate))
 }

@@ -122,7 +122,6 @@ type EpochStore interface {
 	// present epoch is not complete, the new one starts from the earlier time of both. If the present epoch is not
 	// instead ("" for any), another process has drawn one, which DrawEpoch returns.
 	DrawEpoch(ctx context.Context, since time.Time, cause, instead string, now time.Time) (Epoch, error)
-	PendingImports(ctx context.Context) (PendingImports, error)
 	// StartOfOldest returns when the oldest activity began that is not over, or whose units are held; now without one.
 	StartOfOldest(ctx context.Context, now time.Time) (time.Time, error)
 }

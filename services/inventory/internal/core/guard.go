@@ -19,18 +19,26 @@ type PendingImports map[string]bool
 // Include reports whether the import of an activity is not complete.
 func (p PendingImports) Include(activityID string) bool { return p[activityID] || p[AllActivities] }
 
+// GuardStore is what a Guard reads and writes in the tables.
+type GuardStore interface {
+	PendingImports(ctx context.Context) (PendingImports, error)
+	// NoteLacking reports whether the mode is direct. Then the gate is noted to lack changes from since on.
+	NoteLacking(ctx context.Context, activityID string, since time.Time) (direct bool, err error)
+}
+
 // Guard decides what the ordinary path may do while an import after a restore is not complete, or while a sale goes on
 // without its gate.
 type Guard struct {
-	store interface {
-		PendingImports(ctx context.Context) (PendingImports, error)
-		NoteLacking(ctx context.Context, activityID string, since time.Time) (direct bool, err error)
+	store GuardStore
+	watch interface { // the part of redisless.Watch
+		UsesGate(activityID string) bool
 	}
-	watch *GateWatch
 }
 
 // NewGuard makes the guard of a process.
-func NewGuard(store Store, watch *GateWatch) Guard { return Guard{store, watch} }
+func NewGuard(store GuardStore, watch interface{ UsesGate(activityID string) bool }) Guard {
+	return Guard{store, watch}
+}
 
 // MayClose fails with ErrImporting while an import of the activity is not complete: an order that was lost must not
 // get a tombstone before it is created again, and units may belong to orders that the import brings back.
@@ -50,7 +58,7 @@ func (g Guard) MayClose(ctx context.Context, activityID string) error {
 func (g Guard) MaySettle(ctx context.Context, rows []ledger.Row) ([]ledger.Row, error) {
 	oldest := map[string]time.Time{}
 	for _, r := range rows {
-		if g.watch.usesGate(r.ActivityID) || r.ChangedAt.IsZero() {
+		if g.watch.UsesGate(r.ActivityID) || r.ChangedAt.IsZero() {
 			continue
 		}
 		if at, known := oldest[r.ActivityID]; !known || r.ChangedAt.Before(at) {

@@ -27,12 +27,25 @@ func (s *Service) Land(ctx context.Context, items []contract.Reservation, deadLe
 	return errors.Join(s.Gates.Sync(ctx, l.rows), s.PublishDeductions(ctx, l.rows))
 }
 
+// LandHandedOver writes reservations into the ledger that a process of seckill hands over without a message. It returns
+// their rows, and those that are new and hold units. The caller syncs the gate and publishes the deductions.
+func (s *Service) LandHandedOver(
+	ctx context.Context, items []contract.Reservation,
+) (rows, landed []ledger.Row, err error) {
+	l, err := s.landInLedger(ctx, items, nil, true)
+	if err != nil {
+		return nil, nil, err
+	}
+	s.recordLanding(ctx, l)
+	return l.rows, l.Landed, nil
+}
+
 // landInLedger runs the ledger transaction. It first takes all items for new ones. Only if the ledger has one of them, as
 // after a redelivery, or if new ones may not land now, does it read their rows. Items that were handed over become no
 // dead letters.
 func (s *Service) landInLedger(
 	ctx context.Context, items []contract.Reservation, deadLetters []contract.DeadLetter, handedOver bool,
-) (l landing, err error) {
+) (l Landing, err error) {
 	l, err = s.tryLanding(ctx, items, deadLetters, handedOver, handedOver)
 	if errors.Is(err, ErrKnown) || errors.Is(err, ErrImporting) {
 		return s.tryLanding(ctx, items, deadLetters, handedOver, true)
@@ -42,28 +55,28 @@ func (s *Service) landInLedger(
 
 func (s *Service) tryLanding(
 	ctx context.Context, items []contract.Reservation, deadLetters []contract.DeadLetter, handedOver, read bool,
-) (l landing, err error) {
+) (l Landing, err error) {
 	err = InSpan(ctx, s.recorder, "ledger transaction", true, func(ctx context.Context) error {
 		return s.store.Ledger(ctx, activitiesOf(items), func(tx LedgerTx) error {
 			now, err := tx.Now()
 			if err != nil {
 				return err
 			}
-			l = landing{now: now, republishAfter: s.timing.RepublishAfter, handedOver: handedOver, read: read}
-			if err := l.decide(tx, items); err != nil {
+			l = Landing{now: now, republishAfter: s.timing.RepublishAfter, handedOver: handedOver, read: read}
+			if err := l.decide(tx, items, s.holdBack); err != nil {
 				return err
 			}
-			if len(l.moves.Insert) > 0 {
+			if len(l.Moves.Insert) > 0 {
 				if importing, err := tx.ImportsOrders(); err != nil || importing {
 					return cmp.Or(err, ErrImporting)
 				}
 			}
-			l.moves.DeadLetters = append(l.moves.DeadLetters, deadLetters...)
-			l.moves.Unread = !read
-			if err := tx.Apply(l.moves); err != nil {
+			l.Moves.DeadLetters = append(l.Moves.DeadLetters, deadLetters...)
+			l.Moves.Unread = !read
+			if err := tx.Apply(l.Moves); err != nil {
 				return err
 			}
-			if len(l.landed) == 0 {
+			if len(l.Landed) == 0 {
 				return nil
 			}
 			return l.purchases.Write(tx)
@@ -72,15 +85,15 @@ func (s *Service) tryLanding(
 	return l, err
 }
 
-func (s *Service) recordLanding(ctx context.Context, l landing) {
-	for _, d := range l.moves.DeadLetters {
+func (s *Service) recordLanding(ctx context.Context, l Landing) {
+	for _, d := range l.Moves.DeadLetters {
 		s.recorder.Incident(ctx, "reservation became a dead letter", "order_sn", d.OrderSN)
 	}
-	lags := make([]time.Duration, 0, len(l.landed))
-	for _, r := range l.landed {
+	lags := make([]time.Duration, 0, len(l.Landed))
+	for _, r := range l.Landed {
 		lags = append(lags, l.now.Sub(r.ReservedAt))
 	}
-	s.recorder.Landed(ctx, len(l.landed), lags)
+	s.recorder.Landed(ctx, len(l.Landed), lags)
 	for _, r := range l.displaced {
 		l.refused[r.Reason]--
 		s.recorder.Displaced(ctx, r.Reason)
@@ -97,23 +110,31 @@ func (s *Service) recordLanding(ctx context.Context, l landing) {
 	}
 }
 
-// landing is the outcome of one run of the ledger transaction.
-type landing struct {
+// Landing is the outcome of one run of a transaction that lands purchases.
+type Landing struct {
+	Moves  *ledger.Moves
+	Landed []ledger.Row // new rows that hold units
+
 	now            time.Time
 	republishAfter time.Duration
 	handedOver     bool // by a process of seckill, without a message
 	read           bool // the rows of the items; false: all items are taken for new ones
-	moves          *ledger.Moves
 	purchases      Purchases
 	rows           []ledger.Row   // all rows of the message in their present state, known ones included
-	landed         []ledger.Row   // new rows that hold units
 	refused        map[string]int // by reason, how many new rows were rejected
 	displaced      []ledger.Row   // those of activities that have sold directly
 	conflicts      []string       // order_sns that were handed over and contradict the ledger
 }
 
-func (l *landing) decide(tx LedgerTx, items []contract.Reservation) error {
-	l.moves, l.refused = ledger.NewMoves(), map[string]int{}
+// NewLanding makes the outcome of a transaction whose caller decides which purchases it places.
+func NewLanding(now time.Time, republishAfter time.Duration, purchases Purchases) *Landing {
+	return &Landing{
+		now: now, republishAfter: republishAfter, Moves: ledger.NewMoves(), purchases: purchases, refused: map[string]int{},
+	}
+}
+
+func (l *Landing) decide(tx LedgerTx, items []contract.Reservation, holdBack Decorator) error {
+	l.Moves, l.refused = ledger.NewMoves(), map[string]int{}
 	sns := make([]string, len(items))
 	users := map[string][]string{}
 	for i, it := range items {
@@ -127,8 +148,11 @@ func (l *landing) decide(tx LedgerTx, items []contract.Reservation) error {
 			return err
 		}
 	}
-	var err error
-	if l.purchases, err = openPurchases(tx, users); err != nil {
+	held, err := HeldBy(tx, users)
+	if err != nil {
+		return err
+	}
+	if l.purchases, err = holdBack(tx, held, sortedKeys(users)); err != nil {
 		return err
 	}
 	seen := map[string]bool{}
@@ -144,7 +168,7 @@ func (l *landing) decide(tx LedgerTx, items []contract.Reservation) error {
 			continue
 		}
 		if !known {
-			row = l.place(a, it)
+			row = l.Place(a, it)
 			rows[row.OrderSN] = row
 		}
 		if !seen[row.OrderSN] {
@@ -156,7 +180,7 @@ func (l *landing) decide(tx LedgerTx, items []contract.Reservation) error {
 }
 
 // invalid returns why an item becomes a dead letter, "" if it does not. known means that the ledger has its order_sn.
-func (l *landing) invalid(it contract.Reservation, row ledger.Row, known bool, a *Activity) string {
+func (l *Landing) invalid(it contract.Reservation, row ledger.Row, known bool, a *Activity) string {
 	switch {
 	case known && row.Same(it.UserID, it.ActivityID, it.Lines):
 		return ""
@@ -171,13 +195,13 @@ func (l *landing) invalid(it contract.Reservation, row ledger.Row, known bool, a
 	return ""
 }
 
-// place adds the row of a new reservation: reserved, or rejected for the limit or the stock. It updates a's items for the
+// Place adds the row of a new reservation: reserved, or rejected for the limit or the stock. It updates a's items for the
 // next item.
-func (l *landing) place(a *Activity, it contract.Reservation) ledger.Row {
+func (l *Landing) Place(a *Activity, it contract.Reservation) ledger.Row {
 	row := ledger.New(it, l.now)
 	if refusal := l.purchases.Refusal(a, it); refusal != "" {
 		row = row.Rejected(refusal)
-		l.moves.Place(row)
+		l.Moves.Place(row)
 		l.refused[row.Reason]++
 		if a.ModeEpoch > 0 {
 			l.displaced = append(l.displaced, row)
@@ -186,20 +210,20 @@ func (l *landing) place(a *Activity, it contract.Reservation) ledger.Row {
 	}
 	again := l.now.Add(l.republishAfter)
 	row.RepublishAt = &again
-	l.moves.Place(row)
+	l.Moves.Place(row)
 	l.purchases.Take(a, it)
-	l.landed = append(l.landed, row)
+	l.Landed = append(l.Landed, row)
 	return row
 }
 
-func (l *landing) addDeadLetter(it contract.Reservation, why string) {
+func (l *Landing) addDeadLetter(it contract.Reservation, why string) {
 	raw, err := json.Marshal(it)
 	if err != nil {
 		raw = []byte(it.OrderSN)
 	}
 	d := contract.NewDeadLetter(contract.GroupInventoryReservations, contract.TopicReservations, raw, why, l.now)
 	d.OrderSN, d.ActivityID = it.OrderSN, it.ActivityID // also where the reservation could not be encoded
-	l.moves.DeadLetters = append(l.moves.DeadLetters, d)
+	l.Moves.DeadLetters = append(l.Moves.DeadLetters, d)
 }
 
 // UnknownSKU returns a SKU of the lines that the activity does not sell, "" if there is none.

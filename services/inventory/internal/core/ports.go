@@ -41,7 +41,6 @@ type Page struct {
 // after a deadlock, so the functions passed to them must start from nothing each time they run.
 type Store interface {
 	EpochStore
-	ModeStore
 
 	// Now returns the time of the database in UTC, in whole milliseconds. Everything that is compared with times in the
 	// tables is decided by it, never by the clock of a process.
@@ -143,26 +142,6 @@ type LedgerTx interface {
 	// DirectSale returns the figures of an activity's sale without Redis; PutDirectSale writes those that sales change.
 	DirectSale(activityID string) (DirectSale, error)
 	PutDirectSale(activityID string, s DirectSale) error
-}
-
-// ModeStore keeps the modes of activities, and what sales without Redis need.
-type ModeStore interface {
-	// DegradedActivities returns the activities that are published or paused, have not ended and have a degraded sale, and
-	// those whose mode is not gate.
-	DegradedActivities(ctx context.Context, now time.Time) ([]Activity, error)
-	// DirectSales returns the figures of activities, by activity.
-	DirectSales(ctx context.Context, activityIDs []string) (map[string]DirectSale, error)
-	// ChangeMode locks the activity and its stock, and calls fn to change the mode and the figures. It writes both if fn
-	// returns true, and returns the activity. A ledger transaction runs before or after the change.
-	ChangeMode(
-		ctx context.Context, activityID string, fn func(a *Activity, figures *DirectSale, now time.Time) (bool, error),
-	) (*Activity, error)
-	// NoteGate records a reading of the gate, unless there is a later one.
-	NoteGate(ctx context.Context, activityID string, read DirectSale) error
-	// NoteLacking reports whether the mode is direct. Then the gate is noted to lack changes from since on.
-	NoteLacking(ctx context.Context, activityID string, since time.Time) (direct bool, err error)
-	// LeaseWorker leases or renews a worker id.
-	LeaseWorker(ctx context.Context, ids WorkerLeases, r contract.WorkerLease) (contract.LeasedWorker, error)
 }
 
 // ErrKnown means that the ledger has one of the order_sns of Moves.Insert.
@@ -291,14 +270,11 @@ type Recorder interface {
 	Refused(ctx context.Context, reason string, n int)
 	// Displaced counts an accepted purchase that the ledger refused in an activity that has sold without its gate.
 	Displaced(ctx context.Context, reason string)
-	// SoldDirectly counts purchases that the ledger alone has decided, by outcome.
-	SoldDirectly(ctx context.Context, results []contract.DirectResult)
 	Closed(ctx context.Context, n int, lateness time.Duration)
 	// Unreadable counts ledger rows that were set aside because they cannot be read.
 	Unreadable(ctx context.Context, rows int)
 	// Incident records a state that must not occur, such as a dead letter. An operator has to examine it.
 	Incident(ctx context.Context, what string, attrs ...any)
-	Info(ctx context.Context, what string, attrs ...any)
 	Warn(ctx context.Context, what string, err error)
 }
 
@@ -306,8 +282,6 @@ type Recorder interface {
 type Gates interface {
 	// Sync repeats the effect of every reservation's present state on its gate.
 	Sync(ctx context.Context, rows []ledger.Row) error
-	// Resync repeats the effect of every row that changed since then, whatever its state.
-	Resync(ctx context.Context, activityID string, since time.Time) error
 	Due(ctx context.Context, activityID string) (bool, error) // whether the gate has to exist now
 	IsDue(ctx context.Context, a *Activity) (bool, error)     // likewise
 	// SyncActivity writes an activity into its gate and its sale document.
@@ -320,6 +294,5 @@ type Gates interface {
 type Gate interface {
 	Audit(ctx context.Context, activityID string) (GateAudit, error)
 	Lookup(ctx context.Context, activityID, orderSN string) (*GateEntry, error) // nil: the gate has none
-	Now(ctx context.Context) (time.Time, error)                                 // Redis's clock, which stamps reservations
 	RefusedRequests(ctx context.Context, activityID string) (RefusedRequests, error)
 }

@@ -32,8 +32,8 @@ type Deps struct {
 	Recorder Recorder
 	Gates    Gates
 	Alarms   *Alarms
-	Watch    *GateWatch
 	Guard    Guard
+	HoldBack Decorator
 	Now      func() time.Time // clock of the process; see Service.clock
 	Timing   Timing
 	Quotas   Quotas
@@ -44,7 +44,6 @@ type Deps struct {
 type Service struct {
 	Alarms *Alarms
 	Gates  Gates
-	Watch  *GateWatch
 
 	store    Store
 	gate     Gate
@@ -61,15 +60,15 @@ type Service struct {
 	abuse  restCache[string, Abuse] // by activity
 
 	guard        Guard
+	holdBack     Decorator
 	descriptions descriptions
-	deductions   laterDeductions
 }
 
 // New makes the service.
 func New(d Deps) *Service {
 	now := TableTime(d.Now)
 	return &Service{
-		Alarms: d.Alarms, Gates: d.Gates, Watch: d.Watch, guard: d.Guard, deductions: newLaterDeductions(),
+		Alarms: d.Alarms, Gates: d.Gates, guard: d.Guard, holdBack: d.HoldBack,
 		store: d.Store, gate: d.Gate, pub: d.Pub, orders: d.Orders,
 		refunds: d.Refunds, recorder: d.Recorder, clock: now, timing: d.Timing, quotas: d.Quotas,
 	}

@@ -15,6 +15,7 @@ import (
 	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/gates"
 	"flashsale.internal/services/inventory/internal/reconcile"
+	"flashsale.internal/services/inventory/internal/redisless"
 )
 
 // Recorder implements core.Recorder, reconcile.Recorder and sweep.Recorder.
@@ -37,6 +38,7 @@ type Recorder struct {
 var (
 	_ core.Recorder      = (*Recorder)(nil)
 	_ gates.Recorder     = (*Recorder)(nil)
+	_ redisless.Recorder = (*Recorder)(nil)
 	_ reconcile.Recorder = (*Recorder)(nil)
 )
 

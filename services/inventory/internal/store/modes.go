@@ -14,6 +14,7 @@ import (
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/sqldb"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/redisless"
 )
 
 // DegradedActivities implements core.ModeStore.
@@ -215,7 +216,7 @@ func (workerLeaseRow) TableName() string { return "worker_leases" }
 // LeaseWorker implements core.ModeStore. A new owner may issue only after the present time and one term, and after the
 // high-water mark of the last owner.
 func (s *Store) LeaseWorker(
-	ctx context.Context, ids core.WorkerLeases, r contract.WorkerLease,
+	ctx context.Context, ids redisless.WorkerLeases, r contract.WorkerLease,
 ) (out contract.LeasedWorker, err error) {
 	err = sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
 		// The locked rows stay as they are read. Two transactions that insert the same id are a race: one repeats.
@@ -251,7 +252,7 @@ func (s *Store) LeaseWorker(
 }
 
 // leaseWorker returns the lease that the request gets, nil for none.
-func leaseWorker(rows []workerLeaseRow, ids core.WorkerLeases, r contract.WorkerLease, now int64) *workerLeaseRow {
+func leaseWorker(rows []workerLeaseRow, ids redisless.WorkerLeases, r contract.WorkerLease, now int64) *workerLeaseRow {
 	term := ids.Term.Milliseconds()
 	byID := make(map[int]workerLeaseRow, len(rows))
 	for _, row := range rows {
