@@ -21,6 +21,7 @@ import (
 	"flashsale.internal/pkg/sqldb/dbtest"
 	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/ledger"
+	"flashsale.internal/services/inventory/internal/merchants"
 )
 
 // closeLater delivers a closing and all that follow from it, on a bus that delivers each of them so much too early,
@@ -235,7 +236,7 @@ func (w *world) sellsLostUnits(n int, before func(i int)) {
 	for i := range n {
 		before(i)
 		if i > 0 {
-			_, err := w.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{
+			_, err := w.merchants.AdjustStock(w.ctx, seller("m"), merchants.AdjustmentRequest{
 				ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: 1, Reason: "r", Key: adjustmentKey(i),
 			})
 			require.NoError(w.t, err)
@@ -310,7 +311,7 @@ func TestAProcessWithAWrongClockLeavesNoEffectOut(t *testing.T) {
 	w.parts.Clocks = func(context.Context) error { return clocks.ErrOffset }
 	w.restart()
 	require.ErrorIs(w.t, w.consumer.OrderEvents(w.ctx, paid), core.ErrGateUnavailable, "the message returns")
-	_, err := w.core.StockView(w.ctx, core.AllMerchants(), a.ID)
+	_, err := w.merchants.StockView(w.ctx, core.AllMerchants(), a.ID)
 	require.Equal(w.t, contract.CodeGateUnavailable, contract.CodeOf(err))
 	w.parts.Clocks = nil
 	w.restart()
@@ -327,10 +328,10 @@ func TestTheEndOfAnActivityDoesNotDependOnTheClockOfAProcess(t *testing.T) {
 	eachSkew(t, func(w *world) {
 		a := w.sale(1, 5)
 		w.shift = time.Until(a.EndsAt) - 10*time.Second
-		_, err := w.core.Pause(w.ctx, seller("m"), a.ID)
+		_, err := w.merchants.Pause(w.ctx, seller("m"), a.ID)
 		require.NoError(w.t, err, "not over")
 		w.shift = time.Until(a.EndsAt) + time.Second
-		_, err = w.core.Resume(w.ctx, seller("m"), a.ID)
+		_, err = w.merchants.Resume(w.ctx, seller("m"), a.ID)
 		require.Equal(w.t, contract.CodeActivityEnded, contract.CodeOf(err))
 
 		gate := a.ID

@@ -24,6 +24,7 @@ import (
 	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/httpapi"
 	"flashsale.internal/services/inventory/internal/ledger"
+	"flashsale.internal/services/inventory/internal/merchants"
 	"flashsale.internal/services/inventory/internal/redisless"
 	"flashsale.internal/services/inventory/internal/store"
 )
@@ -248,7 +249,7 @@ func TestWithdrawalsWaitForTheGate(t *testing.T) {
 	w := newWorld(t)
 	s := newDirectSale(w, 10, core.DegradedSale{PerSecond: 1000}, 0)
 	adjust := func(key string, delta int64) error {
-		_, err := w.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{
+		_, err := w.merchants.AdjustStock(w.ctx, seller("m"), merchants.AdjustmentRequest{
 			ActivityID: s.id, SKUID: s.sku, Delta: delta, Reason: "r",
 			Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: key},
 		})

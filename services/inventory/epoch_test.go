@@ -14,6 +14,7 @@ import (
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/ledger"
+	"flashsale.internal/services/inventory/internal/merchants"
 )
 
 // An adjustment after a restore never has an id that the gate has: it reaches the gate.
@@ -23,7 +24,7 @@ func TestAnAdjustmentAfterARestoreReachesTheGate(t *testing.T) {
 	a := w.sale(1, 10)
 	b := w.backup()
 	top := func(key string, n int64) error {
-		_, err := w.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{
+		_, err := w.merchants.AdjustStock(w.ctx, seller("m"), merchants.AdjustmentRequest{
 			ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: n, Reason: "r",
 			Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: key},
 		})
@@ -48,7 +49,7 @@ func TestARefusedBuyerEndsAfterARestore(t *testing.T) {
 	a := w.sale(1, 1)
 	b := w.backup()
 	adjust := func(key string, n int64) {
-		_, err := w.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{
+		_, err := w.merchants.AdjustStock(w.ctx, seller("m"), merchants.AdjustmentRequest{
 			ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: n, Reason: "r",
 			Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: key},
 		})
@@ -467,7 +468,7 @@ func TestAWithdrawalThatTheGateHasUndoneIsRefused(t *testing.T) {
 }
 
 func (w *world) add(a *core.Activity, units int64) error {
-	_, err := w.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{
+	_, err := w.merchants.AdjustStock(w.ctx, seller("m"), merchants.AdjustmentRequest{
 		ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: units, Reason: "more",
 		Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: "more"},
 	})
@@ -637,7 +638,7 @@ func TestTheReconcilerProvesALoss(t *testing.T) {
 		"entries": func(*world, *lost) {},
 		"an adjustment": func(w *world, x *lost) {
 			keep := w.backup("reservations", "stocks", "allowances")
-			_, err := w.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{
+			_, err := w.merchants.AdjustStock(w.ctx, seller("m"), merchants.AdjustmentRequest{
 				ActivityID: x.a.ID, SKUID: x.a.Items[0].SKUID, Delta: 3, Reason: "r",
 				Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: "k"},
 			})

@@ -11,6 +11,7 @@ import (
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/merchants"
 )
 
 // master is a gate on a Redis whose master can be replaced.
@@ -147,7 +148,7 @@ func TestAnUnregisteredGateIsRegisteredAgain(t *testing.T) {
 // withdraw withdraws three of five units, while the ledger holds four that the gate lacks. The gate takes them, the
 // database refuses, and the gate's part is undone.
 func (w *world) withdraw(a *core.Activity) error {
-	_, err := w.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{
+	_, err := w.merchants.AdjustStock(w.ctx, seller("m"), merchants.AdjustmentRequest{
 		ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: -3, Reason: "count",
 		Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/v1/merchant/activities/" + a.ID + "/stock-adjustments", Value: "k"},
 	})

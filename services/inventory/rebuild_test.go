@@ -23,6 +23,7 @@ import (
 	"flashsale.internal/services/inventory/internal/gate"
 	"flashsale.internal/services/inventory/internal/gates"
 	"flashsale.internal/services/inventory/internal/ledger"
+	"flashsale.internal/services/inventory/internal/merchants"
 )
 
 // slowBuilds delays each step of a build after the first, and counts the builds that began.
@@ -368,7 +369,7 @@ func TestABuildFollowsRowsThatChange(t *testing.T) {
 					event(r[0], contract.OrderCreated), event(r[1], contract.OrderPaid), event(r[5], contract.OrderClosed), event(fresh, contract.OrderPaid)))
 				w.orders.set("refunded", r[2].OrderSN)
 				_ = events.OrderClose(w.ctx, message(w.t, contract.TopicOrderClose, contract.OrderClose{OrderSNs: []string{r[2].OrderSN}, ActivityID: a.ID, DueAt: time.Now()}))
-				_, _ = other.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{
+				_, _ = other.merchants.AdjustStock(w.ctx, seller("m"), merchants.AdjustmentRequest{
 					ActivityID: a.ID, SKUID: a.Items[1].SKUID, Delta: 3, Reason: "r", Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: newSN()},
 				})
 			}

@@ -19,6 +19,7 @@ import (
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/ledger"
+	"flashsale.internal/services/inventory/internal/merchants"
 	"flashsale.internal/services/inventory/internal/reconcile"
 	"flashsale.internal/services/inventory/internal/record"
 )
@@ -126,7 +127,7 @@ func TestCountersWaitForAdjustments(t *testing.T) {
 	sku := a.Items[0].SKUID
 	require.NoError(w.t, w.rdb.HIncrBy(w.ctx, gateKey(a, "gate"), "s:"+sku, -4).Err())
 	w.faults.kill(3, false) // intent, decision
-	_, err := w.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{
+	_, err := w.merchants.AdjustStock(w.ctx, seller("m"), merchants.AdjustmentRequest{
 		ActivityID: a.ID, SKUID: sku, Delta: 3, Reason: "r", Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: "k"},
 	})
 	require.Error(w.t, err)
@@ -183,7 +184,7 @@ func TestAnAdjustmentThatEndsDuringAComparisonCountsOnce(t *testing.T) {
 	}}
 	w.restart()
 	w.faults.kill(3, false) // intent, decision
-	_, err := w.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{
+	_, err := w.merchants.AdjustStock(w.ctx, seller("m"), merchants.AdjustmentRequest{
 		ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: 3, Reason: "r", Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: "k"},
 	})
 	require.Error(w.t, err)
@@ -231,7 +232,7 @@ func TestAMissingCounterDoesNotWaitForAnAdjustment(t *testing.T) {
 	w.land(w.buy(a, "u1"))
 	w.settles()
 	require.NoError(w.t, w.rdb.HDel(w.ctx, gateKey(a, "gate"), "s:"+a.Items[0].SKUID).Err())
-	_, err := w.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{
+	_, err := w.merchants.AdjustStock(w.ctx, seller("m"), merchants.AdjustmentRequest{
 		ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: 3, Reason: "r", Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: "k"},
 	})
 	require.Error(w.t, err)
@@ -403,7 +404,7 @@ func TestABrokenGateDoesNotBlockOthers(t *testing.T) {
 		return w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, late))
 	})
 	require.NoError(w.t, w.gates.EnsureGates(w.ctx))
-	v, err := w.core.StockView(w.ctx, core.AllMerchants(), sound.ID)
+	v, err := w.merchants.StockView(w.ctx, core.AllMerchants(), sound.ID)
 	require.NoError(w.t, err)
 	require.NotZero(w.t, v.SKUs[0].Difference, "no new master, so nothing is synced again")
 
@@ -607,7 +608,7 @@ func (g *faultyRepairs) Correct(ctx context.Context, activityID string, seen cor
 // loseAdjustment adjusts the stock of a SKU. Then the gate loses the adjustment.
 func (w *world) loseAdjustment(m *mixed) error {
 	sku := m.a.Items[0].SKUID
-	adj, err := w.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{
+	adj, err := w.merchants.AdjustStock(w.ctx, seller("m"), merchants.AdjustmentRequest{
 		ActivityID: m.a.ID, SKUID: sku, Delta: 5, Reason: "r",
 		Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: newSN()},
 	})

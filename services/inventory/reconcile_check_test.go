@@ -16,6 +16,7 @@ import (
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/merchants"
 	"flashsale.internal/services/inventory/internal/reconcile"
 	"flashsale.internal/services/inventory/internal/record"
 )
@@ -104,12 +105,12 @@ func TestACheckFollowsThePurchases(t *testing.T) {
 	again("ordered and paid")
 	w.follow(event(late, contract.OrderClosed))
 	again("closed")
-	_, err := w.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{
+	_, err := w.merchants.AdjustStock(w.ctx, seller("m"), merchants.AdjustmentRequest{
 		ActivityID: m.a.ID, SKUID: m.a.Items[0].SKUID, Delta: 3, Reason: "r", Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: newSN()},
 	})
 	require.NoError(w.t, err)
 	again("adjusted")
-	_, err = w.core.Pause(w.ctx, seller("m"), m.a.ID)
+	_, err = w.merchants.Pause(w.ctx, seller("m"), m.a.ID)
 	require.NoError(w.t, err)
 	again("paused")
 	w.agree(m.a)

@@ -78,7 +78,7 @@ func TestALaterDecisionIsNotOverridden(t *testing.T) {
 	require.NoError(w.t, w.rdb.HDel(w.ctx, gateKey(a, "held"), r.OrderSN).Err())
 	require.NoError(w.t, w.rdb.HSet(w.ctx, gateKey(a, "gate"), "limit", "7").Err())
 	gate.decide = func() {
-		_, err := w.core.Pause(w.ctx, seller("m"), a.ID)
+		_, err := w.merchants.Pause(w.ctx, seller("m"), a.ID)
 		require.NoError(w.t, err)
 	}
 	require.Contains(w.t, kinds(w.reconcile(a)), "adopted")

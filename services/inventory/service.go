@@ -32,6 +32,7 @@ import (
 	"flashsale.internal/services/inventory/internal/gate"
 	"flashsale.internal/services/inventory/internal/gates"
 	"flashsale.internal/services/inventory/internal/httpapi"
+	"flashsale.internal/services/inventory/internal/merchants"
 	"flashsale.internal/services/inventory/internal/orders"
 	"flashsale.internal/services/inventory/internal/publisher"
 	"flashsale.internal/services/inventory/internal/reconcile"
@@ -72,6 +73,7 @@ type Service struct {
 	watch      *redisless.Watch
 	syncer     *gates.Syncer
 	core       *core.Service
+	merchants  *merchants.Service
 	redisless  *redisless.Service
 	reconciler *reconcile.Reconciler
 	board      *board.Board
@@ -145,9 +147,14 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		Pause: timing.Pause, Locks: locks{s.locker},
 	})
 	s.core = core.New(core.Deps{
-		Store: s.store, Gate: s.gate, Pub: publisher.New(s.bus, tel), Orders: orderService, Refunds: orderService,
+		Store: s.store, DeadLetters: s.store, Gate: s.gate, Pub: publisher.New(s.bus, tel), Orders: orderService,
 		Recorder: recorder, Gates: s.syncer, Alarms: s.alarms, Guard: guard, HoldBack: redisless.HoldBack, Now: deps.Now,
-		Timing: timing, Quotas: core.Quotas{Activities: cfg.MaxActivities, SKUs: cfg.MaxSKUs},
+		Timing: timing,
+	})
+	s.merchants = merchants.New(merchants.Deps{
+		Activities: s.store, Products: s.store, Rows: s.store, History: s.store, Gate: s.gate, Gates: s.syncer,
+		Ledger: s.core, Guard: guard, Orders: orderService, Refunds: orderService, Recorder: recorder, Now: deps.Now,
+		Pause: timing.Pause, Quotas: merchants.Quotas{Activities: cfg.MaxActivities, SKUs: cfg.MaxSKUs},
 	})
 	s.redisless = redisless.New(redisless.Deps{
 		Sales: s.store, Rows: s.store, Inventory: s.core, Gates: s.syncer, Watch: s.watch, Recorder: recorder,
@@ -161,7 +168,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if limits == nil {
 		limits = admission.None(tel)
 	}
-	s.board = board.New(board.Deps{Gate: s.gate, Ledger: s.core, Now: deps.Now, Log: tel.Log}, board.DefaultConfig())
+	s.board = board.New(board.Deps{Gate: s.gate, Ledger: s.merchants, Now: deps.Now, Log: tel.Log}, board.DefaultConfig())
 	if err := errors.Join(tel.ObserveStreams(s.board.Open), s.observeModes()); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
@@ -177,7 +184,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		return v
 	})
 	s.handler = httpapi.NewMerchant(httpapi.Deps{
-		Core: s.core, Reconciler: s.reconciler, Board: s.board, Presence: s.presence, Tel: tel, Verifier: verifier,
+		Core: s.core, Merchants: s.merchants, Reconciler: s.reconciler, Board: s.board, Presence: s.presence, Tel: tel, Verifier: verifier,
 		Limits: limits, Transient: sqldb.IsTransient, Now: deps.Now,
 	})
 	s.internal = httpapi.NewInternal(s.redisless, tel, cfg.Internal.Secrets, s.bus.Listener(), sqldb.IsTransient)

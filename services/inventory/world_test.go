@@ -34,6 +34,7 @@ import (
 	"flashsale.internal/services/inventory/internal/gate"
 	"flashsale.internal/services/inventory/internal/gates"
 	"flashsale.internal/services/inventory/internal/ledger"
+	"flashsale.internal/services/inventory/internal/merchants"
 	"flashsale.internal/services/inventory/internal/orders"
 	"flashsale.internal/services/inventory/internal/publisher"
 	"flashsale.internal/services/inventory/internal/reconcile"
@@ -108,7 +109,7 @@ func newWorldOn(t testing.TB, db *gorm.DB, redisAddrs []string, redisDB int) *wo
 		Store: &faultyStore{store.New(db, store.WithClock(w.databaseNow)), w.faults}, Gate: &faultyGate{gate.New(w.gate), w.faults},
 		Pub:    &faultyPub{publisher.New(w.broker, w.tel), w.faults},
 		Orders: &faultyOrders{orders.New(w.orders.url, []string{"a secret for tests only, of length"}, transport), w.faults},
-		Locks:  locks{newLocker(w.rdb, w.tel.Log, lock.TTL(time.Minute))}, Recorder: seen, Timing: core.DefaultTiming(), Quotas: core.Quotas{Activities: 1 << 20, SKUs: 1 << 20}, Sweep: sweep.DefaultConfig(), Reconcile: reconcile.DefaultConfig(),
+		Locks:  locks{newLocker(w.rdb, w.tel.Log, lock.TTL(time.Minute))}, Recorder: seen, Timing: core.DefaultTiming(), Quotas: merchants.Quotas{Activities: 1 << 20, SKUs: 1 << 20}, Sweep: sweep.DefaultConfig(), Reconcile: reconcile.DefaultConfig(),
 		Now: func() time.Time { return w.databaseNow().Add(w.skew) },
 	}
 	w.parts.BuildLocks, w.parts.Build = locks{lock.New(w.rdb, w.tel.Log)}, gates.DefaultBuildConfig()
@@ -122,6 +123,11 @@ func newWorldOn(t testing.TB, db *gorm.DB, redisAddrs []string, redisDB int) *wo
 type (
 	Store interface {
 		core.Store
+		core.DeadLetters
+		merchants.Activities
+		merchants.Products
+		merchants.Reservations
+		merchants.History
 		gates.Activities
 		gates.Rows
 		gates.Confirmations
@@ -140,10 +146,11 @@ type (
 		Findings(ctx context.Context, epoch int64, limit int) ([]core.Finding, error)
 	}
 	Gate interface {
-		core.Gate
+		merchants.Gate
 		gates.Gate
 		gates.Registry
 		gates.Redis
+		Lookup(ctx context.Context, activityID, orderSN string) (*core.GateEntry, error)
 		reconcile.Gate
 		restore.Entries
 		restore.Gate
@@ -151,6 +158,7 @@ type (
 	}
 	Orders interface {
 		core.Orders
+		merchants.Orders
 		restore.Orders
 	}
 	Recorder interface {
@@ -172,7 +180,7 @@ type parts struct {
 	Now       func() time.Time
 	Clocks    func(ctx context.Context) error // nil: the process may decide by time
 	Timing    core.Timing
-	Quotas    core.Quotas
+	Quotas    merchants.Quotas
 	Sweep     sweep.Config
 	Held      func() bool // nil: the broker holds no messages back
 	Reconcile reconcile.Config
@@ -185,6 +193,7 @@ type parts struct {
 type process struct {
 	core            *core.Service
 	reconciler      *reconcile.Reconciler
+	merchants       *merchants.Service
 	syncer          *gates.Syncer
 	redisless       *redisless.Service
 	watch           *redisless.Watch
@@ -206,8 +215,12 @@ func (p parts) start() process {
 		Pause: p.Timing.Pause, Locks: p.BuildLocks, Limits: p.Build,
 	})
 	svc := core.New(core.Deps{
-		Store: p.Store, Gate: p.Gate, Pub: p.Pub, Orders: p.Orders, Recorder: p.Recorder, Gates: syncer, Alarms: alarms,
-		Guard: guard, HoldBack: redisless.HoldBack, Now: p.Now, Timing: p.Timing, Quotas: p.Quotas,
+		Store: p.Store, DeadLetters: p.Store, Gate: p.Gate, Pub: p.Pub, Orders: p.Orders, Recorder: p.Recorder,
+		Gates: syncer, Alarms: alarms, Guard: guard, HoldBack: redisless.HoldBack, Now: p.Now, Timing: p.Timing,
+	})
+	shop := merchants.New(merchants.Deps{
+		Activities: p.Store, Products: p.Store, Rows: p.Store, History: p.Store, Gate: p.Gate, Gates: syncer, Ledger: svc,
+		Guard: guard, Orders: p.Orders, Recorder: p.Recorder, Now: p.Now, Pause: p.Timing.Pause, Quotas: p.Quotas,
 	})
 	sales := redisless.New(redisless.Deps{
 		Sales: p.Store, Rows: p.Store, Inventory: svc, Gates: syncer, Watch: watch, Recorder: p.Recorder,
@@ -218,7 +231,7 @@ func (p parts) start() process {
 		held = func() bool { return false }
 	}
 	return process{
-		core: svc, syncer: syncer, redisless: sales, watch: watch,
+		core: svc, merchants: shop, syncer: syncer, redisless: sales, watch: watch,
 		reconciler: reconcile.New(reconcile.Deps{
 			Store: p.Store, Gate: p.Gate, Gates: syncer, Locks: p.Locks, Recorder: p.Recorder, Alarms: alarms, Epochs: svc,
 			Now: p.Now, Config: p.Reconcile,
@@ -356,7 +369,7 @@ func (s *faultyStore) RenewConfirmations(ctx context.Context, activityIDs []stri
 }
 
 func (s *faultyStore) ChangeActivity(
-	ctx context.Context, in core.Scope, id string, c core.Change, growth core.Growth, fn func(*core.Activity) (bool, error),
+	ctx context.Context, in core.Scope, id string, c core.Change, growth merchants.Growth, fn func(*core.Activity) (bool, error),
 ) (out *core.Activity, err error) {
 	err = s.f.step(func() error { out, err = s.Store.ChangeActivity(ctx, in, id, c, growth, fn); return err })
 	return out, err
@@ -500,7 +513,7 @@ func (o *faultyOrders) Changed(ctx context.Context, since time.Time, cursor stri
 	return out, next, err
 }
 
-func (o *faultyOrders) Lookup(ctx context.Context, sns []string) (out map[string]core.OrderDetails, err error) {
+func (o *faultyOrders) Lookup(ctx context.Context, sns []string) (out map[string]merchants.OrderDetails, err error) {
 	err = o.f.step(func() error { out, err = o.Orders.Lookup(ctx, sns); return err })
 	return out, err
 }
@@ -697,24 +710,24 @@ func operator(user string) core.Caller { return core.Caller{UserID: user, Operat
 func (w *world) sale(limit int64, stock ...int64) *core.Activity {
 	w.t.Helper()
 	a := w.draft(limit, stock...)
-	a, err := w.core.Publish(w.ctx, seller("m"), a.ID)
+	a, err := w.merchants.Publish(w.ctx, seller("m"), a.ID)
 	require.NoError(w.t, err)
 	return a
 }
 
 func (w *world) draft(limit int64, stock ...int64) *core.Activity {
 	w.t.Helper()
-	p := core.Product{Name: "Thing"}
+	p := merchants.Product{Name: "Thing"}
 	for i := range stock {
-		p.SKUs = append(p.SKUs, core.SKU{Name: fmt.Sprintf("Thing %d", i+1), ListPrice: 9900, Currency: "EUR"})
+		p.SKUs = append(p.SKUs, merchants.SKU{Name: fmt.Sprintf("Thing %d", i+1), ListPrice: 9900, Currency: "EUR"})
 	}
-	made, err := w.core.CreateProduct(w.ctx, seller("m"), p, nil)
+	made, err := w.merchants.CreateProduct(w.ctx, seller("m"), p, nil)
 	require.NoError(w.t, err)
-	var items []core.ActivityDraftItem
+	var items []merchants.ActivityDraftItem
 	for i, n := range stock {
-		items = append(items, core.ActivityDraftItem{SKUID: made.SKUs[i].ID, Price: 100 + int64(i), Stock: n})
+		items = append(items, merchants.ActivityDraftItem{SKUID: made.SKUs[i].ID, Price: 100 + int64(i), Stock: n})
 	}
-	a, err := w.core.CreateActivity(w.ctx, seller("m"), core.ActivityDraftRequest{
+	a, err := w.merchants.CreateActivity(w.ctx, seller("m"), merchants.ActivityDraftRequest{
 		Title: "Sale", StartsAt: time.Now().Add(-time.Minute), EndsAt: time.Now().Add(time.Hour), PerUserLimit: &limit, Items: items,
 	})
 	require.NoError(w.t, err)
@@ -879,7 +892,7 @@ func (w *world) sound(a *core.Activity) {
 func (w *world) agree(a *core.Activity) {
 	w.t.Helper()
 	w.sound(a)
-	v, err := w.core.StockView(w.ctx, core.AllMerchants(), a.ID)
+	v, err := w.merchants.StockView(w.ctx, core.AllMerchants(), a.ID)
 	require.NoError(w.t, err)
 	for _, k := range v.SKUs {
 		require.NotNil(w.t, k.Gate)

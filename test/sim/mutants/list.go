@@ -251,7 +251,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "overdue reservations are ignored", file: sweepDir + "overdue.go",
-		old: "if err := w.Inventory.PublishClosing(ctx, closing); err != nil {",
+		old: "if err := w.Inventory.PublishClosing(ctx, closing, 0); err != nil {",
 		now: "if err := error(nil); err != nil && len(closing.OrderSNs) > 0 {",
 	},
 	{
@@ -450,7 +450,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "closings go on during an import", file: coreDir + "closing.go",
-		old: "err := s.guard.MayClose(ctx, c.ActivityID)", now: "err := error(nil)",
+		old: "err := s.Guard.MayClose(ctx, c.ActivityID)", now: "err := error(nil)",
 		hidden: "a tombstone before the order comes back closes a purchase that was reserved; both agree",
 		test:   unit{"services/inventory", "^TestABusThatIsAheadDuringAnImport$"},
 	},
@@ -486,7 +486,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "events without a row end during an import", file: coreDir + "events.go",
-		old: "err := s.guard.MayClose(ctx, f.missing); err != nil {", now: "err := s.guard.MayClose(ctx, f.missing); err != nil && f.missing == \"\" {",
+		old: "err := s.Guard.MayClose(ctx, f.missing); err != nil {", now: "err := s.Guard.MayClose(ctx, f.missing); err != nil && f.missing == \"\" {",
 		hidden: "few simulated payments meet an import before their row",
 		test:   unit{"services/inventory", "^TestEventsWaitForTheImport$"},
 	},

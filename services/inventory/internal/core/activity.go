@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -140,27 +141,6 @@ type DegradedSale struct {
 	Reserve   int64 // per cent of the stock that is kept for purchases accepted before, beyond those that are known
 }
 
-// Bounds and defaults of a DegradedSale.
-const (
-	maxDegradedPerSecond   = 100_000
-	maxDegradedDrop        = 99
-	maxDegradedReserve     = 100
-	DefaultDegradedReserve = 1
-)
-
-func (d *DegradedSale) validate() error {
-	switch {
-	case d == nil:
-	case d.PerSecond < 1 || d.PerSecond > maxDegradedPerSecond:
-		return contract.InvalidField("degraded_sale.per_second", "must be 1 to 100000")
-	case d.Drop < 0 || d.Drop > maxDegradedDrop:
-		return contract.InvalidField("degraded_sale.drop", "must be 0 to 99")
-	case d.Reserve < 0 || d.Reserve > maxDegradedReserve:
-		return contract.InvalidField("degraded_sale.reserve", "must be 0 to 100")
-	}
-	return nil
-}
-
 // DirectSale holds the figures of a sale without Redis.
 type DirectSale struct {
 	SeenAt    time.Time        // when a process last began to read the gate; zero: never
@@ -184,3 +164,35 @@ func (a *Activity) UsesGate() bool { return a.Mode == "" || a.Mode == contract.M
 func (a *Activity) WithoutGate(err error) bool {
 	return !a.UsesGate() && (errors.Is(err, ErrGateUnavailable) || errors.Is(err, ErrNoGate))
 }
+
+// CompareIDs compares ids as the numbers they are.
+func CompareIDs(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }
+
+// Milliseconds returns t as the tables keep it: UTC, in milliseconds.
+func Milliseconds(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
+
+// Adjustment adds units to a live stock or withdraws them.
+type Adjustment struct {
+	ID         string
+	ActivityID string
+	SKUID      string
+	Delta      int64
+	Reason     string
+	State      string // intent, applied or refused
+	Decision   string // "", taken or refused: whether the stock in the database contains it
+	CreatedBy  string
+	CreatedAt  time.Time
+	UpdatedAt  time.Time
+
+	ResumeAt      *time.Time // when the sweep tries it again; nil before the first failed attempt
+	ResumeAttempt int        // failed attempts of the sweep
+}
+
+// States and decisions of adjustments.
+const (
+	AdjustmentIntent  = "intent"
+	AdjustmentApplied = "applied"
+	AdjustmentRefused = "refused"
+	DecisionTaken     = "taken"
+	DecisionRefused   = "refused"
+)

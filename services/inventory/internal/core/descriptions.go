@@ -52,7 +52,7 @@ func (s *Service) described(ctx context.Context, id string) (*Activity, time.Tim
 	if e, found := s.descriptions.get(id, now); found {
 		return e.activity, e.asOf, nil
 	}
-	a, asOf, err := s.store.DatedActivity(ctx, id)
+	a, asOf, err := s.Store.DatedActivity(ctx, id)
 	if err != nil || a == nil {
 		return nil, asOf, err
 	}

@@ -56,14 +56,14 @@ func (s *Service) landInLedger(
 func (s *Service) tryLanding(
 	ctx context.Context, items []contract.Reservation, deadLetters []contract.DeadLetter, handedOver, read bool,
 ) (l Landing, err error) {
-	err = InSpan(ctx, s.recorder, "ledger transaction", true, func(ctx context.Context) error {
-		return s.store.Ledger(ctx, activitiesOf(items), func(tx LedgerTx) error {
+	err = InSpan(ctx, s.Recorder, "ledger transaction", true, func(ctx context.Context) error {
+		return s.Store.Ledger(ctx, activitiesOf(items), func(tx LedgerTx) error {
 			now, err := tx.Now()
 			if err != nil {
 				return err
 			}
-			l = Landing{now: now, republishAfter: s.timing.RepublishAfter, handedOver: handedOver, read: read}
-			if err := l.decide(tx, items, s.holdBack); err != nil {
+			l = Landing{now: now, republishAfter: s.Timing.RepublishAfter, handedOver: handedOver, read: read}
+			if err := l.decide(tx, items, s.HoldBack); err != nil {
 				return err
 			}
 			if len(l.Moves.Insert) > 0 {
@@ -87,26 +87,26 @@ func (s *Service) tryLanding(
 
 func (s *Service) recordLanding(ctx context.Context, l Landing) {
 	for _, d := range l.Moves.DeadLetters {
-		s.recorder.Incident(ctx, "reservation became a dead letter", "order_sn", d.OrderSN)
+		s.Recorder.Incident(ctx, "reservation became a dead letter", "order_sn", d.OrderSN)
 	}
 	lags := make([]time.Duration, 0, len(l.Landed))
 	for _, r := range l.Landed {
 		lags = append(lags, l.now.Sub(r.ReservedAt))
 	}
-	s.recorder.Landed(ctx, len(l.Landed), lags)
+	s.Recorder.Landed(ctx, len(l.Landed), lags)
 	for _, r := range l.displaced {
 		l.refused[r.Reason]--
-		s.recorder.Displaced(ctx, r.Reason)
+		s.Recorder.Displaced(ctx, r.Reason)
 		s.Alarms.Raise(ctx, "displaced "+r.ActivityID, "an accepted purchase lost to one that was sold without the gate",
 			"order_sn", r.OrderSN, "activity_id", r.ActivityID, "reason", r.Reason)
 	}
 	for reason, n := range l.refused {
 		if n > 0 {
-			s.recorder.Refused(ctx, reason, n)
+			s.Recorder.Refused(ctx, reason, n)
 		}
 	}
 	for _, sn := range l.conflicts {
-		s.recorder.Incident(ctx, "a purchase that was handed over contradicts the ledger", "order_sn", sn)
+		s.Recorder.Incident(ctx, "a purchase that was handed over contradicts the ledger", "order_sn", sn)
 	}
 }
 
@@ -286,7 +286,7 @@ func (s *Service) PublishDeductions(ctx context.Context, rows []ledger.Row) erro
 	if len(due) == 0 {
 		return nil
 	}
-	return s.retry(ctx, func() error { return s.pub.Deductions(ctx, due, about) })
+	return s.retry(ctx, func() error { return s.Pub.Deductions(ctx, due, about) })
 }
 
 // PublishAgain publishes the deductions of rows of an activity, whether their orders are known or not. The activity was
@@ -297,7 +297,7 @@ func (s *Service) PublishAgain(ctx context.Context, a *Activity, asOf time.Time,
 		due[i] = deduction(a, r)
 	}
 	about := []contract.ActivityInfo{a.info(asOf)}
-	return s.retry(ctx, func() error { return s.pub.Deductions(ctx, due, about) })
+	return s.retry(ctx, func() error { return s.Pub.Deductions(ctx, due, about) })
 }
 
 // info describes the activity to the order service. The order service has an early end only if a deduction is

@@ -1,8 +1,9 @@
 package core
 
 import (
-	"context"
 	"time"
+
+	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // ReservationFilter selects reservations of an activity. The zero value selects all.
@@ -23,23 +24,15 @@ type ReservationPlace struct {
 	OrderSN   string
 }
 
-// ReservationCounts are the numbers of an activity's reservations, by state.
-type ReservationCounts struct{ Reserved, Sold, Released, Rejected int64 }
-
-// All returns the number of reservations in any state.
-func (n ReservationCounts) All() int64 { return n.Reserved + n.Sold + n.Released + n.Rejected }
-
-// counted is what is counted: an activity as a scope contains it.
-type counted struct {
-	in         Scope
-	activityID string
+// RowVersion shows whether a row has changed since it was read.
+type RowVersion struct {
+	OrderSN   string
+	State     ledger.State
+	ChangedAt time.Time
 }
 
-// ReservationCounts counts an activity's reservations by state. The counts may be as old as ten times the time that
-// counting takes, at most a minute. Counting reads one index entry for each reservation of the activity, a million
-// after a large sale.
-func (s *Service) ReservationCounts(ctx context.Context, in Scope, activityID string) (ReservationCounts, error) {
-	return s.counts.get(ctx, counted{in, activityID}, s.clock, 0, func() (ReservationCounts, error) {
-		return s.store.CountReservations(ctx, in, activityID)
-	})
+// Page selects a part of a list: Limit rows after the id Cursor, "" for the start of the list.
+type Page struct {
+	Limit  int
+	Cursor string
 }

@@ -38,16 +38,16 @@ func (c Caller) Scope() Scope {
 	return OfMerchant(c.MerchantID)
 }
 
-// role returns the role that is recorded with the caller's changes.
-func (c Caller) role() string {
+// Role returns the role that is recorded with the caller's changes.
+func (c Caller) Role() string {
 	if c.Operator {
 		return RoleOperator
 	}
 	return RoleMerchant
 }
 
-// owner returns the merchant who owns what the caller creates. It refuses a caller who acts for no merchant.
-func (c Caller) owner() (string, error) {
+// Owner returns the merchant who owns what the caller creates. It refuses a caller who acts for no merchant.
+func (c Caller) Owner() (string, error) {
 	if c.MerchantID == "" {
 		return "", contract.Refuse(contract.CodeForbidden,
 			"the token names no merchant, so there is no owner for a new object")

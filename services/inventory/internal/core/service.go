@@ -1,3 +1,6 @@
+// Package core holds the rules of the ledger: how purchases land, how orders' events and closings change their rows, what
+// dead letters and epochs do to them. It also defines the words that the other rooms share. It imports the standard
+// library, the contract and ledger only.
 package core
 
 import (
@@ -24,11 +27,13 @@ func DefaultTiming() Timing {
 
 // Deps are the ports and settings of a Service.
 type Deps struct {
-	Store    Store
-	Gate     Gate
+	Store       Store
+	DeadLetters DeadLetters
+	Gate        interface { // the part of gate.Gate that finds the entry of a dead letter, nil if the gate has none
+		Lookup(ctx context.Context, activityID, orderSN string) (*GateEntry, error)
+	}
 	Pub      Publisher
 	Orders   Orders
-	Refunds  Refunds
 	Recorder Recorder
 	Gates    Gates
 	Alarms   *Alarms
@@ -36,51 +41,30 @@ type Deps struct {
 	HoldBack Decorator
 	Now      func() time.Time // clock of the process; see Service.clock
 	Timing   Timing
-	Quotas   Quotas
 }
 
-// Service holds the rules of the inventory: landing, order events, closings, activities, stock and dead letters. The
-// sweeps and the gate controller are structs of their own, which work through it. It is safe for concurrent use.
+// Service holds the rules of the ledger: landing, order events, closings, dead letters and epochs. It is safe for
+// concurrent use.
 type Service struct {
-	Alarms *Alarms
-	Gates  Gates
-
-	store    Store
-	gate     Gate
-	pub      Publisher
-	orders   Orders
-	refunds  Refunds
-	recorder Recorder
-	// clock is that of the process. It decides how long a process keeps what it has read and when it repeats an alarm,
-	// and it stamps records for operators. Everything else is decided by Store.Now.
-	clock  func() time.Time
-	timing Timing
-	quotas Quotas
-	counts restCache[counted, ReservationCounts]
-	abuse  restCache[string, Abuse] // by activity
-
-	guard        Guard
-	holdBack     Decorator
+	Deps
+	// clock is that of the process, with the times of the tables. It decides how long a process keeps what it has read and
+	// stamps records for operators. Everything else is decided by Store.Now.
+	clock        func() time.Time
 	descriptions descriptions
 }
 
 // New makes the service.
 func New(d Deps) *Service {
-	now := TableTime(d.Now)
-	return &Service{
-		Alarms: d.Alarms, Gates: d.Gates, guard: d.Guard, holdBack: d.HoldBack,
-		store: d.Store, gate: d.Gate, pub: d.Pub, orders: d.Orders,
-		refunds: d.Refunds, recorder: d.Recorder, clock: now, timing: d.Timing, quotas: d.Quotas,
-	}
+	return &Service{Deps: d, clock: TableTime(d.Now)}
 }
 
 // TableTime returns a clock whose times are as the tables keep them: UTC, in milliseconds.
 func TableTime(clock func() time.Time) func() time.Time {
-	return func() time.Time { return ms(clock()) }
+	return func() time.Time { return Milliseconds(clock()) }
 }
 
 func (s *Service) retry(ctx context.Context, work func() error) error {
-	return Retry(ctx, s.timing.Pause, work)
+	return Retry(ctx, s.Timing.Pause, work)
 }
 
 // Retry runs work up to three times within one delivery, with a growing pause. Work that fails three times is retried

@@ -7,11 +7,12 @@ import (
 
 	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/ledger"
+	"flashsale.internal/services/inventory/internal/merchants"
 )
 
 // EndedHolds implements core.Store. It reads by the index of activity, state and time of change.
-func (s *Store) EndedHolds(ctx context.Context, activityID string, least int64, limit int) ([]core.EndedHolds, error) {
-	var list []core.EndedHolds
+func (s *Store) EndedHolds(ctx context.Context, activityID string, least int64, limit int) ([]merchants.EndedHolds, error) {
+	var list []merchants.EndedHolds
 	err := s.read(ctx).Model(&reservationRow{}).
 		Select("user_id, SUM(reason = ?) AS expired, SUM(reason = ?) AS cancelled", ledger.ReasonExpired, ledger.ReasonCancelled).
 		Where("activity_id = ? AND state = ? AND reason IN ?", number(activityID), string(ledger.StateReleased),

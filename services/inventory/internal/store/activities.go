@@ -12,6 +12,7 @@ import (
 	"flashsale.internal/pkg/sqldb"
 	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/ledger"
+	"flashsale.internal/services/inventory/internal/merchants"
 )
 
 type activityRow struct {
@@ -385,7 +386,7 @@ func writeItems(tx *gorm.DB, activityID int64, items []core.Stock) error {
 // ChangeActivity implements core.Store. It rewrites items only if the activity was a draft, since then nothing refers
 // to them.
 func (s *Store) ChangeActivity(
-	ctx context.Context, in core.Scope, id string, c core.Change, growth core.Growth,
+	ctx context.Context, in core.Scope, id string, c core.Change, growth merchants.Growth,
 	fn func(a *core.Activity) (bool, error),
 ) (*core.Activity, error) {
 	var out *core.Activity

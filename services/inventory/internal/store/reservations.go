@@ -14,6 +14,7 @@ import (
 	"flashsale.internal/pkg/sqldb"
 	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/ledger"
+	"flashsale.internal/services/inventory/internal/merchants"
 )
 
 type reservationRow struct {
@@ -196,7 +197,7 @@ func inFilterState(q *gorm.DB, state string) *gorm.DB {
 // CountReservations implements core.Store.
 func (s *Store) CountReservations(
 	ctx context.Context, in core.Scope, activityID string,
-) (n core.ReservationCounts, err error) {
+) (n merchants.ReservationCounts, err error) {
 	var list []struct {
 		State string
 		N     int64

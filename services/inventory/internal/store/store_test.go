@@ -16,6 +16,7 @@ import (
 	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/gates"
 	"flashsale.internal/services/inventory/internal/ledger"
+	"flashsale.internal/services/inventory/internal/merchants"
 	"flashsale.internal/services/inventory/internal/reconcile"
 	"flashsale.internal/services/inventory/internal/store"
 )
@@ -27,7 +28,7 @@ func each(t *testing.T, fn func(t *testing.T, db *gorm.DB, s *store.Store, a *co
 	dbtest.Each(t, inventory.Migrations, func(t *testing.T, db *gorm.DB) {
 		s := store.New(db)
 		now := time.Now().UTC().Truncate(time.Millisecond)
-		p, err := s.CreateProduct(t.Context(), nil, core.Product{MerchantID: "m1", Name: "p", SKUs: []core.SKU{{Name: "k", ListPrice: 1, Currency: "EUR"}}, CreatedAt: now, UpdatedAt: now}, core.Change{At: now, Who: "m"}, core.Growth{})
+		p, err := s.CreateProduct(t.Context(), nil, merchants.Product{MerchantID: "m1", Name: "p", SKUs: []merchants.SKU{{Name: "k", ListPrice: 1, Currency: "EUR"}}, CreatedAt: now, UpdatedAt: now}, core.Change{At: now, Who: "m"}, merchants.Growth{})
 		require.NoError(t, err)
 		id, err := s.CreateActivity(t.Context(), nil, core.Activity{
 			MerchantID: "m1", Title: "t", State: core.ActivityPublished, StartsAt: now, EndsAt: now.Add(time.Hour), PerUserLimit: 2, PayWithinS: 9, Currency: "EUR", Version: 1,
@@ -339,9 +340,9 @@ func TestAScopeContainsOneMerchant(t *testing.T) {
 				deadLetter, err := s.DeadLetter(ctx, c.in, deadLetters[1].ID)
 				require.NoError(t, err)
 				counts["DeadLetter"] = n(deadLetter != nil)
-				_, err = s.ChangeProduct(ctx, c.in, product[0].ID, change, core.Growth{}, func(*core.Product) error { return nil })
+				_, err = s.ChangeProduct(ctx, c.in, product[0].ID, change, merchants.Growth{}, func(*merchants.Product) error { return nil })
 				counts["ChangeProduct"] = n(err == nil)
-				_, err = s.ChangeActivity(ctx, c.in, a.ID, change, core.Growth{}, func(*core.Activity) (bool, error) { return false, nil })
+				_, err = s.ChangeActivity(ctx, c.in, a.ID, change, merchants.Growth{}, func(*core.Activity) (bool, error) { return false, nil })
 				counts["ChangeActivity"] = n(err == nil)
 				_, err = s.BeginAdjustment(ctx, c.in, core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/p", Value: c.name}, core.Adjustment{
 					ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: 1, Reason: "r", State: core.AdjustmentIntent, CreatedBy: "m", CreatedAt: now, UpdatedAt: now,

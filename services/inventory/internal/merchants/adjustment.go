@@ -1,36 +1,10 @@
-package core
+package merchants
 
 import (
 	"context"
-	"time"
 
 	"flashsale.internal/pkg/contract"
-)
-
-// Adjustment adds units to a live stock or withdraws them.
-type Adjustment struct {
-	ID         string
-	ActivityID string
-	SKUID      string
-	Delta      int64
-	Reason     string
-	State      string // intent, applied or refused
-	Decision   string // "", taken or refused: whether the stock in the database contains it
-	CreatedBy  string
-	CreatedAt  time.Time
-	UpdatedAt  time.Time
-
-	ResumeAt      *time.Time // when the sweep tries it again; nil before the first failed attempt
-	ResumeAttempt int        // failed attempts of the sweep
-}
-
-// States and decisions of adjustments.
-const (
-	AdjustmentIntent  = "intent"
-	AdjustmentApplied = "applied"
-	AdjustmentRefused = "refused"
-	DecisionTaken     = "taken"
-	DecisionRefused   = "refused"
+	"flashsale.internal/services/inventory/internal/core"
 )
 
 // AdjustmentRequest is a merchant's request for an adjustment.
@@ -38,7 +12,7 @@ type AdjustmentRequest struct {
 	ActivityID, SKUID string
 	Delta             int64
 	Reason            string
-	Key               IdempotencyKey
+	Key               core.IdempotencyKey
 }
 
 // AdjustStock adds units to a live stock or withdraws them. It writes the intent first. So if the process dies
@@ -48,7 +22,7 @@ type AdjustmentRequest struct {
 // A top-up is written into the database, then into the gate. A withdrawal is taken from the gate, which may have too
 // few units left; then from the database, which may have too few too; then from the gate again without the condition,
 // since the gate may have been rebuilt in between from a stock without it. The decision of the database is final.
-func (s *Service) AdjustStock(ctx context.Context, by Caller, r AdjustmentRequest) (*Adjustment, error) {
+func (s *Service) AdjustStock(ctx context.Context, by core.Caller, r AdjustmentRequest) (*core.Adjustment, error) {
 	switch {
 	case !contract.ValidID(r.SKUID):
 		return nil, contract.InvalidField("sku_id", "not an id")
@@ -57,18 +31,18 @@ func (s *Service) AdjustStock(ctx context.Context, by Caller, r AdjustmentReques
 	case !validText(r.Reason):
 		return nil, contract.InvalidField("reason", "must have 1 to 200 characters, not only white space")
 	}
-	now, err := s.store.Now(ctx)
+	now, err := s.activities.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
-	a, err := s.store.BeginAdjustment(ctx, by.Scope(), r.Key, Adjustment{
-		ActivityID: r.ActivityID, SKUID: r.SKUID, Delta: r.Delta, Reason: r.Reason, State: AdjustmentIntent,
+	a, err := s.activities.BeginAdjustment(ctx, by.Scope(), r.Key, core.Adjustment{
+		ActivityID: r.ActivityID, SKUID: r.SKUID, Delta: r.Delta, Reason: r.Reason, State: core.AdjustmentIntent,
 		CreatedBy: by.UserID, CreatedAt: now, UpdatedAt: now,
-	}, Change{
-		At: now, Who: by.UserID, Role: by.role(), Action: "stock.adjust", Object: "activity", ObjectID: r.ActivityID,
+	}, core.Change{
+		At: now, Who: by.UserID, Role: by.Role(), Action: "stock.adjust", Object: "activity", ObjectID: r.ActivityID,
 		Detail: map[string]any{"sku_id": r.SKUID, "delta": r.Delta, "reason": r.Reason},
-	}, func(act *Activity) error {
-		if act.State == ActivityDraft {
+	}, func(act *core.Activity) error {
+		if act.State == core.ActivityDraft {
 			return contract.Refuse(contract.CodeStateConflict, "the activity is a draft: change its items instead")
 		}
 		if _, ended := act.EndedSince(now); ended {
@@ -86,14 +60,14 @@ func (s *Service) AdjustStock(ctx context.Context, by Caller, r AdjustmentReques
 	if err != nil {
 		return nil, err
 	}
-	a, err = s.Gates.ResumeAdjustment(ctx, *a)
+	a, err = s.gates.ResumeAdjustment(ctx, *a)
 	if err != nil && r.Delta < 0 { // a withdrawal may be undecided
-		return nil, gateUnreachable(err)
+		return nil, core.GateUnreachable(err)
 	}
 	if err != nil {
-		return nil, gateRefusal(err)
+		return nil, core.GateRefusal(err)
 	}
-	if a.State == AdjustmentRefused {
+	if a.State == core.AdjustmentRefused {
 		return nil, contract.Refuse(contract.CodeInsufficientStock, "too few units are left to withdraw")
 	}
 	return a, nil
