@@ -161,8 +161,9 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		RepublishAfter: timing.RepublishAfter,
 	})
 	s.reconciler = reconcile.New(reconcile.Deps{
-		Store: s.store, Gate: s.gate, Gates: s.syncer, Locks: locks{s.locker}, Recorder: recorder, Alarms: s.alarms,
-		Epochs: s.core, Now: deps.Now, Config: timers.reconcile,
+		Activities: s.store, Rows: s.store, Adjustments: s.store, Imports: s.store, Gate: s.gate, Repairs: s.gate,
+		Gates: s.syncer, Locks: locks{s.locker}, Recorder: recorder, Alarms: s.alarms, Epochs: s.core, Now: deps.Now,
+		Config: timers.reconcile,
 	})
 	limits := deps.Limits
 	if limits == nil {

@@ -136,7 +136,10 @@ type (
 		redisless.Sales
 		redisless.WatchedSales
 		core.GuardStore
-		reconcile.Store
+		reconcile.Activities
+		reconcile.Rows
+		reconcile.Adjustments
+		reconcile.Imports
 		restore.Epochs
 		restore.Tables
 		sweep.OrdersStore
@@ -152,6 +155,7 @@ type (
 		gates.Redis
 		Lookup(ctx context.Context, activityID, orderSN string) (*core.GateEntry, error)
 		reconcile.Gate
+		reconcile.Repairs
 		restore.Entries
 		restore.Gate
 		sweep.JournalGate
@@ -233,7 +237,7 @@ func (p parts) start() process {
 	return process{
 		core: svc, merchants: shop, syncer: syncer, redisless: sales, watch: watch,
 		reconciler: reconcile.New(reconcile.Deps{
-			Store: p.Store, Gate: p.Gate, Gates: syncer, Locks: p.Locks, Recorder: p.Recorder, Alarms: alarms, Epochs: svc,
+			Activities: p.Store, Rows: p.Store, Adjustments: p.Store, Imports: p.Store, Gate: p.Gate, Repairs: p.Gate, Gates: syncer, Locks: p.Locks, Recorder: p.Recorder, Alarms: alarms, Epochs: svc,
 			Now: p.Now, Config: p.Reconcile,
 		}),
 		gates: gates.NewController(gates.ControllerDeps{
@@ -325,6 +329,10 @@ type faultyStore struct {
 
 func (s *faultyStore) Ledger(ctx context.Context, ids []string, fn func(core.LedgerTx) error) error {
 	return s.f.step(func() error { return s.Store.Ledger(ctx, ids, fn) })
+}
+
+func (s *faultyStore) ChangeAllowances(ctx context.Context, id string, fn func(reconcile.AllowanceTx) error) error {
+	return s.f.step(func() error { return s.Store.ChangeAllowances(ctx, id, fn) })
 }
 
 func (s *faultyStore) Rebuild(ctx context.Context, id string, fn func(gates.RebuildTx) error) error {

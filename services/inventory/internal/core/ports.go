@@ -57,10 +57,6 @@ type LedgerTx interface {
 	Activity(id string) *Activity // nil: unknown; with its locked stock, without the names of its SKUs
 	Reservations(orderSNs []string) (map[string]ledger.Row, error)
 	Allowances(activityID string, userIDs []string) (map[string]int64, error) // by user, in units
-	// HeldByReservations sums the units that the users' reservations hold.
-	HeldByReservations(activityID string, userIDs []string) (map[string]int64, error)
-	// SetAllowance rewrites an allowance that differs from the reservations, whatever the limit is.
-	SetAllowance(b ledger.Buyer, held int64) error
 	Apply(m *ledger.Moves) error
 	DecidedAdjustments(activityID string) (ids []string, err error)
 	// ImportsOrders reports whether the import of the orders of all activities is not complete.
@@ -141,7 +137,6 @@ type Recorder interface {
 	Unreadable(ctx context.Context, rows int)
 	// Incident records a state that must not occur, such as a dead letter. An operator has to examine it.
 	Incident(ctx context.Context, what string, attrs ...any)
-	Warn(ctx context.Context, what string, err error)
 }
 
 // Gates writes the ledger's state into the gates.

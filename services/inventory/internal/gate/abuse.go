@@ -8,7 +8,7 @@ import (
 	"flashsale.internal/services/inventory/internal/merchants"
 )
 
-// RefusedRequests implements core.Gate.
+// RefusedRequests implements merchants.Gate.
 func (g *Gate) RefusedRequests(ctx context.Context, activityID string) (merchants.RefusedRequests, error) {
 	totals, err := g.gate.Totals(ctx, activityID)
 	suspects, serr := g.gate.Suspects(ctx, activityID)

@@ -43,8 +43,6 @@ type Client struct {
 
 type breaker = gobreaker.CircuitBreaker[response]
 
-var _ core.Orders = (*Client)(nil)
-
 // New returns a client of the order service's internal listener at the URL base. It sends the first secret, and the
 // others only to a process that does not accept it.
 func New(base string, secrets []string, transport http.RoundTripper) *Client {
@@ -128,7 +126,7 @@ func (c *Client) Refund(ctx context.Context, orderSNs []string, reason string) (
 // stateUnknown is the state of an order that does not exist, in the response to a lookup.
 const stateUnknown = "unknown"
 
-// Lookup implements core.Orders.
+// Lookup implements merchants.Orders.
 func (c *Client) Lookup(ctx context.Context, orderSNs []string) (map[string]merchants.OrderDetails, error) {
 	results, err := c.call(ctx, c.lookups, "/internal/v1/orders:lookup", request{OrderSNs: orderSNs})
 	if err != nil {

@@ -15,8 +15,6 @@ import (
 	"flashsale.internal/services/inventory/internal/merchants"
 )
 
-var _ merchants.Refunds = (*Client)(nil)
-
 type refund struct {
 	ID            string      `json:"refund_id"`
 	OrderSN       string      `json:"order_sn"`

@@ -27,7 +27,7 @@ type Sales interface {
 	LeaseWorker(ctx context.Context, ids WorkerLeases, r contract.WorkerLease) (contract.LeasedWorker, error)
 }
 
-// Rows reads and writes the ledger. Its methods are those of core.Store and merchants.Reservations.
+// Rows reads and writes the ledger. Its methods are those of core.Store, gates.Rows and merchants.Reservations.
 type Rows interface {
 	Now(ctx context.Context) (time.Time, error)
 	Ledger(ctx context.Context, activityIDs []string, fn func(tx core.LedgerTx) error) error

@@ -28,7 +28,7 @@ type Epochs interface {
 	ActivityDrafts(ctx context.Context, ids []string) (map[string]bool, error)
 }
 
-// Tables reads and writes rows and activities. Its methods are those of core.Store.
+// Tables reads and writes rows and activities.
 type Tables interface {
 	Now(ctx context.Context) (time.Time, error)
 	Ledger(ctx context.Context, activityIDs []string, fn func(tx core.LedgerTx) error) error

@@ -23,7 +23,7 @@ func (confirmationRow) TableName() string { return "gate_confirmations" }
 // unconfirmed is a time before all effects.
 var unconfirmed = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// GateConfirmations implements core.Store.
+// GateConfirmations implements gates.Confirmations.
 func (s *Store) GateConfirmations(
 	ctx context.Context, activityIDs []string,
 ) (map[string]gates.Confirmation, error) {
@@ -43,7 +43,7 @@ func (s *Store) GateConfirmations(
 	return found, err
 }
 
-// ConfirmGate implements core.Store.
+// ConfirmGate implements gates.Confirmations.
 func (s *Store) ConfirmGate(ctx context.Context, activityID string, c gates.Confirmation) error {
 	return sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
 		row := confirmationRow{
@@ -59,7 +59,7 @@ func (s *Store) ConfirmGate(ctx context.Context, activityID string, c gates.Conf
 	})
 }
 
-// RenewConfirmations implements core.Store.
+// RenewConfirmations implements gates.Confirmations.
 func (s *Store) RenewConfirmations(ctx context.Context, activityIDs []string, c gates.Confirmation) error {
 	return chunked(activityIDs, func(chunk []string) error {
 		return sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
@@ -70,7 +70,7 @@ func (s *Store) RenewConfirmations(ctx context.Context, activityIDs []string, c 
 	})
 }
 
-// LowerConfirmation implements core.Store.
+// LowerConfirmation implements gates.Confirmations.
 func (s *Store) LowerConfirmation(ctx context.Context, activityID string, changed, now time.Time) error {
 	return sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
 		return tx.Exec("UPDATE gate_confirmations SET "+

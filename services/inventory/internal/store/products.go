@@ -55,7 +55,7 @@ func toProduct(r productRow, skus []merchants.SKU) *merchants.Product {
 	}
 }
 
-// SKUs implements core.Store.
+// SKUs implements merchants.Products.
 func (s *Store) SKUs(ctx context.Context, in core.Scope, ids []string) (map[string]merchants.SKU, error) {
 	found := make(map[string]merchants.SKU, len(ids))
 	err := chunked(ids, func(c []string) error {
@@ -77,7 +77,7 @@ func skusWithin(q *gorm.DB, in core.Scope) *gorm.DB {
 	return q
 }
 
-// CreateProduct implements core.Store.
+// CreateProduct implements merchants.Products.
 func (s *Store) CreateProduct(
 	ctx context.Context, key *core.IdempotencyKey, p merchants.Product, c core.Change, growth merchants.Growth,
 ) (*merchants.Product, error) {
@@ -129,7 +129,7 @@ func (s *Store) addSKUs(tx *gorm.DB, productID int64, skus []merchants.SKU, now 
 	return out, nil
 }
 
-// Product implements core.Store.
+// Product implements merchants.Products.
 func (s *Store) Product(ctx context.Context, in core.Scope, id string) (*merchants.Product, error) {
 	return productOf(s.read(ctx), in, number(id), false)
 }
@@ -155,7 +155,7 @@ func productOf(db *gorm.DB, in core.Scope, id int64, lock bool) (*merchants.Prod
 	return p, nil
 }
 
-// Products implements core.Store.
+// Products implements merchants.Products.
 func (s *Store) Products(ctx context.Context, in core.Scope, p core.Page) ([]merchants.Product, error) {
 	q := within(s.read(ctx), in).Select(productColumns)
 	if p.Cursor != "" {
@@ -188,7 +188,7 @@ func (s *Store) Products(ctx context.Context, in core.Scope, p core.Page) ([]mer
 	return products, nil
 }
 
-// ChangeProduct implements core.Store.
+// ChangeProduct implements merchants.Products.
 func (s *Store) ChangeProduct(
 	ctx context.Context, in core.Scope, id string, c core.Change, growth merchants.Growth, fn func(p *merchants.Product) error,
 ) (*merchants.Product, error) {

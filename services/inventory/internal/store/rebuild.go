@@ -13,7 +13,7 @@ import (
 	"flashsale.internal/services/inventory/internal/ledger"
 )
 
-// Rebuild implements core.Store.
+// Rebuild implements gates.Rows.
 func (s *Store) Rebuild(ctx context.Context, activityID string, fn func(tx gates.RebuildTx) error) error {
 	return sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
 		id := number(activityID)
@@ -87,7 +87,7 @@ func storable(t time.Time) time.Time {
 	return t.UTC()
 }
 
-// GateRows implements core.Store. It reads the numbers of a page from the index by activity, and then the rows by their
+// GateRows implements gates.Rows. It reads the numbers of a page from the index by activity, and then the rows by their
 // primary key. With one statement for both, MariaDB reads that index from the activity's first row for each page.
 func (s *Store) GateRows(
 	ctx context.Context, activityID string, kept time.Time, afterSN string, limit int,
@@ -117,7 +117,7 @@ func (s *Store) GateRows(
 	return rows, next, err
 }
 
-// RowVersions implements core.Store. The index by activity, state and time of change has all columns, in this order.
+// RowVersions implements gates.Rows. The index by activity, state and time of change has all columns, in this order.
 func (s *Store) RowVersions(
 	ctx context.Context, activityID string, state ledger.State, since time.Time, after *core.ReservationPlace,
 	limit int,
@@ -153,7 +153,7 @@ func versions(q *gorm.DB) ([]core.RowVersion, error) {
 	return list, rows.Err()
 }
 
-// LatestChange implements core.Store. It reads one row of the index for each state.
+// LatestChange implements gates.Rows. It reads one row of the index for each state.
 func (s *Store) LatestChange(ctx context.Context, activityID string) (latest time.Time, err error) {
 	for _, state := range gateStates {
 		var at []time.Time
@@ -169,7 +169,7 @@ func (s *Store) LatestChange(ctx context.Context, activityID string) (latest tim
 	return latest, nil
 }
 
-// CountEnded implements core.Store.
+// CountEnded implements gates.Rows.
 func (s *Store) CountEnded(ctx context.Context, activityID string, before time.Time) (n int64, err error) {
 	err = s.read(ctx).Model(&reservationRow{}).
 		Where("activity_id = ? AND state IN ? AND changed_at < ?", number(activityID), endedStates, before.UTC()).
