@@ -85,7 +85,7 @@ func TestReviewCancelsOrders(t *testing.T) {
 		v.check(w)
 		require.Len(t, w.orders.refunded, 2, "round %d", n)
 	}
-	changes, err := w.merchants.ChangesOfActivity(w.ctx, core.AllMerchants(), v.a.ID, core.Page{Limit: 9})
+	changes, err := w.merchants.History.ChangesOfActivity(w.ctx, core.AllMerchants(), v.a.ID, core.Page{Limit: 9})
 	require.NoError(t, err)
 	require.Equal(t, []string{merchants.ActionCancelOrders, "m", core.RoleMerchant}, []string{changes[0].Action, changes[0].Who, changes[0].Role})
 	require.JSONEq(t, fmt.Sprintf(`{"order_sns":[%q,%q,%q,%q],"reason":"robots"}`, v.pending, v.paid, v.paying, v.missing), changes[0].Detail)

@@ -140,7 +140,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	s.gate, s.orders = gate.New(stock), orderService
 	timing := cfg.timing(timers)
 	s.alarms, s.watch = core.NewAlarms(recorder, deps.Now), redisless.NewWatch(s.store, s.gate)
-	guard := core.NewGuard(s.store, s.watch)
+	guard := core.Guard{Store: s.store, Watch: s.watch}
 	s.syncer = gates.New(gates.Deps{
 		Activities: s.store, Rows: s.store, Confirmations: s.store, Adjustments: s.store, Epochs: s.store, Gate: s.gate,
 		Guard: guard, Recorder: recorder, Alarms: s.alarms, CheckClocks: s.clocks.Check, Window: timing.ResettleWindow,
@@ -185,8 +185,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		return v
 	})
 	s.handler = httpapi.NewMerchant(httpapi.Deps{
-		Core: s.core, Merchants: s.merchants, Reconciler: s.reconciler, Board: s.board, Presence: s.presence, Tel: tel, Verifier: verifier,
-		Limits: limits, Transient: sqldb.IsTransient, Now: deps.Now,
+		Core: s.core, Merchants: s.merchants, Reconciler: s.reconciler, Board: s.board, Presence: s.presence, Tel: tel,
+		Verifier: verifier, Limits: limits, Transient: sqldb.IsTransient, Now: deps.Now,
 	})
 	s.internal = httpapi.NewInternal(s.redisless, tel, cfg.Internal.Secrets, s.bus.Listener(), sqldb.IsTransient)
 	return s, nil
@@ -314,7 +314,8 @@ func (s *Service) controller() *gates.Controller {
 	})
 }
 
-// publishLater publishes the deductions of direct purchases. At the end it has the time of the shutdown for what is queued.
+// publishLater publishes the deductions of direct purchases. At the end it has the time of the shutdown for what is
+// queued.
 func (s *Service) publishLater(ctx context.Context) error {
 	drain, cancel := lifecycle.DrainContext(ctx)
 	defer cancel()

@@ -119,7 +119,7 @@ func newWorldOn(t testing.TB, db *gorm.DB, redisAddrs []string, redisDB int) *wo
 	return w
 }
 
-// Store, Gate and Recorder are the ports of core, the reconciler and the sweeps, which have one adapter.
+// Store, Gate, Orders and Recorder are the ports of all packages, which have one adapter each.
 type (
 	Store interface {
 		core.Store
@@ -135,7 +135,7 @@ type (
 		gates.Epochs
 		redisless.Sales
 		redisless.WatchedSales
-		core.GuardStore
+		NoteLacking(ctx context.Context, activityID string, since time.Time) (direct bool, err error)
 		reconcile.Activities
 		reconcile.Rows
 		reconcile.Adjustments
@@ -212,7 +212,7 @@ type process struct {
 // start makes a process, with no memory of any before.
 func (p parts) start() process {
 	alarms, watch := core.NewAlarms(p.Recorder, p.Now), redisless.NewWatch(p.Store, p.Gate)
-	guard := core.NewGuard(p.Store, watch)
+	guard := core.Guard{Store: p.Store, Watch: watch}
 	syncer := gates.New(gates.Deps{
 		Activities: p.Store, Rows: p.Store, Confirmations: p.Store, Adjustments: p.Store, Epochs: p.Store, Gate: p.Gate,
 		Guard: guard, Recorder: p.Recorder, Alarms: alarms, CheckClocks: p.Clocks, Window: p.Timing.ResettleWindow,

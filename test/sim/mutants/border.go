@@ -164,7 +164,7 @@ var borderMutants = []mutant{
 	},
 	{
 		name: "new activities sell SKUs of all", file: shopDir + "activities.go",
-		old: "s.products.SKUs(ctx, core.OfMerchant(a.MerchantID), ids)", now: "s.products.SKUs(ctx, core.AllMerchants(), ids)",
+		old: "s.Deps.Products.SKUs(ctx, core.OfMerchant(a.MerchantID), ids)", now: "s.Deps.Products.SKUs(ctx, core.AllMerchants(), ids)",
 	},
 	{
 		name: "changes are recorded without an owner", file: storeDir + "store.go",

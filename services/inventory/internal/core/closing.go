@@ -12,8 +12,8 @@ import (
 )
 
 // CloseDue makes the order service close orders whose pay window has ended, and makes the ledger follow its response.
-// deadLetters are items of the message that could not be read. During an import it puts closings off, as if they had come
-// too early.
+// deadLetters are items of the message that could not be read. During an import it puts closings off, as if they had
+// come too early.
 func (s *Service) CloseDue(ctx context.Context, due []contract.OrderClose, deadLetters []contract.DeadLetter) error {
 	if err := s.AddDeadLetters(ctx, deadLetters); err != nil {
 		return err
@@ -108,8 +108,8 @@ func (s *Service) closeAgain(ctx context.Context, c closing) error {
 	return errors.Join(errs...)
 }
 
-// PublishClosing publishes a closing. It makes up to three attempts, each with what is left of the delay then. A delayed closing stays one: its
-// handler may be this call's caller.
+// PublishClosing publishes a closing. It makes up to three attempts, each with what is left of the delay then. A delayed
+// closing stays one: its handler may be this call's caller.
 func (s *Service) PublishClosing(ctx context.Context, c contract.OrderClose, delay time.Duration) error {
 	began := time.Now() //nolint:forbidigo // measures only how long this takes, also if the clock is set meanwhile
 	return s.retry(ctx, func() error {

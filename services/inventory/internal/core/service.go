@@ -1,6 +1,6 @@
-// Package core holds the rules of the ledger: how purchases land, how orders' events and closings change their rows, what
-// dead letters and epochs do to them. It also defines the words that the other rooms share. It imports the standard
-// library, the contract and ledger only.
+// Package core holds the rules of the ledger: how purchases land, how orders' events and closings change their rows,
+// what dead letters and epochs do to them. It also has the types that the packages beside it share. It imports the
+// standard library, the contract and ledger only.
 package core
 
 import (

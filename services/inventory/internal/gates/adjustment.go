@@ -19,8 +19,8 @@ type Adjustments interface {
 }
 
 // ResumeAdjustment runs the remaining steps of an adjustment. A withdrawal that is not decided fails with ErrImporting
-// while an import of its activity is not complete. An addition may go on: the units that it adds belong to no order, and
-// RenewEpoch reads the additions under the locks under which they are decided.
+// while an import of its activity is not complete. An addition may go on: the units that it adds belong to no order,
+// and RenewEpoch reads the additions under the locks under which they are decided.
 func (g *Syncer) ResumeAdjustment(ctx context.Context, a core.Adjustment) (*core.Adjustment, error) {
 	if a.Decision == "" {
 		refuse := false

@@ -118,8 +118,8 @@ type BuildReport struct {
 var errTooManyChanges = errors.New("too many rows changed since they were read")
 
 // Fill builds an absent gate from the tables, and waits for it until ctx ends. The build outlives ctx: with a million
-// rows it takes longer than a caller can wait. This process runs one build of a gate at a time, and other processes wait
-// for its lock. A gate that is live already keeps its entries; only its configuration and the sale document are
+// rows it takes longer than a caller can wait. This process runs one build of a gate at a time, and other processes
+// wait for its lock. A gate that is live already keeps its entries; only its configuration and the sale document are
 // refreshed.
 //
 // While an import into the activity is to follow, the new gate has no epoch and sells nothing: the tables may lack
@@ -270,7 +270,9 @@ func (r *rebuild) step(ctx context.Context, work func(ctx context.Context) error
 
 // finalForBuild reports whether the repetition of a step is useless.
 func finalForBuild(err error) bool {
-	for _, final := range []error{core.ErrBuildSuperseded, core.ErrBuildDiffers, core.ErrGateLive, core.ErrGateBroken, core.ErrBrokenRow} {
+	for _, final := range []error{
+		core.ErrBuildSuperseded, core.ErrBuildDiffers, core.ErrGateLive, core.ErrGateBroken, core.ErrBrokenRow,
+	} {
 		if errors.Is(err, final) {
 			return true
 		}
@@ -413,7 +415,9 @@ func (r *rebuild) readMore(ctx context.Context, from time.Time, differed int, ca
 
 // follow puts the rows that have changed since from, less the overlap, again and again until few have. It returns the
 // time from which on a change may have been missed, and a time from which on the next reading has to begin.
-func (r *rebuild) follow(ctx context.Context, from time.Time, overlap time.Duration) (since, next time.Time, err error) {
+func (r *rebuild) follow(
+	ctx context.Context, from time.Time, overlap time.Duration,
+) (since, next time.Time, err error) {
 	for n := 1; ; n++ {
 		if next, err = r.mark(ctx); err != nil {
 			return since, next, err

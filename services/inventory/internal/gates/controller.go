@@ -80,8 +80,8 @@ type ControllerDeps struct {
 	Now func() time.Time
 }
 
-// Controller makes the gates in Redis match the activities in the tables. It may run in several processes at once: every
-// write may be repeated.
+// Controller makes the gates in Redis match the activities in the tables. It may run in several processes at once:
+// every write may be repeated.
 type Controller struct {
 	ControllerDeps
 	now func() time.Time // of records that operators read

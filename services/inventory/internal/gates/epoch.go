@@ -22,8 +22,8 @@ type Epochs interface {
 	ActivityDrafts(ctx context.Context, ids []string) (map[string]bool, error)
 }
 
-// markForImports makes every gate sell nothing while an import of its activity is not complete: also those of activities
-// that are over, or that the database does not have.
+// markForImports makes every gate sell nothing while an import of its activity is not complete: also those of
+// activities that are over, or that the database does not have.
 func (c *Controller) markForImports(ctx context.Context, r round) error {
 	if len(r.pending) == 0 {
 		return nil
@@ -49,12 +49,14 @@ func (c *Controller) markForImports(ctx context.Context, r round) error {
 	return errors.Join(errs...)
 }
 
-// ensureEpoch compares the epoch of a gate with that of the database. ready is false while the gate waits for an import;
-// then nothing else is written into it.
+// ensureEpoch compares the epoch of a gate with that of the database. ready is false while the gate waits for an
+// import; then nothing else is written into it.
 //
 // A gate gets an epoch only after the database has it, and the gate was read first. So an epoch that the database does
 // not have was lost with it. One that it has had before comes from an earlier state of Redis.
-func (c *Controller) ensureEpoch(ctx context.Context, a *core.Activity, audit core.GateAudit, r round) (ready bool, err error) {
+func (c *Controller) ensureEpoch(
+	ctx context.Context, a *core.Activity, audit core.GateAudit, r round,
+) (ready bool, err error) {
 	if audit.Epoch == r.epoch.Value && !audit.Importing {
 		c.forgetUnknown(a.ID)
 		return true, nil

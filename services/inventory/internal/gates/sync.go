@@ -1,5 +1,6 @@
-// Package gates builds the gates from the tables, and writes the ledger's state into them: the effects of reservations and
-// adjustments, and whole gates that are absent. It imports the standard library, the contract, core and ledger only.
+// Package gates builds the gates from the tables, and writes the ledger's state into them: the effects of reservations
+// and adjustments, and whole gates that are absent. It imports the standard library, the contract, core and ledger
+// only.
 package gates
 
 import (
@@ -40,14 +41,6 @@ type Activities interface {
 	GateActivities(ctx context.Context, now time.Time) ([]core.Activity, error) // those whose gate is due
 }
 
-// Guard decides what a gate may get now.
-type Guard interface {
-	// MaySettle returns the rows whose effects the gate gets now.
-	MaySettle(ctx context.Context, rows []ledger.Row) ([]ledger.Row, error)
-	// MayClose fails with ErrImporting while an import of the activity is not complete.
-	MayClose(ctx context.Context, activityID string) error
-}
-
 // Recorder records the work on gates in logs, metrics and traces.
 type Recorder interface {
 	Span(ctx context.Context, name string, database bool) (context.Context, func(error))
@@ -65,7 +58,7 @@ type Deps struct {
 	Adjustments   Adjustments
 	Epochs        Epochs
 	Gate          Gate
-	Guard         Guard
+	Guard         core.Guard
 	Recorder      Recorder
 	Alarms        *core.Alarms
 	// CheckClocks returns an error while this process must not decide by time; nil: it always may.
@@ -231,8 +224,8 @@ func (g *Syncer) Due(ctx context.Context, activityID string) (bool, error) {
 	return g.IsDue(ctx, a)
 }
 
-// IsDue reports whether the gate of an activity has to exist now. While this process must not decide by time, it returns
-// an ErrGateUnavailable: the caller repeats its call, and another process decides.
+// IsDue reports whether the gate of an activity has to exist now. While this process must not decide by time, it
+// returns an ErrGateUnavailable: the caller repeats its call, and another process decides.
 func (g *Syncer) IsDue(ctx context.Context, a *core.Activity) (bool, error) {
 	if err := g.CheckClocks(ctx); err != nil {
 		return false, fmt.Errorf("%w: %w", core.ErrGateUnavailable, err)
@@ -431,8 +424,8 @@ func (g *Syncer) configure(ctx context.Context, a *core.Activity) error {
 	return err
 }
 
-// SyncActivity writes the activity into its gate and its sale document. It builds an absent gate that is due. The gate of
-// an activity in the mode direct gets it later.
+// SyncActivity writes the activity into its gate and its sale document. It builds an absent gate that is due. The gate
+// of an activity in the mode direct gets it later.
 func (g *Syncer) SyncActivity(ctx context.Context, a *core.Activity) error {
 	if a.Direct() {
 		return nil

@@ -99,7 +99,7 @@ func (m *Merchant) ListActivityOrders(
 		m.csv(w, r, id, filter)
 		return
 	}
-	list, err := m.merchants.ReservationsOfActivity(r.Context(), caller(r).Scope(), id, filter, p)
+	list, err := m.merchants.Rows.ReservationsOfActivity(r.Context(), caller(r).Scope(), id, filter, p)
 	if err != nil {
 		m.refuse(w, r, err)
 		return
@@ -190,7 +190,7 @@ func (m *Merchant) csv(w http.ResponseWriter, r *http.Request, id string, filter
 	out := csv.NewWriter(w)
 	cursor, budget := "", newLookupBudget()
 	for first := true; ; first = false {
-		rows, err := m.merchants.ReservationsOfActivity(r.Context(), caller(r).Scope(), id, filter,
+		rows, err := m.merchants.Rows.ReservationsOfActivity(r.Context(), caller(r).Scope(), id, filter,
 			core.Page{Limit: csvPage, Cursor: cursor})
 		if err != nil && first {
 			m.refuse(w, r, err)

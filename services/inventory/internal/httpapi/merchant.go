@@ -74,8 +74,8 @@ var _ api.ServerInterface = (*Merchant)(nil)
 // NewMerchant returns the handler of the API.
 func NewMerchant(d Deps) http.Handler {
 	m := &Merchant{
-		core: d.Core, merchants: d.Merchants, reconciler: d.Reconciler, board: d.Board, presence: d.Presence, limits: d.Limits, tel: d.Tel,
-		transient: d.Transient, now: d.Now,
+		core: d.Core, merchants: d.Merchants, reconciler: d.Reconciler, board: d.Board, presence: d.Presence,
+		limits: d.Limits, tel: d.Tel, transient: d.Transient, now: d.Now,
 	}
 	w := api.ServerInterfaceWrapper{Handler: m, ErrorHandlerFunc: m.refuseParameter}
 	r := httpserver.NewRouter(d.Tel)

@@ -22,7 +22,7 @@ func (m *Merchant) ListRefunds(w http.ResponseWriter, r *http.Request, _ api.Lis
 		m.refuse(w, r, err)
 		return
 	}
-	list, next, err := m.merchants.WaitingRefunds(r.Context(), merchants.RefundPage(page))
+	list, next, err := m.merchants.Refunds.WaitingRefunds(r.Context(), merchants.RefundPage(page))
 	if err != nil {
 		m.refuse(w, r, err)
 		return

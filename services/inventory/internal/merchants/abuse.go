@@ -114,17 +114,17 @@ func (s *Service) Abuse(ctx context.Context, in core.Scope, activityID string) (
 }
 
 func (s *Service) readAbuse(ctx context.Context, activityID string) (a Abuse, err error) {
-	if a.AsOf, err = s.activities.Now(ctx); err != nil {
+	if a.AsOf, err = s.Deps.Activities.Now(ctx); err != nil {
 		return Abuse{}, err
 	}
-	holds, err := s.rows.EndedHolds(ctx, activityID, leastEndedHolds, maxEndedHolds)
+	holds, err := s.Rows.EndedHolds(ctx, activityID, leastEndedHolds, maxEndedHolds)
 	if err != nil {
 		return Abuse{}, err
 	}
 	users := map[string]*SuspectUser{}
-	requests, err := s.gate.RefusedRequests(ctx, activityID)
+	requests, err := s.Gate.RefusedRequests(ctx, activityID)
 	if err != nil {
-		s.recorder.Warn(ctx, "refused requests of an activity could not be read", err)
+		s.Recorder.Warn(ctx, "refused requests of an activity could not be read", err)
 	} else {
 		a.Requests, a.Addresses = &requests, slices.Clone(requests.Addresses)
 		for _, one := range requests.Users {
@@ -137,7 +137,7 @@ func (s *Service) readAbuse(ctx context.Context, activityID string) (a Abuse, er
 		}
 		users[h.UserID].EndedHolds = h
 	}
-	purchases, err := s.rows.PurchasesOf(ctx, activityID, slices.Sorted(maps.Keys(users)))
+	purchases, err := s.Rows.PurchasesOf(ctx, activityID, slices.Sorted(maps.Keys(users)))
 	if err != nil {
 		return Abuse{}, err
 	}

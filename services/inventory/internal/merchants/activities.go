@@ -103,14 +103,14 @@ func (s *Service) CreateActivity(ctx context.Context, by core.Caller, r Activity
 	if err != nil {
 		return nil, err
 	}
-	now, err := s.activities.Now(ctx)
+	now, err := s.Deps.Activities.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
 	a := core.Activity{
 		MerchantID: owner, State: core.ActivityDraft, Title: r.Title, Description: r.Description, ImageURL: r.ImageURL,
-		StartsAt: core.Milliseconds(r.StartsAt), EndsAt: core.Milliseconds(r.EndsAt), PerUserLimit: 1, PayWithinS: defaultWindow,
-		ReorderLimit: defaultReorders, Version: 1, CreatedAt: now, UpdatedAt: now, Degraded: r.Degraded,
+		StartsAt: core.Milliseconds(r.StartsAt), EndsAt: core.Milliseconds(r.EndsAt), PerUserLimit: 1,
+		PayWithinS: defaultWindow, ReorderLimit: defaultReorders, Version: 1, CreatedAt: now, UpdatedAt: now, Degraded: r.Degraded,
 		Mode:    contract.ModeGate,
 		Captcha: contract.Captcha{Kind: contract.CaptchaNone, Difficulty: contract.DefaultCaptchaDifficulty},
 	}
@@ -128,7 +128,7 @@ func (s *Service) CreateActivity(ctx context.Context, by core.Caller, r Activity
 	c := core.Change{
 		At: now, Who: by.UserID, Role: by.Role(), Action: "activity.create", Object: "activity", Detail: a.Title,
 	}
-	id, err := s.activities.CreateActivity(ctx, r.Key.Of(owner), a, c)
+	id, err := s.Deps.Activities.CreateActivity(ctx, r.Key.Of(owner), a, c)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +137,7 @@ func (s *Service) CreateActivity(ctx context.Context, by core.Caller, r Activity
 
 // Activity returns one activity, refused with not_found if there is none.
 func (s *Service) Activity(ctx context.Context, in core.Scope, id string) (*core.Activity, error) {
-	a, err := s.activities.Activity(ctx, in, id)
+	a, err := s.Deps.Activities.Activity(ctx, in, id)
 	if err == nil && a == nil {
 		err = core.NotFound()
 	}
@@ -146,15 +146,17 @@ func (s *Service) Activity(ctx context.Context, in core.Scope, id string) (*core
 
 // Activities lists activities, newest first, if phase is not "" only those in this phase.
 func (s *Service) Activities(ctx context.Context, in core.Scope, phase string, p core.Page) ([]core.Activity, error) {
-	now, err := s.activities.Now(ctx)
+	now, err := s.Deps.Activities.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return s.activities.Activities(ctx, in, phase, now, p)
+	return s.Deps.Activities.Activities(ctx, in, phase, now, p)
 }
 
 // PatchActivity changes a draft; of a published activity only what buyers read, a later end and the degraded sale.
-func (s *Service) PatchActivity(ctx context.Context, by core.Caller, id string, p ActivityPatch) (*core.Activity, error) {
+func (s *Service) PatchActivity(
+	ctx context.Context, by core.Caller, id string, p ActivityPatch,
+) (*core.Activity, error) {
 	var draft *core.Activity
 	if p.Items != nil {
 		a, err := s.Activity(ctx, by.Scope(), id)
@@ -166,7 +168,7 @@ func (s *Service) PatchActivity(ctx context.Context, by core.Caller, id string, 
 			return nil, err
 		}
 	}
-	now, err := s.activities.Now(ctx)
+	now, err := s.Deps.Activities.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +176,7 @@ func (s *Service) PatchActivity(ctx context.Context, by core.Caller, id string, 
 		At: now, Who: by.UserID, Role: by.Role(), Action: "activity.patch", Object: "activity", ObjectID: id,
 		Detail: p.detail(),
 	}
-	a, err := s.activities.ChangeActivity(ctx, by.Scope(), id, c, Growth{}, func(a *core.Activity) (bool, error) {
+	a, err := s.Deps.Activities.ChangeActivity(ctx, by.Scope(), id, c, Growth{}, func(a *core.Activity) (bool, error) {
 		if err := requireVersion(p.IfVersion, a.Version); err != nil {
 			return false, err
 		}
@@ -225,7 +227,7 @@ func (s *Service) PatchActivity(ctx context.Context, by core.Caller, id string, 
 	if err != nil || a.State == core.ActivityDraft {
 		return a, err
 	}
-	return a, activityRefusal(s.gates.SyncActivity(ctx, a), a)
+	return a, activityRefusal(s.Gates.SyncActivity(ctx, a), a)
 }
 
 // detail returns the new values, by field, for the change log.
@@ -268,7 +270,7 @@ func add[T any](to map[string]any, name string, v *T) {
 // Publish publishes a draft, if its merchant may have one more activity, and builds its gate. For a published activity
 // it only syncs the gate and the sale document.
 func (s *Service) Publish(ctx context.Context, by core.Caller, id string) (*core.Activity, error) {
-	growth := s.quotas.moreActivities()
+	growth := s.Quotas.moreActivities()
 	return s.transition(ctx, by, id, "publish", growth, func(a *core.Activity, now time.Time) (bool, error) {
 		if _, ended := a.EndedSince(now); ended {
 			return false, contract.Refuse(contract.CodeActivityEnded, "the activity has ended")
@@ -336,16 +338,17 @@ func (s *Service) End(ctx context.Context, by core.Caller, id string) (*core.Act
 //
 // growth applies only if fn changes the activity.
 func (s *Service) transition(
-	ctx context.Context, by core.Caller, id, action string, growth Growth, fn func(a *core.Activity, now time.Time) (bool, error),
+	ctx context.Context, by core.Caller, id, action string, growth Growth,
+	fn func(a *core.Activity, now time.Time) (bool, error),
 ) (*core.Activity, error) {
-	now, err := s.activities.Now(ctx)
+	now, err := s.Deps.Activities.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
 	c := core.Change{
 		At: now, Who: by.UserID, Role: by.Role(), Action: "activity." + action, Object: "activity", ObjectID: id,
 	}
-	a, err := s.activities.ChangeActivity(ctx, by.Scope(), id, c, growth, func(a *core.Activity) (bool, error) {
+	a, err := s.Deps.Activities.ChangeActivity(ctx, by.Scope(), id, c, growth, func(a *core.Activity) (bool, error) {
 		write, err := fn(a, now)
 		if write {
 			a.Version++
@@ -356,7 +359,7 @@ func (s *Service) transition(
 	if err != nil {
 		return nil, err
 	}
-	return a, activityRefusal(s.gates.SyncActivity(ctx, a), a)
+	return a, activityRefusal(s.Gates.SyncActivity(ctx, a), a)
 }
 
 func validate(a *core.Activity) error {
@@ -408,7 +411,7 @@ func (s *Service) setItems(ctx context.Context, a *core.Activity, items []Activi
 		}
 		ids[i], seen[it.SKUID] = it.SKUID, true
 	}
-	skus, err := s.products.SKUs(ctx, core.OfMerchant(a.MerchantID), ids)
+	skus, err := s.Deps.Products.SKUs(ctx, core.OfMerchant(a.MerchantID), ids)
 	if err != nil {
 		return err
 	}

@@ -31,11 +31,11 @@ func (s *Service) AdjustStock(ctx context.Context, by core.Caller, r AdjustmentR
 	case !validText(r.Reason):
 		return nil, contract.InvalidField("reason", "must have 1 to 200 characters, not only white space")
 	}
-	now, err := s.activities.Now(ctx)
+	now, err := s.Deps.Activities.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
-	a, err := s.activities.BeginAdjustment(ctx, by.Scope(), r.Key, core.Adjustment{
+	a, err := s.Deps.Activities.BeginAdjustment(ctx, by.Scope(), r.Key, core.Adjustment{
 		ActivityID: r.ActivityID, SKUID: r.SKUID, Delta: r.Delta, Reason: r.Reason, State: core.AdjustmentIntent,
 		CreatedBy: by.UserID, CreatedAt: now, UpdatedAt: now,
 	}, core.Change{
@@ -60,7 +60,7 @@ func (s *Service) AdjustStock(ctx context.Context, by core.Caller, r AdjustmentR
 	if err != nil {
 		return nil, err
 	}
-	a, err = s.gates.ResumeAdjustment(ctx, *a)
+	a, err = s.Gates.ResumeAdjustment(ctx, *a)
 	if err != nil && r.Delta < 0 { // a withdrawal may be undecided
 		return nil, core.GateUnreachable(err)
 	}

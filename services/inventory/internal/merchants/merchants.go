@@ -1,5 +1,6 @@
-// Package merchants serves merchants and operators: products, activities, adjustments, the views of orders and stock, the
-// review of suspicious buyers, refunds and history. It imports the standard library, the contract, core and ledger only.
+// Package merchants serves merchants and operators: products, activities, adjustments, the views of orders and stock,
+// the review of suspicious buyers, refunds and history. It imports the standard library, the contract, core and ledger
+// only.
 package merchants
 
 import (
@@ -32,7 +33,8 @@ type Activities interface {
 	// the adjustment that was made with it. It refuses with not_found if the scope has no such activity, also when the
 	// key is known.
 	BeginAdjustment(
-		ctx context.Context, in core.Scope, k core.IdempotencyKey, a core.Adjustment, c core.Change, check func(*core.Activity) error,
+		ctx context.Context, in core.Scope, k core.IdempotencyKey, a core.Adjustment, c core.Change,
+		check func(*core.Activity) error,
 	) (*core.Adjustment, error)
 }
 
@@ -66,11 +68,13 @@ type Reservations interface {
 	HoldingReservations(ctx context.Context, activityID string, userIDs []string, p core.Page) ([]ledger.Row, error)
 }
 
-// History keeps the change log, and reads what was done to an activity, newest first. Changes are those of merchants and
-// operators; reconciliations have repairs, or were requested.
+// History keeps the change log, and reads what was done to an activity, newest first. Changes are those of merchants
+// and operators; reconciliations have repairs, or were requested.
 type History interface {
 	ChangesOfActivity(ctx context.Context, in core.Scope, activityID string, p core.Page) ([]core.PastChange, error)
-	ReconciliationsOfActivity(ctx context.Context, in core.Scope, activityID string, p core.Page) ([]core.PastChange, error)
+	ReconciliationsOfActivity(
+		ctx context.Context, in core.Scope, activityID string, p core.Page,
+	) ([]core.PastChange, error)
 	AdjustmentsOfActivity(ctx context.Context, in core.Scope, activityID string, p core.Page) ([]core.Adjustment, error)
 	Record(ctx context.Context, c core.Change) error
 }
@@ -97,11 +101,6 @@ type Ledger interface {
 	PublishClosing(ctx context.Context, c contract.OrderClose, delay time.Duration) error
 }
 
-// Guard is the part of core.Guard that a review needs.
-type Guard interface {
-	MayClose(ctx context.Context, activityID string) error
-}
-
 // Orders is the order service.
 type Orders interface {
 	Refund(ctx context.Context, orderSNs []string, reason string) (map[string]string, error)
@@ -123,7 +122,7 @@ type Deps struct {
 	Gate       Gate
 	Gates      Gates
 	Ledger     Ledger
-	Guard      Guard
+	Guard      core.Guard
 	Orders     Orders
 	Refunds    Refunds
 	Recorder   Recorder
@@ -134,33 +133,32 @@ type Deps struct {
 
 // Service serves merchants and operators. It is safe for concurrent use.
 type Service struct {
-	activities Activities
-	products   Products
-	rows       Reservations
-	history    History
-	gate       Gate
-	gates      Gates
-	ledger     Ledger
-	guard      Guard
-	orders     Orders
-	refunds    Refunds
-	recorder   Recorder
+	Deps
 	// clock decides how long a process keeps what it has read, and stamps records. Everything else is decided by
 	// Activities.Now.
 	clock  func() time.Time
-	pause  time.Duration
-	quotas Quotas
 	counts restCache[counted, ReservationCounts]
 	abuse  restCache[string, Abuse] // by activity
 }
 
 // New makes the service.
-func New(d Deps) *Service {
-	return &Service{
-		activities: d.Activities, products: d.Products, rows: d.Rows, history: d.History, gate: d.Gate, gates: d.Gates,
-		ledger: d.Ledger, guard: d.Guard, orders: d.Orders, refunds: d.Refunds, recorder: d.Recorder,
-		clock: core.TableTime(d.Now), pause: d.Pause, quotas: d.Quotas,
+func New(d Deps) *Service { return &Service{Deps: d, clock: core.TableTime(d.Now)} }
+
+// ChangeLimit records the change of a limit in the change log, and then runs it. The two are in different stores: a
+// change that cannot be recorded is not made, and a recorded change that failed was an attempt.
+func (s *Service) ChangeLimit(
+	ctx context.Context, who, action, name string, rule any, do func(context.Context) error,
+) error {
+	detail := map[string]any{"name": name}
+	if rule != nil {
+		detail["rule"] = rule
 	}
+	if err := s.History.Record(ctx, core.Change{
+		At: s.clock(), Who: who, Role: core.RoleOperator, Action: action, Object: "limit", Detail: detail,
+	}); err != nil {
+		return err
+	}
+	return do(ctx)
 }
 
 // Quotas bound what each merchant may have.

@@ -10,7 +10,6 @@ import (
 
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/services/inventory/internal/core"
-	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 const (
@@ -35,15 +34,8 @@ type counted struct {
 // after a large sale.
 func (s *Service) ReservationCounts(ctx context.Context, in core.Scope, activityID string) (ReservationCounts, error) {
 	return s.counts.get(ctx, counted{in, activityID}, s.clock, 0, func() (ReservationCounts, error) {
-		return s.rows.CountReservations(ctx, in, activityID)
+		return s.Rows.CountReservations(ctx, in, activityID)
 	})
-}
-
-// ReservationsOfActivity lists the selected reservations of an activity, newest first.
-func (s *Service) ReservationsOfActivity(
-	ctx context.Context, in core.Scope, activityID string, f core.ReservationFilter, p core.Page,
-) ([]ledger.Row, error) {
-	return s.rows.ReservationsOfActivity(ctx, in, activityID, f, p)
 }
 
 // OrderDetails is what the order service stores about an order and the ledger does not.
@@ -96,7 +88,7 @@ func (s *Service) OrderDetails(ctx context.Context, orderSNs []string) (map[stri
 			defer func() { <-slots }()
 			ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 			defer cancel()
-			part, err := s.orders.Lookup(ctx, sns)
+			part, err := s.Orders.Lookup(ctx, sns)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
@@ -144,15 +136,11 @@ type RefundPage struct {
 // Refunds are the refunds of the order service. Their refusals are those of the order service. If it does not respond,
 // or its provider does not, the refusal is unavailable.
 type Refunds interface {
-	// WaitingRefunds returns those that wait for an operator, oldest first, and the next cursor, "" after the last page.
+	// WaitingRefunds returns those of all merchants that wait for an operator, oldest first. next is "" after the last
+	// page.
 	WaitingRefunds(ctx context.Context, p RefundPage) (list []Refund, next string, err error)
 	RetryRefund(ctx context.Context, id, by string) (Refund, error)
 	SettleRefund(ctx context.Context, id string, how RefundSettlement) (Refund, error)
-}
-
-// WaitingRefunds lists the refunds that wait for an operator, of all merchants, oldest first.
-func (s *Service) WaitingRefunds(ctx context.Context, p RefundPage) (list []Refund, next string, err error) {
-	return s.refunds.WaitingRefunds(ctx, p)
 }
 
 // RetryRefund requests another attempt at a refund that its provider has refused.
@@ -160,7 +148,7 @@ func (s *Service) RetryRefund(ctx context.Context, by core.Caller, id string) (R
 	if err := s.recordRefund(ctx, by, "refund.retry", id, nil); err != nil {
 		return Refund{}, err
 	}
-	return s.refunds.RetryRefund(ctx, id, by.UserID)
+	return s.Refunds.RetryRefund(ctx, id, by.UserID)
 }
 
 // SettleRefund requests that a refund, which its provider has refused, is recorded as made in another way.
@@ -169,13 +157,13 @@ func (s *Service) SettleRefund(ctx context.Context, by core.Caller, id, referenc
 	if err := s.recordRefund(ctx, by, "refund.settle", id, detail); err != nil {
 		return Refund{}, err
 	}
-	return s.refunds.SettleRefund(ctx, id, RefundSettlement{By: by.UserID, Reference: reference, Reason: reason})
+	return s.Refunds.SettleRefund(ctx, id, RefundSettlement{By: by.UserID, Reference: reference, Reason: reason})
 }
 
 // recordRefund records the change of a refund in the change log, before the order service makes it: a change that
 // cannot be recorded is not made, and a recorded change that failed was an attempt.
 func (s *Service) recordRefund(ctx context.Context, by core.Caller, action, id string, detail any) error {
-	return s.history.Record(ctx, core.Change{
+	return s.History.Record(ctx, core.Change{
 		At: s.clock(), Who: by.UserID, Role: by.Role(), Action: action, Object: "refund", ObjectID: id, Detail: detail,
 	})
 }

@@ -52,7 +52,9 @@ type SKUPatch struct {
 
 // CreateProduct creates a product with its SKUs. It belongs to the caller's merchant. If the key is not nil and an
 // earlier call of the caller had it, CreateProduct returns the product of that call as it is now.
-func (s *Service) CreateProduct(ctx context.Context, by core.Caller, p Product, key *core.IdempotencyKey) (*Product, error) {
+func (s *Service) CreateProduct(
+	ctx context.Context, by core.Caller, p Product, key *core.IdempotencyKey,
+) (*Product, error) {
 	owner, err := by.Owner()
 	if err != nil {
 		return nil, err
@@ -65,12 +67,12 @@ func (s *Service) CreateProduct(ctx context.Context, by core.Caller, p Product, 
 	c := core.Change{
 		At: p.CreatedAt, Who: by.UserID, Role: by.Role(), Action: "product.create", Object: "product", Detail: p.Name,
 	}
-	return s.products.CreateProduct(ctx, key.Of(owner), p, c, s.quotas.moreSKUs(len(p.SKUs)))
+	return s.Deps.Products.CreateProduct(ctx, key.Of(owner), p, c, s.Quotas.moreSKUs(len(p.SKUs)))
 }
 
 // Product returns one product, refused with not_found if there is none.
 func (s *Service) Product(ctx context.Context, in core.Scope, id string) (*Product, error) {
-	p, err := s.products.Product(ctx, in, id)
+	p, err := s.Deps.Products.Product(ctx, in, id)
 	if err == nil && p == nil {
 		err = core.NotFound()
 	}
@@ -79,14 +81,14 @@ func (s *Service) Product(ctx context.Context, in core.Scope, id string) (*Produ
 
 // Products lists products, newest first.
 func (s *Service) Products(ctx context.Context, in core.Scope, p core.Page) ([]Product, error) {
-	return s.products.Products(ctx, in, p)
+	return s.Deps.Products.Products(ctx, in, p)
 }
 
 // PatchProduct changes a product. Activities keep the prices they were made with.
 func (s *Service) PatchProduct(ctx context.Context, by core.Caller, id string, patch ProductPatch) (*Product, error) {
 	now := s.clock()
 	c := core.Change{At: now, Who: by.UserID, Role: by.Role(), Action: "product.patch", Object: "product", ObjectID: id}
-	return s.products.ChangeProduct(ctx, by.Scope(), id, c, s.quotas.moreSKUs(patch.added()), func(p *Product) error {
+	return s.Deps.Products.ChangeProduct(ctx, by.Scope(), id, c, s.Quotas.moreSKUs(patch.added()), func(p *Product) error {
 		if err := requireVersion(patch.IfVersion, p.Version); err != nil {
 			return err
 		}

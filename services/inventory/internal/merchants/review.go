@@ -15,8 +15,8 @@ import (
 // ActionCancelOrders is the action of a review by which orders are cancelled or refunded.
 const ActionCancelOrders = "orders.cancel"
 
-// reviewClosing is when the closing of refunded orders is delivered that makes the ledger follow if the review did not. It
-// is longer than a call and its repetitions take: a refund that is made later would be missed.
+// reviewClosing is when the closing of refunded orders is delivered that makes the ledger follow if the review did not.
+// It is longer than a call and its repetitions take: a refund that is made later would be missed.
 const reviewClosing = time.Minute
 
 // refundReview is the reason that the order service records with the refunds of a review.
@@ -44,7 +44,7 @@ func (s *Service) Review(
 			causes[u.UserID] = list
 		}
 	}
-	rows, err := s.rows.HoldingReservations(ctx, activityID, slices.Sorted(maps.Keys(causes)), p)
+	rows, err := s.Rows.HoldingReservations(ctx, activityID, slices.Sorted(maps.Keys(causes)), p)
 	if err != nil {
 		return nil, false, err
 	}
@@ -89,7 +89,7 @@ func (s *Service) CancelOrders(
 	if err != nil {
 		return nil, err
 	}
-	if err := s.guard.MayClose(ctx, activityID); err != nil {
+	if err := s.Guard.MayClose(ctx, activityID); err != nil {
 		return nil, core.GateUnreachable(err)
 	}
 	rows, err := s.rowsOf(ctx, activityID, orderSNs)
@@ -108,11 +108,11 @@ func (s *Service) CancelOrders(
 		}
 	}
 	if len(holding) > 0 {
-		now, err := s.activities.Now(ctx)
+		now, err := s.Deps.Activities.Now(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if err := s.history.Record(ctx, core.Change{
+		if err := s.History.Record(ctx, core.Change{
 			At: now, Who: by.UserID, Role: by.Role(), Action: ActionCancelOrders, Object: "activity", ObjectID: activityID,
 			MerchantID: activity.MerchantID, Detail: map[string]any{"order_sns": holding, "reason": reason},
 		}); err != nil {
@@ -120,7 +120,7 @@ func (s *Service) CancelOrders(
 		}
 	}
 	// An earlier call may have failed between the ledger and the gate.
-	err = errors.Join(s.cancelHolding(ctx, activityID, holding), s.gates.Sync(ctx, ended))
+	err = errors.Join(s.cancelHolding(ctx, activityID, holding), s.Gates.Sync(ctx, ended))
 	if err != nil {
 		return nil, cancelRefusal(err)
 	}
@@ -157,7 +157,7 @@ func validateCancel(orderSNs []string, reason string) error {
 
 // rowsOf returns the rows of an activity, by order_sn.
 func (s *Service) rowsOf(ctx context.Context, activityID string, orderSNs []string) (map[string]ledger.Row, error) {
-	rows, err := s.rows.Reservations(ctx, orderSNs)
+	rows, err := s.Rows.Reservations(ctx, orderSNs)
 	if err != nil {
 		return nil, err
 	}
@@ -175,8 +175,8 @@ func (s *Service) cancelHolding(ctx context.Context, activityID string, orderSNs
 	if len(orderSNs) == 0 {
 		return nil
 	}
-	outcomes, err := s.ledger.CloseOrders(ctx, contract.OrderClose{OrderSNs: orderSNs, ActivityID: activityID}, ledger.ReasonRejected,
-		ledger.ReasonSystem)
+	outcomes, err := s.Ledger.CloseOrders(ctx, contract.OrderClose{OrderSNs: orderSNs, ActivityID: activityID},
+		ledger.ReasonRejected, ledger.ReasonSystem)
 	if err != nil {
 		return err
 	}
@@ -189,22 +189,22 @@ func (s *Service) cancelHolding(ctx context.Context, activityID string, orderSNs
 	if len(paid) == 0 {
 		return nil
 	}
-	now, err := s.activities.Now(ctx)
+	now, err := s.Deps.Activities.Now(ctx)
 	if err != nil {
 		return err
 	}
 	paidOrders := contract.OrderClose{OrderSNs: paid, ActivityID: activityID, DueAt: now.Add(reviewClosing)}
 	// If this process ends after the refund, the order service's response to this closing releases the units.
-	if err := s.ledger.PublishClosing(ctx, paidOrders, reviewClosing); err != nil {
+	if err := s.Ledger.PublishClosing(ctx, paidOrders, reviewClosing); err != nil {
 		return err
 	}
-	if err := core.Retry(ctx, s.pause, func() error {
-		_, err := s.orders.Refund(ctx, paid, refundReview)
+	if err := core.Retry(ctx, s.Deps.Pause, func() error {
+		_, err := s.Orders.Refund(ctx, paid, refundReview)
 		return err
 	}); err != nil {
 		return err
 	}
-	_, err = s.ledger.CloseOrders(ctx, paidOrders, ledger.ReasonRejected, ledger.ReasonSystem)
+	_, err = s.Ledger.CloseOrders(ctx, paidOrders, ledger.ReasonRejected, ledger.ReasonSystem)
 	return err
 }
 

@@ -37,10 +37,10 @@ func (s *Service) StockView(ctx context.Context, in core.Scope, activityID strin
 		return nil, err
 	}
 	for attempt := 1; ; attempt++ {
-		audit, err := s.gate.Audit(ctx, activityID)
+		audit, err := s.Gate.Audit(ctx, activityID)
 		present := err == nil
 		if errors.Is(err, core.ErrNoGate) {
-			due, dueErr := s.gates.IsDue(ctx, before)
+			due, dueErr := s.Gates.IsDue(ctx, before)
 			if dueErr != nil {
 				return nil, core.GateUnreadable(dueErr)
 			}
@@ -67,8 +67,8 @@ func (s *Service) StockView(ctx context.Context, in core.Scope, activityID strin
 }
 
 // CompareStock compares the stock in the database, read before and after the gate, with that of the gate; present
-// reports whether there is a gate. settled is false if the stock changed between the two readings: then a difference may
-// be momentary.
+// reports whether there is a gate. settled is false if the stock changed between the two readings: then a difference
+// may be momentary.
 func CompareStock(
 	before, after *core.Activity, audit core.GateAudit, present bool, now time.Time,
 ) (view *StockView, settled bool) {

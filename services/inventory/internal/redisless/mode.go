@@ -13,11 +13,12 @@ import (
 // Times of the change of modes. They are compared by the clock of the database.
 const (
 	// lostAfter is for how long a gate must not respond to this process, to all others, and to the process of seckill that
-	// reports it, before the mode becomes direct. steadyAfter is for how long it must respond before the mode is gate again.
+	// reports it, before the mode becomes direct. steadyAfter is for how long it must respond before the mode is gate
+	// again.
 	lostAfter   = 3 * time.Second
 	steadyAfter = 3 * time.Second
-	// sellAfter is the time from the change to direct to the first direct purchase. Each process of seckill reads the modes
-	// once a second, and hands over what it has accepted.
+	// sellAfter is the time from the change to direct to the first direct purchase. Each process of seckill reads the
+	// modes once a second, and hands over what it has accepted.
 	sellAfter = 2 * time.Second
 	// figuresSlack is by how much the last reading of a gate may precede the time from which on a process of seckill got
 	// no response from it. Older figures lack purchases that were accepted since.
@@ -28,7 +29,8 @@ const (
 )
 
 // Modes returns the modes of the activities with a degraded sale. lost has, by activity, for how long its gate did not
-// respond to the caller, a process of seckill. If it responds to no process of inventory either, the mode becomes direct.
+// respond to the caller, a process of seckill. If it responds to no process of inventory either, the mode becomes
+// direct.
 func (s *Service) Modes(ctx context.Context, lost map[string]time.Duration) (contract.Modes, error) {
 	now, err := s.Rows.Now(ctx)
 	if err != nil {
@@ -90,8 +92,8 @@ func modeView(a *core.Activity, sale figures) contract.ActivityMode {
 	return m
 }
 
-// sellDirectly makes the mode of an activity direct, if no process of inventory has read its gate for lostAfter, and the
-// last one did until the gate was lost. lost is for how long a process of seckill has got no response.
+// sellDirectly makes the mode of an activity direct, if no process of inventory has read its gate for lostAfter, and
+// the last one did until the gate was lost. lost is for how long a process of seckill has got no response.
 func (s *Service) sellDirectly(ctx context.Context, activityID string, lost time.Duration) (*core.Activity, error) {
 	changed := false
 	read, landed, err := s.landedSince(ctx, activityID)
@@ -117,14 +119,17 @@ func (s *Service) sellDirectly(ctx context.Context, activityID string, lost time
 		return true, nil
 	})
 	if err == nil && changed {
-		s.Recorder.Warn(ctx, "a sale goes on without its gate", fmt.Errorf("%w: activity %s", core.ErrGateUnavailable, activityID))
+		s.Recorder.Warn(ctx, "a sale goes on without its gate", fmt.Errorf("%w: activity %s",
+			core.ErrGateUnavailable, activityID))
 	}
 	return a, err
 }
 
 // landedSince returns when the gate was last read, and by SKU the units of purchases that were in its figures and have
 // landed since the end of that reading.
-func (s *Service) landedSince(ctx context.Context, activityID string) (seen time.Time, landed map[string]int64, err error) {
+func (s *Service) landedSince(
+	ctx context.Context, activityID string,
+) (seen time.Time, landed map[string]int64, err error) {
 	all, err := s.Sales.DirectSales(ctx, []string{activityID})
 	if err != nil {
 		return seen, nil, err

@@ -12,8 +12,8 @@ import (
 // figures are those of a sale without Redis.
 type figures core.DirectSale
 
-// hold sets the units that are kept when the mode becomes direct. landed has, by SKU, the units of the figures that have
-// landed since.
+// hold sets the units that are kept when the mode becomes direct. landed has, by SKU, the units of the figures that
+// have landed since.
 func (s *figures) hold(a *core.Activity, landed map[string]int64) {
 	s.HeldBack, s.Reserve = map[string]int64{}, map[string]int64{}
 	for _, it := range a.Items {
@@ -32,8 +32,8 @@ func (s figures) left(it core.Stock) int64 {
 // before reports whether the gate had accepted a purchase when the figures were read.
 func (s figures) before(it contract.Reservation) bool { return it.ReservedAt.Before(s.FiguresAt) }
 
-// mayLand reports whether a purchase that the gate has accepted leaves the units of those before it. a has its stock as it
-// is before the landing.
+// mayLand reports whether a purchase that the gate has accepted leaves the units of those before it. a has its stock as
+// it is before the landing.
 func (s figures) mayLand(a *core.Activity, it contract.Reservation) bool {
 	if s.before(it) {
 		return true

@@ -1,6 +1,6 @@
-// Package redisless sells without Redis: it watches the gates, moves activities with a degraded sale from their gates to
-// the ledger and back, and decides purchases by the ledger alone meanwhile. It imports the standard library, the contract,
-// core and ledger only.
+// Package redisless sells without Redis: it watches the gates, moves activities with a degraded sale from their gates
+// to the ledger and back, and decides purchases by the ledger alone meanwhile. It imports the standard library, the
+// contract, core and ledger only.
 package redisless
 
 import (
@@ -21,7 +21,8 @@ type Sales interface {
 	// ChangeMode locks the activity and its stock, and calls fn to change the mode and the figures. It writes both if fn
 	// returns true, and returns the activity. A ledger transaction runs before or after the change.
 	ChangeMode(
-		ctx context.Context, activityID string, fn func(a *core.Activity, figures *core.DirectSale, now time.Time) (bool, error),
+		ctx context.Context, activityID string,
+		fn func(a *core.Activity, figures *core.DirectSale, now time.Time) (bool, error),
 	) (*core.Activity, error)
 	// LeaseWorker leases or renews a worker id.
 	LeaseWorker(ctx context.Context, ids WorkerLeases, r contract.WorkerLease) (contract.LeasedWorker, error)

@@ -54,8 +54,8 @@ func (s *Service) MayReturn(ctx context.Context, a *core.Activity) (bool, error)
 	return !a.Direct(), nil
 }
 
-// ReturnToGate moves an activity back to its gate, which responds and has been ensured: it gets what changed while it was
-// not used.
+// ReturnToGate moves an activity back to its gate, which responds and has been ensured: it gets what changed while it
+// was not used.
 func (s *Service) ReturnToGate(ctx context.Context, a *core.Activity) error {
 	var since time.Time
 	if a.GateLacksSince != nil {

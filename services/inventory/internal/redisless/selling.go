@@ -146,8 +146,8 @@ type directSelling struct {
 	landed  []ledger.Row
 }
 
-// run decides the purchases and writes their rows. The locks on the stock order it with every other sale of the activity
-// and with each change of its mode.
+// run decides the purchases and writes their rows. The locks on the stock order it with every other sale of the
+// activity and with each change of its mode.
 func (s *directSelling) run(tx core.LedgerTx) error {
 	s.results, s.landed = make([]contract.DirectResult, len(s.purchases)), nil
 	sns, users := make([]string, len(s.purchases)), make([]string, len(s.purchases))
@@ -257,13 +257,13 @@ func decideDirectly(
 	return contract.DirectResult{}, true
 }
 
-// LookupDirectly returns the purchases that the ledger has: those of these order_sns in the activity, or the latest ones
-// of a user.
+// LookupDirectly returns the purchases that the ledger has: those of these order_sns in the activity, or the latest
+// ones of a user.
 func (s *Service) LookupDirectly(ctx context.Context, l contract.DirectLookup) (contract.DirectStates, error) {
 	out := contract.DirectStates{Purchases: []contract.LedgerState{}}
 	if l.UserID != "" {
-		rows, err := s.Rows.ReservationsOfActivity(ctx, core.AllMerchants(), l.ActivityID, core.ReservationFilter{UserID: l.UserID},
-			core.Page{Limit: contract.MaxItems})
+		rows, err := s.Rows.ReservationsOfActivity(ctx, core.AllMerchants(), l.ActivityID,
+			core.ReservationFilter{UserID: l.UserID}, core.Page{Limit: contract.MaxItems})
 		for _, r := range rows {
 			out.Purchases = append(out.Purchases, ledgerState(r))
 		}
