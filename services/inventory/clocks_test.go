@@ -20,6 +20,7 @@ import (
 	"flashsale.internal/pkg/settings"
 	"flashsale.internal/pkg/sqldb/dbtest"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/gates"
 	"flashsale.internal/services/inventory/internal/ledger"
 	"flashsale.internal/services/inventory/internal/merchants"
 )
@@ -261,7 +262,7 @@ func TestRefusedUnitsReturnAfterTheLostReservationWhateverTheClockShows(t *testi
 
 // shiftedGate is a gate whose Redis server has a clock that differs from the one that stamps reservations.
 type shiftedGate struct {
-	Gate
+	gates.Gate
 	ahead time.Duration
 }
 
@@ -274,8 +275,8 @@ func (g *shiftedGate) Now(ctx context.Context) (time.Time, error) {
 func TestRefusedUnitsReturnAfterTheLostReservationWhenRedisTimeGoesBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	g := &shiftedGate{Gate: w.parts.Gate, ahead: 5 * time.Minute}
-	w.parts.Gate = g
+	g := &shiftedGate{ahead: 5 * time.Minute}
+	w.parts = w.parts.with(func(p *ports) { g.Gate, p.gate = p.gate, g })
 	w.restart()
 	w.sellsLostUnits(3, func(i int) {
 		if i > 0 {
@@ -288,7 +289,7 @@ func TestRefusedUnitsReturnAfterTheLostReservationWhenRedisTimeGoesBack(t *testi
 func TestRefusedUnitsReturnAfterTheLostReservationWithoutAClock(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.parts.Gate = &shiftedGate{Gate: w.parts.Gate, ahead: 5 * time.Minute}
+	w.parts = w.parts.with(func(p *ports) { p.gate = &shiftedGate{p.gate, 5 * time.Minute} })
 	w.sellsLostUnits(3, func(i int) {
 		if i == 0 { // the gate exists
 			w.parts.Clocks = func(context.Context) error { return clocks.ErrOffset }

@@ -430,7 +430,7 @@ func TestDeductionsOfDirectPurchasesArePublishedAtTheEnd(t *testing.T) {
 }
 
 // lostHoldings is a store that cannot read the purchases of a buyer.
-type lostHoldings struct{ Store }
+type lostHoldings struct{ redisless.Rows }
 
 func (lostHoldings) ReservationsOfActivity(
 	context.Context, core.Scope, string, core.ReservationFilter, core.Page,
@@ -444,9 +444,7 @@ func TestDeductionsOfDirectPurchasesSurviveAFailedCall(t *testing.T) {
 	w := newWorld(t)
 	s := newDirectSale(w, 20, core.DegradedSale{PerSecond: 1000}, 0)
 	require.Equal(t, []string{"fresh reserved"}, s.reserve(s.purchase("a", 2)))
-	parts := w.parts
-	parts.Store = lostHoldings{parts.Store}
-	svc := parts.start().redisless
+	svc := w.parts.with(func(p *ports) { p.sold = lostHoldings{p.sold} }).start().redisless
 	sold := s.purchase("b", 1)
 	_, err := svc.ReserveDirectly(w.ctx, s.id, 1, []redisless.DirectPurchase{s.purchase("a", 1), sold})
 	require.Error(t, err)

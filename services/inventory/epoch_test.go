@@ -13,6 +13,7 @@ import (
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/gates"
 	"flashsale.internal/services/inventory/internal/ledger"
 	"flashsale.internal/services/inventory/internal/merchants"
 )
@@ -499,7 +500,7 @@ func TestAWithdrawalWaitsForTheImport(t *testing.T) {
 
 // gateBeforeEpoch is a gate after whose next adjustment another process draws an epoch.
 type gateBeforeEpoch struct {
-	Gate
+	gates.Gate
 	draw func()
 }
 
@@ -523,11 +524,11 @@ func TestAnEpochDuringAWithdrawal(t *testing.T) {
 	w.order(bought, "paid")
 	require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err())
 	require.NoError(w.t, w.gates.EnsureGates(w.ctx)) // a gate without the purchase
-	ours := w.parts.Gate
-	w.parts.Gate = &gateBeforeEpoch{ours, w.newEpoch}
+	ours := w.parts
+	w.parts = ours.with(func(p *ports) { p.gate = &gateBeforeEpoch{p.gate, w.newEpoch} })
 	w.restart()
 	require.Equal(w.t, contract.CodeGateUnavailable, contract.CodeOf(w.withdraw(a)))
-	w.parts.Gate = ours
+	w.parts = ours
 	w.restart()
 	w.imports()
 	require.Empty(w.t, w.orders.refunded, "its unit was not withdrawn")

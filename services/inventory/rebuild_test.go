@@ -280,7 +280,7 @@ func (w *world) same(a *core.Activity) {
 	built := w.content(a)
 	w.loseGate()
 	p := w.parts
-	p.Gate = gate.New(w.gate)
+	p.Gate, p.replaced = &faultyGate{gate.New(w.gate), &faults{}}, nil
 	p.Build = gates.DefaultBuildConfig()
 	require.NoError(w.t, p.start().syncer.Fill(w.ctx, a.ID))
 	require.Equal(w.t, w.content(a), built)
@@ -288,7 +288,7 @@ func (w *world) same(a *core.Activity) {
 
 // watchedGate calls before with the name of each step of a build, before the step.
 type watchedGate struct {
-	Gate
+	gates.Gate
 	before func(step string)
 }
 
@@ -321,13 +321,14 @@ func (b *watchedBuild) Commit(ctx context.Context, a core.Activity, endedBefore 
 // inBuild makes the process of this world call fn once, before the n-th step of the next build with this name.
 // The locked step holds the stock, so fn must not write in it.
 func (w *world) inBuild(step string, n int, fn func()) {
-	w.parts.Gate = &watchedGate{gate.New(w.gate), func(s string) {
+	watched := &watchedGate{gate.New(w.gate), func(s string) {
 		if s == step {
 			if n--; n == 0 {
 				fn()
 			}
 		}
 	}}
+	w.parts = w.parts.with(func(p *ports) { p.gate = watched })
 	w.restart()
 }
 
@@ -360,7 +361,7 @@ func TestABuildFollowsRowsThatChange(t *testing.T) {
 			fresh := w.buy(a, "fresh")
 			w.loseGate()
 			quiet := w.parts // a process that writes the tables, and whose calls of the gate fail
-			quiet.Gate = &faultyGate{w.parts.Gate, &faults{dead: true}}
+			quiet.Gate, quiet.replaced = &faultyGate{w.parts.Gate.Gate, &faults{dead: true}}, nil
 			other := quiet.start()
 			events := consumer.New(other.core, w.tel, w.parts.Now)
 			change := func() {
@@ -438,7 +439,7 @@ func (b *stuckBuild) Commit(ctx context.Context, a core.Activity, endedBefore in
 }
 
 type stuckGate struct {
-	Gate
+	gates.Gate
 	times int
 	held  []time.Duration
 }
@@ -452,8 +453,9 @@ func (g *stuckGate) BeginBuild(ctx context.Context, activityID string) (gates.Bu
 func TestTheStockIsLockedForAMoment(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	g := &stuckGate{Gate: w.parts.Gate, times: 2}
-	w.parts.Gate, w.parts.Build.Locked = g, 100*time.Millisecond
+	g := &stuckGate{times: 2}
+	w.parts = w.parts.with(func(p *ports) { g.Gate, p.gate = p.gate, g })
+	w.parts.Build.Locked = 100 * time.Millisecond
 	a := w.sale(2, 20)
 	w.everyState(a)
 	w.loseGate()
@@ -475,29 +477,29 @@ func TestALockedStepThatIsTooLargeIsLeft(t *testing.T) {
 	a := w.sale(2, 20)
 	w.loseGate()
 	rebuilds := 0
-	store := w.parts.Store
-	w.parts.Store = &eagerStore{store, func() {
+	before := func() {
 		if rebuilds++; rebuilds == 1 {
 			for i := range 5 {
 				w.uncommittedNow(a, fmt.Sprint("b", i))
 			}
 		}
-	}}
+	}
+	w.parts = w.parts.with(func(p *ports) { p.rows = &eagerRows{p.rows, before} })
 	w.restart()
 	require.NoError(t, w.syncer.Fill(w.ctx, a.ID))
 	require.Equal(t, 2, rebuilds)
 	w.agree(a)
 }
 
-// eagerStore calls before before each locked step.
-type eagerStore struct {
-	Store
+// eagerRows calls before before each locked step.
+type eagerRows struct {
+	gates.Rows
 	before func()
 }
 
-func (s *eagerStore) Rebuild(ctx context.Context, id string, fn func(gates.RebuildTx) error) error {
+func (s *eagerRows) Rebuild(ctx context.Context, id string, fn func(gates.RebuildTx) error) error {
 	s.before()
-	return s.Store.Rebuild(ctx, id, fn)
+	return s.Rows.Rebuild(ctx, id, fn)
 }
 
 // uncommittedNow lands a purchase that the gate does not have.
@@ -505,7 +507,7 @@ func (w *world) uncommittedNow(a *core.Activity, user string) {
 	w.t.Helper()
 	it := contract.Reservation{OrderSN: newSN(), UserID: user, ActivityID: a.ID, Lines: []contract.Line{{SKUID: a.Items[0].SKUID, Qty: 1}}, ReservedAt: w.parts.Now()}
 	p := w.parts
-	p.Gate = &faultyGate{p.Gate, &faults{dead: true}}
+	p.Gate, p.replaced = &faultyGate{p.Gate.Gate, &faults{dead: true}}, nil
 	_ = consumer.New(p.start().core, w.tel, w.parts.Now).Reservations(w.ctx, message(w.t, contract.TopicReservations, it))
 	require.Equal(w.t, ledger.StateReserved, w.row(it.OrderSN).State)
 }
@@ -544,19 +546,20 @@ func TestAGateBuiltDuringAConcurrentHistory(t *testing.T) {
 		// The changes during the build come from another process, whose calls of the gate fail until the end.
 		during, at := rapid.IntRange(0, 8).Draw(r, "during"), rapid.IntRange(1, 5).Draw(r, "at")
 		reached, resume, built := make(chan bool), make(chan bool), make(chan error, 1)
-		builder := w.parts
 		locked := false // then others wait for the build
-		builder.Store = &eagerStore{w.parts.Store, func() { locked = true }}
-		builder.Gate = &watchedGate{w.parts.Gate, func(string) {
-			if at--; at == 0 && !locked {
-				reached <- true
-				<-resume
-			}
-		}}
+		builder := w.parts.with(func(p *ports) {
+			p.rows = &eagerRows{p.rows, func() { locked = true }}
+			p.gate = &watchedGate{p.gate, func(string) {
+				if at--; at == 0 && !locked {
+					reached <- true
+					<-resume
+				}
+			}}
+		})
 		go func() { built <- builder.start().syncer.Fill(w.ctx, a.ID) }()
 		select {
 		case <-reached:
-			w.parts.Gate = &faultyGate{w.parts.Gate, &faults{dead: true}}
+			w.parts.Gate = &faultyGate{w.parts.Gate.Gate, &faults{dead: true}}
 			w.restart()
 			play(during)
 			w.parts.Gate = base.Gate
@@ -573,7 +576,8 @@ func TestAGateBuiltDuringAConcurrentHistory(t *testing.T) {
 
 // losingGate is a gate whose Redis loses data after a sale was shown.
 type losingGate struct {
-	Gate
+	gates.Gate
+	gates.Redis
 	lose   func()
 	master string // replication id from then on, if it changes
 }
@@ -582,7 +586,7 @@ func (g *losingGate) ReplicationID(ctx context.Context) (string, error) {
 	if g.lose == nil && g.master != "" {
 		return g.master, nil
 	}
-	return g.Gate.ReplicationID(ctx)
+	return g.Redis.ReplicationID(ctx)
 }
 
 func (g *losingGate) ShowSale(ctx context.Context, a core.Activity) error {
@@ -604,7 +608,7 @@ func TestARedisThatLosesDataMeanwhileIsNotMarked(t *testing.T) {
 			a := w.sale(1, 5)
 			require.NoError(w.t, w.gates.EnsureGates(w.ctx))
 			require.NoError(w.t, w.rdb.Del(w.ctx, "fs:ready").Err())
-			g := &losingGate{Gate: w.parts.Gate, master: promoted}
+			g := &losingGate{master: promoted}
 			g.lose = func() {
 				filling, err := w.gate.BeginFilling(w.ctx)
 				require.NoError(w.t, err)
@@ -613,7 +617,7 @@ func TestARedisThatLosesDataMeanwhileIsNotMarked(t *testing.T) {
 					require.NoError(w.t, w.rdb.Set(w.ctx, "fs:filling", filling, 0).Err())
 				}
 			}
-			w.parts.Gate = g
+			w.parts = w.parts.with(func(p *ports) { g.Gate, g.Redis, p.gate, p.redis = p.gate, p.redis, g, g })
 			w.restart()
 			require.NoError(w.t, w.gates.EnsureGates(w.ctx))
 			require.Nil(w.t, g.lose)

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -81,6 +82,7 @@ type world struct {
 	skew     time.Duration     // how far the service's clock is ahead of the database's
 	shown    map[string]string // order_sn -> the stage codes that its buyer read of a damaged entry, or of a lost order
 	parts    parts
+	master   *master // nil: that of Redis
 	tel      *telemetry.Telemetry
 }
 
@@ -119,68 +121,14 @@ func newWorldOn(t testing.TB, db *gorm.DB, redisAddrs []string, redisDB int) *wo
 	return w
 }
 
-// Store, Gate, Orders and Recorder are the ports of all packages, which have one adapter each.
-type (
-	Store interface {
-		core.Store
-		core.DeadLetters
-		merchants.Activities
-		merchants.Products
-		merchants.Reservations
-		merchants.History
-		gates.Activities
-		gates.Rows
-		gates.Confirmations
-		gates.Adjustments
-		gates.Epochs
-		redisless.Sales
-		redisless.WatchedSales
-		NoteLacking(ctx context.Context, activityID string, since time.Time) (direct bool, err error)
-		reconcile.Activities
-		reconcile.Rows
-		reconcile.Adjustments
-		reconcile.Imports
-		restore.Epochs
-		restore.Tables
-		sweep.OrdersStore
-		sweep.OverdueStore
-		sweep.JournalStore
-		sweep.AdjustmentsStore
-		Findings(ctx context.Context, epoch int64, limit int) ([]core.Finding, error)
-	}
-	Gate interface {
-		merchants.Gate
-		gates.Gate
-		gates.Registry
-		gates.Redis
-		Lookup(ctx context.Context, activityID, orderSN string) (*core.GateEntry, error)
-		reconcile.Gate
-		reconcile.Repairs
-		restore.Entries
-		restore.Gate
-		sweep.JournalGate
-	}
-	Orders interface {
-		core.Orders
-		merchants.Orders
-		restore.Orders
-	}
-	Recorder interface {
-		core.Recorder
-		gates.Recorder
-		redisless.Recorder
-		reconcile.Recorder
-	}
-)
-
-// parts are the ports and settings that a process works with.
+// parts are the adapters and settings that a process works with.
 type parts struct {
-	Store     Store
-	Gate      Gate
+	Store     *faultyStore
+	Gate      *faultyGate
 	Pub       core.Publisher
-	Orders    Orders
+	Orders    *faultyOrders
 	Locks     reconcile.Locks
-	Recorder  Recorder
+	Recorder  *record.Recorder
 	Now       func() time.Time
 	Clocks    func(ctx context.Context) error // nil: the process may decide by time
 	Timing    core.Timing
@@ -191,6 +139,39 @@ type parts struct {
 
 	BuildLocks gates.Locks // nil for none
 	Build      gates.BuildConfig
+
+	replaced []func(p *ports)
+}
+
+// ports are those of a process that tests replace. All others are the adapters of its parts.
+type ports struct {
+	tables      core.Store
+	recorder    core.Recorder
+	gate        gates.Gate
+	rows        gates.Rows
+	redis       gates.Redis
+	sold        redisless.Rows
+	compared    reconcile.Gate
+	repairs     reconcile.Repairs
+	repaired    reconcile.Recorder
+	adjustments sweep.AdjustmentsStore
+}
+
+// with returns p with one more function that replaces ports.
+func (p parts) with(replace func(p *ports)) parts {
+	p.replaced = append(slices.Clip(p.replaced), replace)
+	return p
+}
+
+func (p parts) ports() *ports {
+	all := &ports{
+		tables: p.Store, recorder: p.Recorder, gate: p.Gate, rows: p.Store, redis: p.Gate, sold: p.Store, compared: p.Gate,
+		repairs: p.Gate, repaired: p.Recorder, adjustments: p.Store,
+	}
+	for _, replace := range p.replaced {
+		replace(all)
+	}
+	return all
 }
 
 // process is what one process of inventory runs, without its loops.
@@ -211,15 +192,16 @@ type process struct {
 
 // start makes a process, with no memory of any before.
 func (p parts) start() process {
-	alarms, watch := core.NewAlarms(p.Recorder, p.Now), redisless.NewWatch(p.Store, p.Gate)
+	ports := p.ports()
+	alarms, watch := core.NewAlarms(ports.recorder, p.Now), redisless.NewWatch(p.Store, p.Gate)
 	guard := core.Guard{Store: p.Store, Watch: watch}
 	syncer := gates.New(gates.Deps{
-		Activities: p.Store, Rows: p.Store, Confirmations: p.Store, Adjustments: p.Store, Epochs: p.Store, Gate: p.Gate,
+		Activities: p.Store, Rows: ports.rows, Confirmations: p.Store, Adjustments: p.Store, Epochs: p.Store, Gate: ports.gate,
 		Guard: guard, Recorder: p.Recorder, Alarms: alarms, CheckClocks: p.Clocks, Window: p.Timing.ResettleWindow,
 		Pause: p.Timing.Pause, Locks: p.BuildLocks, Limits: p.Build,
 	})
 	svc := core.New(core.Deps{
-		Store: p.Store, DeadLetters: p.Store, Gate: p.Gate, Pub: p.Pub, Orders: p.Orders, Recorder: p.Recorder,
+		Store: ports.tables, DeadLetters: p.Store, Gate: p.Gate, Pub: p.Pub, Orders: p.Orders, Recorder: ports.recorder,
 		Gates: syncer, Alarms: alarms, Guard: guard, HoldBack: redisless.HoldBack, Now: p.Now, Timing: p.Timing,
 	})
 	shop := merchants.New(merchants.Deps{
@@ -227,7 +209,7 @@ func (p parts) start() process {
 		Guard: guard, Orders: p.Orders, Recorder: p.Recorder, Now: p.Now, Pause: p.Timing.Pause, Quotas: p.Quotas,
 	})
 	sales := redisless.New(redisless.Deps{
-		Sales: p.Store, Rows: p.Store, Inventory: svc, Gates: syncer, Watch: watch, Recorder: p.Recorder,
+		Sales: p.Store, Rows: ports.sold, Inventory: svc, Gates: syncer, Watch: watch, Recorder: p.Recorder,
 		RepublishAfter: p.Timing.RepublishAfter,
 	})
 	held := p.Held
@@ -237,15 +219,15 @@ func (p parts) start() process {
 	return process{
 		core: svc, merchants: shop, syncer: syncer, redisless: sales, watch: watch,
 		reconciler: reconcile.New(reconcile.Deps{
-			Activities: p.Store, Rows: p.Store, Adjustments: p.Store, Imports: p.Store, Gate: p.Gate, Repairs: p.Gate, Gates: syncer, Locks: p.Locks, Recorder: p.Recorder, Alarms: alarms, Epochs: svc,
-			Now: p.Now, Config: p.Reconcile,
+			Activities: p.Store, Rows: p.Store, Adjustments: p.Store, Imports: p.Store, Gate: ports.compared, Repairs: ports.repairs,
+			Gates: syncer, Locks: p.Locks, Recorder: ports.repaired, Alarms: alarms, Epochs: svc, Now: p.Now, Config: p.Reconcile,
 		}),
 		gates: gates.NewController(gates.ControllerDeps{
-			Syncer: syncer, Registry: p.Gate, Redis: p.Gate, Modes: sales, Inventory: svc, Now: p.Now,
+			Syncer: syncer, Registry: p.Gate, Redis: ports.redis, Modes: sales, Inventory: svc, Now: p.Now,
 		}),
 		importer: restore.NewImporter(restore.Deps{
 			Epochs: p.Store, Tables: p.Store, Entries: p.Gate, Gate: p.Gate, Orders: p.Orders, Gates: syncer,
-			Inventory: svc, Recorder: p.Recorder, Alarms: alarms, Now: p.Now,
+			Inventory: svc, Recorder: ports.repaired, Alarms: alarms, Now: p.Now,
 		}),
 		orderSweep: sweep.NewOrders(sweep.OrdersDeps{
 			Store: p.Store, Inventory: svc, Recorder: p.Recorder, Alarms: alarms, Config: p.Sweep.OrdersConfig,
@@ -257,7 +239,7 @@ func (p parts) start() process {
 			Store: p.Store, Gate: p.Gate, Gates: syncer, Recorder: p.Recorder, Alarms: alarms, Config: p.Sweep.JournalConfig,
 		}),
 		adjustmentSweep: sweep.NewAdjustments(sweep.AdjustmentsDeps{
-			Store: p.Store, Gates: syncer, Config: p.Sweep.AdjustmentsConfig,
+			Store: ports.adjustments, Gates: syncer, Config: p.Sweep.AdjustmentsConfig,
 		}),
 	}
 }
@@ -323,7 +305,7 @@ func (f *faults) step(do func() error) error {
 }
 
 type faultyStore struct {
-	Store
+	*store.Store
 	f *faults
 }
 
@@ -403,7 +385,7 @@ func (s *faultyStore) MoveImport(ctx context.Context, from, to core.Import) (mov
 }
 
 type faultyGate struct {
-	Gate
+	*gate.Gate
 	f *faults
 }
 
@@ -497,32 +479,32 @@ func (p *faultyPub) Replay(ctx context.Context, l core.DeadLetter) error {
 }
 
 type faultyOrders struct {
-	Orders
+	*orders.Client
 	f *faults
 }
 
 func (o *faultyOrders) Close(ctx context.Context, sns []string, reason string) (out []core.CloseOutcome, err error) {
-	err = o.f.step(func() error { out, err = o.Orders.Close(ctx, sns, reason); return err })
+	err = o.f.step(func() error { out, err = o.Client.Close(ctx, sns, reason); return err })
 	return out, err
 }
 
 func (o *faultyOrders) Refund(ctx context.Context, sns []string, reason string) (out map[string]string, err error) {
-	err = o.f.step(func() error { out, err = o.Orders.Refund(ctx, sns, reason); return err })
+	err = o.f.step(func() error { out, err = o.Client.Refund(ctx, sns, reason); return err })
 	return out, err
 }
 
 func (o *faultyOrders) States(ctx context.Context, sns []string) (out map[string]string, err error) {
-	err = o.f.step(func() error { out, err = o.Orders.States(ctx, sns); return err })
+	err = o.f.step(func() error { out, err = o.Client.States(ctx, sns); return err })
 	return out, err
 }
 
 func (o *faultyOrders) Changed(ctx context.Context, since time.Time, cursor string) (out []core.ChangedOrder, next string, err error) {
-	err = o.f.step(func() error { out, next, err = o.Orders.Changed(ctx, since, cursor); return err })
+	err = o.f.step(func() error { out, next, err = o.Client.Changed(ctx, since, cursor); return err })
 	return out, next, err
 }
 
 func (o *faultyOrders) Lookup(ctx context.Context, sns []string) (out map[string]merchants.OrderDetails, err error) {
-	err = o.f.step(func() error { out, err = o.Orders.Lookup(ctx, sns); return err })
+	err = o.f.step(func() error { out, err = o.Client.Lookup(ctx, sns); return err })
 	return out, err
 }
 
