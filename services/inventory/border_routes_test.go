@@ -21,6 +21,7 @@ import (
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/merchants"
 )
 
 // openAPI describes all routes.
@@ -248,17 +249,17 @@ func TestACallerWithoutAMerchantOwnsNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.draft(1, 5)
-	product := core.Product{Name: "Thing", SKUs: []core.SKU{{Name: "a", ListPrice: 1, Currency: "EUR"}}}
+	product := merchants.Product{Name: "Thing", SKUs: []merchants.SKU{{Name: "a", ListPrice: 1, Currency: "EUR"}}}
 	for _, by := range []core.Caller{operator("op"), {UserID: "clerk"}} {
-		_, err := w.core.CreateProduct(w.ctx, by, product, nil)
+		_, err := w.merchants.CreateProduct(w.ctx, by, product, nil)
 		require.Equal(t, contract.CodeForbidden, contract.CodeOf(err))
-		_, err = w.core.CreateActivity(w.ctx, by, core.ActivityDraftRequest{Title: "Sale"})
+		_, err = w.merchants.CreateActivity(w.ctx, by, merchants.ActivityDraftRequest{Title: "Sale"})
 		require.Equal(t, contract.CodeForbidden, contract.CodeOf(err))
-		list, err := w.core.Activities(w.ctx, by.Scope(), "", core.Page{Limit: 9})
+		list, err := w.merchants.Activities(w.ctx, by.Scope(), "", core.Page{Limit: 9})
 		require.NoError(t, err)
 		require.Equal(t, by.Operator, len(list) == 1)
 	}
-	_, err := w.core.Activity(w.ctx, core.Scope{}, a.ID)
+	_, err := w.merchants.Activity(w.ctx, core.Scope{}, a.ID)
 	require.Equal(t, contract.CodeNotFound, contract.CodeOf(err))
 }
 

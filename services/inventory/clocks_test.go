@@ -20,7 +20,9 @@ import (
 	"flashsale.internal/pkg/settings"
 	"flashsale.internal/pkg/sqldb/dbtest"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/gates"
 	"flashsale.internal/services/inventory/internal/ledger"
+	"flashsale.internal/services/inventory/internal/merchants"
 )
 
 // closeLater delivers a closing and all that follow from it, on a bus that delivers each of them so much too early,
@@ -235,7 +237,7 @@ func (w *world) sellsLostUnits(n int, before func(i int)) {
 	for i := range n {
 		before(i)
 		if i > 0 {
-			_, err := w.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{
+			_, err := w.merchants.AdjustStock(w.ctx, seller("m"), merchants.AdjustmentRequest{
 				ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: 1, Reason: "r", Key: adjustmentKey(i),
 			})
 			require.NoError(w.t, err)
@@ -260,7 +262,7 @@ func TestRefusedUnitsReturnAfterTheLostReservationWhateverTheClockShows(t *testi
 
 // shiftedGate is a gate whose Redis server has a clock that differs from the one that stamps reservations.
 type shiftedGate struct {
-	Gate
+	gates.Gate
 	ahead time.Duration
 }
 
@@ -273,8 +275,8 @@ func (g *shiftedGate) Now(ctx context.Context) (time.Time, error) {
 func TestRefusedUnitsReturnAfterTheLostReservationWhenRedisTimeGoesBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	g := &shiftedGate{Gate: w.parts.Gate, ahead: 5 * time.Minute}
-	w.parts.Gate = g
+	g := &shiftedGate{ahead: 5 * time.Minute}
+	w.parts = w.parts.with(func(p *ports) { g.Gate, p.gate = p.gate, g })
 	w.restart()
 	w.sellsLostUnits(3, func(i int) {
 		if i > 0 {
@@ -287,7 +289,7 @@ func TestRefusedUnitsReturnAfterTheLostReservationWhenRedisTimeGoesBack(t *testi
 func TestRefusedUnitsReturnAfterTheLostReservationWithoutAClock(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.parts.Gate = &shiftedGate{Gate: w.parts.Gate, ahead: 5 * time.Minute}
+	w.parts = w.parts.with(func(p *ports) { p.gate = &shiftedGate{p.gate, 5 * time.Minute} })
 	w.sellsLostUnits(3, func(i int) {
 		if i == 0 { // the gate exists
 			w.parts.Clocks = func(context.Context) error { return clocks.ErrOffset }
@@ -310,7 +312,7 @@ func TestAProcessWithAWrongClockLeavesNoEffectOut(t *testing.T) {
 	w.parts.Clocks = func(context.Context) error { return clocks.ErrOffset }
 	w.restart()
 	require.ErrorIs(w.t, w.consumer.OrderEvents(w.ctx, paid), core.ErrGateUnavailable, "the message returns")
-	_, err := w.core.StockView(w.ctx, core.AllMerchants(), a.ID)
+	_, err := w.merchants.StockView(w.ctx, core.AllMerchants(), a.ID)
 	require.Equal(w.t, contract.CodeGateUnavailable, contract.CodeOf(err))
 	w.parts.Clocks = nil
 	w.restart()
@@ -327,19 +329,19 @@ func TestTheEndOfAnActivityDoesNotDependOnTheClockOfAProcess(t *testing.T) {
 	eachSkew(t, func(w *world) {
 		a := w.sale(1, 5)
 		w.shift = time.Until(a.EndsAt) - 10*time.Second
-		_, err := w.core.Pause(w.ctx, seller("m"), a.ID)
+		_, err := w.merchants.Pause(w.ctx, seller("m"), a.ID)
 		require.NoError(w.t, err, "not over")
 		w.shift = time.Until(a.EndsAt) + time.Second
-		_, err = w.core.Resume(w.ctx, seller("m"), a.ID)
+		_, err = w.merchants.Resume(w.ctx, seller("m"), a.ID)
 		require.Equal(w.t, contract.CodeActivityEnded, contract.CodeOf(err))
 
 		gate := a.ID
 		w.shift = time.Until(a.EndsAt) + ledger.GateKept - 10*time.Second
-		due, err := w.core.Gates.Due(w.ctx, gate)
+		due, err := w.syncer.Due(w.ctx, gate)
 		require.NoError(w.t, err)
 		require.True(w.t, due)
 		w.shift = time.Until(a.EndsAt) + ledger.GateKept + time.Second
-		due, err = w.core.Gates.Due(w.ctx, gate)
+		due, err = w.syncer.Due(w.ctx, gate)
 		require.NoError(w.t, err)
 		require.False(w.t, due)
 	})

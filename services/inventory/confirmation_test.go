@@ -10,7 +10,7 @@ import (
 
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/stockgate"
-	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/gates"
 	"flashsale.internal/services/inventory/internal/ledger"
 )
 
@@ -42,8 +42,8 @@ func TestKilledWhileANewMasterIsSynced(t *testing.T) {
 	t.Parallel()
 	n := 0
 	killedEverywhere(t, func(w *world) (func() error, func()) {
-		m, ok := w.parts.Gate.(*master)
-		if !ok {
+		m := w.master
+		if m == nil {
 			m = w.onMaster()
 		}
 		n++
@@ -71,7 +71,7 @@ func TestKilledWhileANewMasterIsSynced(t *testing.T) {
 
 // forgetful is a gate whose master confirms effects and is lost before it has replicated them.
 type forgetful struct {
-	Gate
+	gates.Gate
 	on bool
 }
 
@@ -83,8 +83,8 @@ func (g *forgetful) Settle(ctx context.Context, activityID string, s []ledger.En
 }
 
 func (w *world) onForgetfulMaster() (*master, *forgetful) {
-	f := &forgetful{Gate: w.parts.Gate}
-	w.parts.Gate = f
+	f := &forgetful{}
+	w.parts = w.parts.with(func(p *ports) { f.Gate, p.gate = p.gate, f })
 	return w.onMaster(), f
 }
 
@@ -173,12 +173,12 @@ func TestARefusalAfterALongOutageSettlesWhatTheGateLost(t *testing.T) {
 
 // stalling is a gate whose process stalls right after it has read the id of the master.
 type stalling struct {
-	Gate
+	gates.Redis
 	stall func()
 }
 
 func (g *stalling) ReplicationID(ctx context.Context) (string, error) {
-	id, err := g.Gate.ReplicationID(ctx)
+	id, err := g.Redis.ReplicationID(ctx)
 	g.stall()
 	return id, err
 }
@@ -191,14 +191,14 @@ func TestAStalledProcessConfirmsNoReplacedMaster(t *testing.T) {
 	m := w.onMaster()
 	a := w.sale(1, 10)
 	w.confirmLater()
-	stored := func() core.GateConfirmation {
+	stored := func() gates.Confirmation {
 		found, err := w.parts.Store.GateConfirmations(w.ctx, []string{a.ID})
 		require.NoError(w.t, err)
 		return found[a.ID]
 	}
 	// The other process has not run yet: the time is that before the id was read.
 	other := w.parts.start()
-	w.parts.Gate = &stalling{m, func() { w.shift += 30 * time.Minute }}
+	w.parts = w.parts.with(func(p *ports) { p.redis = &stalling{m, func() { w.shift += 30 * time.Minute }} })
 	w.restart()
 	w.shift += 5 * time.Minute
 	before := w.parts.Now()
@@ -206,11 +206,13 @@ func TestAStalledProcessConfirmsNoReplacedMaster(t *testing.T) {
 	require.Equal(w.t, "first", stored().Master)
 	require.WithinDuration(w.t, before, stored().At, time.Minute)
 	// The other process has run.
-	w.parts.Gate = &stalling{m, func() {
-		w.shift += 5 * time.Minute
-		m.id = "second"
-		require.NoError(w.t, other.gates.EnsureGates(w.ctx))
-	}}
+	w.parts = w.parts.with(func(p *ports) {
+		p.redis = &stalling{m, func() {
+			w.shift += 5 * time.Minute
+			m.id = "second"
+			require.NoError(w.t, other.gates.EnsureGates(w.ctx))
+		}}
+	})
 	w.restart()
 	synced := w.parts.Now()
 	require.NoError(w.t, w.gates.EnsureGates(w.ctx))

@@ -11,6 +11,7 @@ import (
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/ledger"
+	"flashsale.internal/services/inventory/internal/merchants"
 )
 
 // killedEverywhere runs work once for each of its steps, on the same world, killed before or after that step. Then it
@@ -122,7 +123,7 @@ func TestKilledWhilePublishing(t *testing.T) {
 	t.Parallel()
 	killedEverywhere(t, func(w *world) (func() error, func()) {
 		a := w.draft(1, 4)
-		return func() error { _, err := w.core.Publish(w.ctx, seller("m"), a.ID); return err }, func() {
+		return func() error { _, err := w.merchants.Publish(w.ctx, seller("m"), a.ID); return err }, func() {
 			w.agree(a)
 			require.Equal(t, int64(4), w.left(a, 0))
 			sale, err := w.gate.Sale(w.ctx, a.ID)
@@ -140,7 +141,7 @@ func TestTheGateControllerFinishesKilledChanges(t *testing.T) {
 		for step := 1; step < 5; step++ {
 			a := w.draft(1, 4)
 			w.faults.kill(step, after)
-			_, err := w.core.Publish(w.ctx, seller("m"), a.ID)
+			_, err := w.merchants.Publish(w.ctx, seller("m"), a.ID)
 			died := w.faults.heal()
 			require.Equal(w.t, died, err != nil)
 			if step == 1 && !after { // not even decided
@@ -154,7 +155,7 @@ func TestTheGateControllerFinishesKilledChanges(t *testing.T) {
 			require.Equal(w.t, stockgate.GateOpen, state)
 
 			w.faults.kill(step, after)
-			_, err = w.core.Pause(w.ctx, seller("m"), a.ID)
+			_, err = w.merchants.Pause(w.ctx, seller("m"), a.ID)
 			died = w.faults.heal()
 			require.Equal(w.t, died, err != nil)
 			if step == 1 && !after {
@@ -199,11 +200,11 @@ func TestKilledWhileAdjusting(t *testing.T) {
 					require.Error(t, w.consumer.Reservations(w.ctx, message(t, contract.TopicReservations, r)))
 					require.True(t, w.faults.heal())
 				}
-				req := core.AdjustmentRequest{ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: c.delta, Reason: "count", Key: core.IdempotencyKey{
+				req := merchants.AdjustmentRequest{ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: c.delta, Reason: "count", Key: core.IdempotencyKey{
 					Caller: "m", Method: "POST", Path: "/v1/merchant/activities/" + a.ID + "/stock-adjustments", Value: fmt.Sprint("k", n),
 				}}
 				work := func() error {
-					_, err := w.core.AdjustStock(w.ctx, seller("m"), req)
+					_, err := w.merchants.AdjustStock(w.ctx, seller("m"), req)
 					if c.want == nil && contract.CodeOf(err) == contract.CodeInsufficientStock {
 						return nil
 					}
@@ -241,7 +242,7 @@ func TestAnUnfinishedAdjustmentIsResumed(t *testing.T) {
 			for step := 1; ; step++ {
 				a := w.sale(1, 5)
 				w.faults.kill(step, after)
-				_, err := w.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: delta, Reason: "r", Key: core.IdempotencyKey{
+				_, err := w.merchants.AdjustStock(w.ctx, seller("m"), merchants.AdjustmentRequest{ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: delta, Reason: "r", Key: core.IdempotencyKey{
 					Caller: "m", Method: "POST", Path: "/x", Value: newSN(),
 				}})
 				if !w.faults.heal() {

@@ -24,6 +24,8 @@ import (
 	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/httpapi"
 	"flashsale.internal/services/inventory/internal/ledger"
+	"flashsale.internal/services/inventory/internal/merchants"
+	"flashsale.internal/services/inventory/internal/redisless"
 	"flashsale.internal/services/inventory/internal/store"
 )
 
@@ -59,17 +61,17 @@ func (s *directSale) become(mode contract.SaleMode, epoch int64, at time.Time) {
 }
 
 // purchase returns a new direct purchase with a worker id of inventory.
-func (s *directSale) purchase(user string, qty int64) core.DirectPurchase {
+func (s *directSale) purchase(user string, qty int64) redisless.DirectPurchase {
 	s.seq++
 	sn := (time.Now().UnixMilli()-1735689600000)<<22 | 230<<14 | (s.seq&63)<<8 | s.seq>>6
-	return core.DirectPurchase{DirectPurchase: contract.DirectPurchase{
+	return redisless.DirectPurchase{DirectPurchase: contract.DirectPurchase{
 		OrderSN: strconv.FormatInt(sn, 10), UserID: user, Lines: []contract.Line{{SKUID: s.sku, Qty: qty}},
 	}}
 }
 
-func (s *directSale) reserve(purchases ...core.DirectPurchase) (outcomes []string) {
+func (s *directSale) reserve(purchases ...redisless.DirectPurchase) (outcomes []string) {
 	s.t.Helper()
-	results, err := s.core.ReserveDirectly(s.ctx, s.id, 1, purchases)
+	results, err := s.redisless.ReserveDirectly(s.ctx, s.id, 1, purchases)
 	require.NoError(s.t, err)
 	for _, r := range results {
 		o := string(r.Outcome)
@@ -107,10 +109,10 @@ func TestDirectPurchasesAreDecidedOnce(t *testing.T) {
 	lines.Lines = []contract.Line{{SKUID: s.sku, Qty: 1}}
 	require.Equal(t, []string{"conflict"}, s.reserve(other))
 	require.Equal(t, []string{"conflict"}, s.reserve(lines))
-	require.Equal(t, []string{"limit_reached", "unknown_sku"}, s.reserve(s.purchase("b", 1), core.DirectPurchase{
+	require.Equal(t, []string{"limit_reached", "unknown_sku"}, s.reserve(s.purchase("b", 1), redisless.DirectPurchase{
 		DirectPurchase: contract.DirectPurchase{OrderSN: s.purchase("d", 1).OrderSN, UserID: "d", Lines: []contract.Line{{SKUID: "999", Qty: 1}}},
 	}))
-	results, err := s.core.ReserveDirectly(s.ctx, s.id, 1, []core.DirectPurchase{s.purchase("b", 1)})
+	results, err := s.redisless.ReserveDirectly(s.ctx, s.id, 1, []redisless.DirectPurchase{s.purchase("b", 1)})
 	require.NoError(t, err)
 	require.Equal(t, []string{two.OrderSN}, results[0].OrderSNs)
 	require.Equal(t, int64(7), s.available(), "refused purchases leave no row")
@@ -134,7 +136,7 @@ func TestDirectPurchasesLeaveWhatWasAcceptedBefore(t *testing.T) {
 	require.Equal(t, []string{"reserved"}, s.reserve(since))
 	more := s.purchase("more", 1)
 	more.Accepted, more.ReservedAt = true, time.Now().UTC()
-	results, err := s.core.ReserveDirectly(s.ctx, s.id, 1, []core.DirectPurchase{more})
+	results, err := s.redisless.ReserveDirectly(s.ctx, s.id, 1, []redisless.DirectPurchase{more})
 	require.NoError(t, err)
 	require.Equal(t, "failed", results[0].Purchase.Status)
 	require.Equal(t, int64(4), s.figures().HeldBack[s.sku])
@@ -216,7 +218,7 @@ func TestTheGateGetsWhatWasSoldWithoutIt(t *testing.T) {
 	row := rows[p.OrderSN]
 	old := row
 	old.ChangedAt = row.ChangedAt.Add(-time.Hour)
-	require.NoError(t, w.core.Gates.Sync(w.ctx, []ledger.Row{row, old}))
+	require.NoError(t, w.syncer.Sync(w.ctx, []ledger.Row{row, old}))
 	audit, err := w.gate.Audit(w.ctx, s.id)
 	require.NoError(t, err)
 	require.Equal(t, int64(10), audit.SKUs[s.sku].Left, "the gate is not used")
@@ -247,7 +249,7 @@ func TestWithdrawalsWaitForTheGate(t *testing.T) {
 	w := newWorld(t)
 	s := newDirectSale(w, 10, core.DegradedSale{PerSecond: 1000}, 0)
 	adjust := func(key string, delta int64) error {
-		_, err := w.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{
+		_, err := w.merchants.AdjustStock(w.ctx, seller("m"), merchants.AdjustmentRequest{
 			ActivityID: s.id, SKUID: s.sku, Delta: delta, Reason: "r",
 			Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: key},
 		})
@@ -285,7 +287,7 @@ func TestWorkerLeases(t *testing.T) {
 	db := dbtest.MariaDB(t, Migrations)
 	at := time.Now().UTC().Truncate(time.Millisecond)
 	s := store.New(db, store.WithClock(func() time.Time { return at }))
-	ids := core.DirectWorkers()
+	ids := redisless.DirectWorkers()
 	ids.End = ids.First + 2
 	lease := func(r contract.WorkerLease) contract.LeasedWorker {
 		l, err := s.LeaseWorker(t.Context(), ids, r)
@@ -323,14 +325,14 @@ func TestWorkerIDsAreLeasedOnce(t *testing.T) {
 			for n := range leases {
 				processes.Go(func() {
 					r := contract.WorkerLease{Owner: fmt.Sprint(round, n)}
-					leases[n], errs[n] = s.LeaseWorker(t.Context(), core.DirectWorkers(), r)
+					leases[n], errs[n] = s.LeaseWorker(t.Context(), redisless.DirectWorkers(), r)
 				})
 			}
 			processes.Wait()
 			require.NoError(t, errors.Join(errs...))
 			taken := map[int]bool{}
 			for _, l := range leases {
-				require.GreaterOrEqual(t, l.Worker, core.DirectWorkers().First)
+				require.GreaterOrEqual(t, l.Worker, redisless.DirectWorkers().First)
 				require.False(t, taken[l.Worker], "two processes have the id %d", l.Worker)
 				taken[l.Worker] = true
 			}
@@ -415,20 +417,20 @@ func TestDeductionsOfDirectPurchasesArePublishedAtTheEnd(t *testing.T) {
 	for n := range 10 {
 		require.Equal(t, []string{"fresh reserved"}, s.reserve(s.purchase(strconv.Itoa(n), 1)))
 	}
-	require.NoError(t, w.core.PublishLater(stopped, t.Context()))
+	require.NoError(t, w.redisless.PublishLater(stopped, t.Context()))
 	require.Len(t, w.broker.take(contract.TopicDeductions), 10)
 
 	w.broker.setDown(true)
 	for n := range 10 {
 		require.Equal(t, []string{"fresh reserved"}, s.reserve(s.purchase("b"+strconv.Itoa(n), 1)))
 	}
-	require.NoError(t, w.core.PublishLater(stopped, t.Context()))
+	require.NoError(t, w.redisless.PublishLater(stopped, t.Context()))
 	w.broker.setDown(false)
 	require.Empty(t, w.broker.take(contract.TopicDeductions))
 }
 
 // lostHoldings is a store that cannot read the purchases of a buyer.
-type lostHoldings struct{ Store }
+type lostHoldings struct{ redisless.Rows }
 
 func (lostHoldings) ReservationsOfActivity(
 	context.Context, core.Scope, string, core.ReservationFilter, core.Page,
@@ -442,11 +444,9 @@ func TestDeductionsOfDirectPurchasesSurviveAFailedCall(t *testing.T) {
 	w := newWorld(t)
 	s := newDirectSale(w, 20, core.DegradedSale{PerSecond: 1000}, 0)
 	require.Equal(t, []string{"fresh reserved"}, s.reserve(s.purchase("a", 2)))
-	parts := w.parts
-	parts.Store = lostHoldings{parts.Store}
-	svc := parts.start().core
+	svc := w.parts.with(func(p *ports) { p.sold = lostHoldings{p.sold} }).start().redisless
 	sold := s.purchase("b", 1)
-	_, err := svc.ReserveDirectly(w.ctx, s.id, 1, []core.DirectPurchase{s.purchase("a", 1), sold})
+	_, err := svc.ReserveDirectly(w.ctx, s.id, 1, []redisless.DirectPurchase{s.purchase("a", 1), sold})
 	require.Error(t, err)
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
@@ -459,7 +459,7 @@ func TestInternalCallsOfDirectSales(t *testing.T) {
 	w := newWorld(t)
 	s := newDirectSale(w, 10, core.DegradedSale{PerSecond: 1000, Drop: 3}, 2)
 	const secret = "a secret for tests only, of length"
-	h := httpapi.NewInternal(w.core, telemetry.Discard(nil), []string{secret}, http.NotFoundHandler(), sqldb.IsTransient)
+	h := httpapi.NewInternal(w.redisless, telemetry.Discard(nil), []string{secret}, http.NotFoundHandler(), sqldb.IsTransient)
 	call := func(method, path, body string, out any) int {
 		r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
 		auth.SignInternal(r, secret)

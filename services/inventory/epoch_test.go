@@ -13,7 +13,9 @@ import (
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/gates"
 	"flashsale.internal/services/inventory/internal/ledger"
+	"flashsale.internal/services/inventory/internal/merchants"
 )
 
 // An adjustment after a restore never has an id that the gate has: it reaches the gate.
@@ -23,7 +25,7 @@ func TestAnAdjustmentAfterARestoreReachesTheGate(t *testing.T) {
 	a := w.sale(1, 10)
 	b := w.backup()
 	top := func(key string, n int64) error {
-		_, err := w.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{
+		_, err := w.merchants.AdjustStock(w.ctx, seller("m"), merchants.AdjustmentRequest{
 			ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: n, Reason: "r",
 			Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: key},
 		})
@@ -48,7 +50,7 @@ func TestARefusedBuyerEndsAfterARestore(t *testing.T) {
 	a := w.sale(1, 1)
 	b := w.backup()
 	adjust := func(key string, n int64) {
-		_, err := w.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{
+		_, err := w.merchants.AdjustStock(w.ctx, seller("m"), merchants.AdjustmentRequest{
 			ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: n, Reason: "r",
 			Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: key},
 		})
@@ -467,7 +469,7 @@ func TestAWithdrawalThatTheGateHasUndoneIsRefused(t *testing.T) {
 }
 
 func (w *world) add(a *core.Activity, units int64) error {
-	_, err := w.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{
+	_, err := w.merchants.AdjustStock(w.ctx, seller("m"), merchants.AdjustmentRequest{
 		ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: units, Reason: "more",
 		Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: "more"},
 	})
@@ -498,7 +500,7 @@ func TestAWithdrawalWaitsForTheImport(t *testing.T) {
 
 // gateBeforeEpoch is a gate after whose next adjustment another process draws an epoch.
 type gateBeforeEpoch struct {
-	Gate
+	gates.Gate
 	draw func()
 }
 
@@ -522,11 +524,11 @@ func TestAnEpochDuringAWithdrawal(t *testing.T) {
 	w.order(bought, "paid")
 	require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err())
 	require.NoError(w.t, w.gates.EnsureGates(w.ctx)) // a gate without the purchase
-	ours := w.parts.Gate
-	w.parts.Gate = &gateBeforeEpoch{ours, w.newEpoch}
+	ours := w.parts
+	w.parts = ours.with(func(p *ports) { p.gate = &gateBeforeEpoch{p.gate, w.newEpoch} })
 	w.restart()
 	require.Equal(w.t, contract.CodeGateUnavailable, contract.CodeOf(w.withdraw(a)))
-	w.parts.Gate = ours
+	w.parts = ours
 	w.restart()
 	w.imports()
 	require.Empty(w.t, w.orders.refunded, "its unit was not withdrawn")
@@ -637,7 +639,7 @@ func TestTheReconcilerProvesALoss(t *testing.T) {
 		"entries": func(*world, *lost) {},
 		"an adjustment": func(w *world, x *lost) {
 			keep := w.backup("reservations", "stocks", "allowances")
-			_, err := w.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{
+			_, err := w.merchants.AdjustStock(w.ctx, seller("m"), merchants.AdjustmentRequest{
 				ActivityID: x.a.ID, SKUID: x.a.Items[0].SKUID, Delta: 3, Reason: "r",
 				Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: "k"},
 			})

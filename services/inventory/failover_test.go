@@ -11,19 +11,35 @@ import (
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/gates"
+	"flashsale.internal/services/inventory/internal/merchants"
+	"flashsale.internal/services/inventory/internal/reconcile"
+	"flashsale.internal/services/inventory/internal/sweep"
 )
 
 // master is a gate on a Redis whose master can be replaced.
 type master struct {
-	Gate
+	gates.Redis
 	id string
 }
 
 func (m *master) ReplicationID(context.Context) (string, error) { return m.id, nil }
 
+// comparedMaster is what the reconciler reads in a gate on it.
+type comparedMaster struct {
+	reconcile.Gate
+	m *master
+}
+
+func (c comparedMaster) ReplicationID(context.Context) (string, error) { return c.m.id, nil }
+
 func (w *world) onMaster() *master {
-	m := &master{Gate: w.parts.Gate, id: "first"}
-	w.parts.Gate = m
+	m := &master{id: "first"}
+	w.master = m
+	w.parts = w.parts.with(func(p *ports) {
+		m.Redis, p.redis = p.redis, m
+		p.compared = comparedMaster{p.compared, m}
+	})
 	w.restart()
 	return m
 }
@@ -147,7 +163,7 @@ func TestAnUnregisteredGateIsRegisteredAgain(t *testing.T) {
 // withdraw withdraws three of five units, while the ledger holds four that the gate lacks. The gate takes them, the
 // database refuses, and the gate's part is undone.
 func (w *world) withdraw(a *core.Activity) error {
-	_, err := w.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{
+	_, err := w.merchants.AdjustStock(w.ctx, seller("m"), merchants.AdjustmentRequest{
 		ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: -3, Reason: "count",
 		Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/v1/merchant/activities/" + a.ID + "/stock-adjustments", Value: "k"},
 	})
@@ -189,14 +205,14 @@ func TestARefusedWithdrawalIsUndoneOnANewMaster(t *testing.T) {
 
 // lateSweeper is a sweep that is overtaken between its query and its work.
 type lateSweeper struct {
-	Store
+	sweep.AdjustmentsStore
 	meanwhile func()
 }
 
 func (s *lateSweeper) AdjustmentsToResume(
 	ctx context.Context, activityID string, before, due time.Time, limit int,
 ) ([]core.Adjustment, error) {
-	list, err := s.Store.AdjustmentsToResume(ctx, activityID, before, due, limit)
+	list, err := s.AdjustmentsStore.AdjustmentsToResume(ctx, activityID, before, due, limit)
 	s.meanwhile()
 	return list, err
 }
@@ -212,8 +228,8 @@ func TestALateStepOfARefusedWithdrawalChangesNothing(t *testing.T) {
 			w.faults.kill(1, true)
 			require.Error(w.t, w.withdraw(a))
 			require.True(w.t, w.faults.heal())
-			ours := w.parts.Store
-			w.parts.Store = &lateSweeper{ours, func() {
+			ours := w.parts
+			late := func() {
 				require.Equal(w.t, contract.CodeInsufficientStock, contract.CodeOf(w.withdraw(a)))
 				w.follow(event(r, contract.OrderClosed)) // now enough units are left
 				if rebuilt {
@@ -221,12 +237,13 @@ func TestALateStepOfARefusedWithdrawalChangesNothing(t *testing.T) {
 				}
 				require.NoError(w.t, w.parts.start().gates.EnsureGates(w.ctx))
 				w.faults.kill(1, true)
-			}}
+			}
+			w.parts = ours.with(func(p *ports) { p.adjustments = &lateSweeper{p.adjustments, late} })
 			w.restart()
 			w.shift = time.Minute
 			require.Error(w.t, w.adjustmentSweep.Run(w.ctx))
 			require.True(w.t, w.faults.heal())
-			w.parts.Store = ours
+			w.parts = ours
 			w.restart()
 			require.NoError(w.t, w.adjustmentSweep.Run(w.ctx))
 			w.agree(a)

@@ -12,6 +12,7 @@ import (
 
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/gates"
 )
 
 // intents writes n top-ups by one unit whose process died an hour ago, after the database had taken them.
@@ -47,7 +48,7 @@ func TestStuckAdjustmentsDoNotStarveOthers(t *testing.T) {
 
 // flakyGate is a gate that cannot take the adjustments with these ids.
 type flakyGate struct {
-	Gate
+	gates.Gate
 	bad   map[string]bool
 	tries map[string]int
 	err   error
@@ -65,8 +66,8 @@ func (g *flakyGate) Adjust(ctx context.Context, activityID string, a core.Adjust
 func TestAStuckAdjustmentIsTriedAgainAfterGrowingPauses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	g := &flakyGate{Gate: w.parts.Gate, bad: map[string]bool{}, tries: map[string]int{}, err: core.ErrGateBroken}
-	w.parts.Gate = g
+	g := &flakyGate{bad: map[string]bool{}, tries: map[string]int{}, err: core.ErrGateBroken}
+	w.parts = w.parts.with(func(p *ports) { g.Gate, p.gate = p.gate, g })
 	w.restart()
 	a := w.sale(1, 5)
 	w.intents(a, 3)
@@ -93,8 +94,8 @@ func TestAStuckAdjustmentIsTriedAgainAfterGrowingPauses(t *testing.T) {
 func TestAdjustmentsAreFinishedAsSoonAsTheirGateIsBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	g := &flakyGate{Gate: w.parts.Gate, bad: map[string]bool{}, tries: map[string]int{}, err: core.ErrGateUnavailable}
-	w.parts.Gate = g
+	g := &flakyGate{bad: map[string]bool{}, tries: map[string]int{}, err: core.ErrGateUnavailable}
+	w.parts = w.parts.with(func(p *ports) { g.Gate, p.gate = p.gate, g })
 	w.restart()
 	a := w.sale(1, 5)
 	w.intents(a, 10)
@@ -112,7 +113,7 @@ func TestAdjustmentsAreFinishedAsSoonAsTheirGateIsBack(t *testing.T) {
 
 // unreadableActivity is a store that cannot read one activity, or all before it.
 type unreadableActivity struct {
-	Store
+	core.Store
 	id     string
 	before bool
 }
@@ -148,7 +149,7 @@ func TestAStuckSaleDoesNotStarveTheDeductionsOfOthers(t *testing.T) {
 	r := w.buy(other, "u")
 	w.land(r)
 	w.deductions()
-	w.parts.Store = &unreadableActivity{w.parts.Store, stuck.ID, false}
+	w.parts = w.parts.with(func(p *ports) { p.tables = &unreadableActivity{p.tables, stuck.ID, false} })
 	w.restart()
 	w.shift = 2 * time.Minute
 	require.Error(w.t, w.orderSweep.Run(w.ctx))
@@ -173,7 +174,7 @@ func TestManyStuckSalesDoNotStarveTheDeductionsOfOthers(t *testing.T) {
 	r := w.buy(other, "u")
 	w.land(r)
 	w.deductions()
-	w.parts.Store = &unreadableActivity{w.parts.Store, last.ID, true}
+	w.parts = w.parts.with(func(p *ports) { p.tables = &unreadableActivity{p.tables, last.ID, true} })
 	w.restart()
 	w.shift = 2 * time.Minute
 	require.Error(w.t, w.orderSweep.Run(w.ctx))

@@ -50,10 +50,10 @@ func TestAtFullMemoryTheRoundsGoOn(t *testing.T) {
 	require.NoError(t, w.rdb.ConfigSet(w.ctx, "maxmemory", "1").Err())
 	require.ErrorContains(t, w.rdb.Set(w.ctx, "x", "y", 0).Err(), "OOM")
 
-	paused, err := w.core.Pause(w.ctx, seller("m"), a.ID)
+	paused, err := w.merchants.Pause(w.ctx, seller("m"), a.ID)
 	require.NoError(t, err)
 	require.Equal(t, core.ActivityPaused, paused.State)
-	_, err = w.core.Resume(w.ctx, seller("m"), a.ID)
+	_, err = w.merchants.Resume(w.ctx, seller("m"), a.ID)
 	require.NoError(t, err)
 	w.shift = time.Hour
 	for name, round := range map[string]func(context.Context) error{

@@ -15,6 +15,7 @@ import (
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/ledger"
+	"flashsale.internal/services/inventory/internal/merchants"
 )
 
 func TestAReservationLandsOnce(t *testing.T) {
@@ -71,7 +72,7 @@ func TestDeductionsDescribeTheirActivities(t *testing.T) {
 		}
 	}
 	title, later := "another title", a.EndsAt.Add(time.Hour)
-	_, err := w.core.PatchActivity(w.ctx, seller("merchant"), a.ID, core.ActivityPatch{Title: &title, EndsAt: &later})
+	_, err := w.merchants.PatchActivity(w.ctx, seller("merchant"), a.ID, merchants.ActivityPatch{Title: &title, EndsAt: &later})
 	require.NoError(w.t, err)
 	w.shift += time.Second // for so long the first description is used
 	w.land(w.buy(a, "u3"))

@@ -234,7 +234,7 @@ func TestAClosingWithARowOfAnotherActivity(t *testing.T) {
 		require.NoError(w.t, w.consumer.OrderClose(w.ctx, message(w.t, contract.TopicOrderClose, due)))
 	}
 	for _, of := range []*core.Activity{a, b} {
-		now, err := w.core.Activity(w.ctx, core.AllMerchants(), of.ID)
+		now, err := w.merchants.Activity(w.ctx, core.AllMerchants(), of.ID)
 		require.NoError(w.t, err)
 		require.EqualValues(w.t, 9, now.Items[0].Available)
 		require.Zero(w.t, now.Items[0].Reserved)

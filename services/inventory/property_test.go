@@ -13,6 +13,7 @@ import (
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/ledger"
+	"flashsale.internal/services/inventory/internal/merchants"
 )
 
 // In any history of purchases, orders, adjustments and faults, nothing is sold twice, nothing is lost, no buyer gets
@@ -125,7 +126,7 @@ func (h *history) due(r *rapid.T) {
 
 func (h *history) adjust(r *rapid.T) {
 	delta := rapid.Int64Range(-4, 4).Filter(func(n int64) bool { return n != 0 }).Draw(r, "delta")
-	_, _ = h.core.AdjustStock(h.ctx, seller("m"), core.AdjustmentRequest{
+	_, _ = h.merchants.AdjustStock(h.ctx, seller("m"), merchants.AdjustmentRequest{
 		ActivityID: h.a.ID, SKUID: h.a.Items[0].SKUID, Delta: delta, Reason: "r", Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: newSN()},
 	})
 	h.faults.heal()

@@ -45,7 +45,7 @@ func BenchmarkRebuild(b *testing.B) {
 		go func() { longest <- w.probeStock(ctx, a.ID) }()
 		go func() { rss <- peakRSS(ctx) }()
 		b.StartTimer()
-		err := w.core.Gates.Fill(w.ctx, a.ID)
+		err := w.syncer.Fill(w.ctx, a.ID)
 		b.StopTimer()
 		end()
 		require.NoError(b, err)

@@ -21,7 +21,9 @@ import (
 	"flashsale.internal/services/inventory/internal/consumer"
 	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/gate"
+	"flashsale.internal/services/inventory/internal/gates"
 	"flashsale.internal/services/inventory/internal/ledger"
+	"flashsale.internal/services/inventory/internal/merchants"
 )
 
 // slowBuilds delays each step of a build after the first, and counts the builds that began.
@@ -152,7 +154,7 @@ func TestConcurrentBuildsDoNotMix(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 3 {
 			p := w.parts.start()
-			wg.Go(func() { _ = p.core.Gates.Fill(w.ctx, a.ID) })
+			wg.Go(func() { _ = p.syncer.Fill(w.ctx, a.ID) })
 		}
 		wg.Wait()
 		require.NoError(t, w.gates.EnsureGates(w.ctx))
@@ -172,14 +174,14 @@ func TestTheEndOfTheProcessEndsTheBuild(t *testing.T) {
 	p := w.parts.start()
 	ctx, end := context.WithCancel(w.ctx)
 	var wg sync.WaitGroup
-	wg.Go(func() { require.NoError(t, p.core.Gates.Run(ctx)) })
+	wg.Go(func() { require.NoError(t, p.syncer.Run(ctx)) })
 	failed := make(chan error, 1)
-	wg.Go(func() { failed <- p.core.Gates.Fill(w.ctx, a.ID) })
+	wg.Go(func() { failed <- p.syncer.Fill(w.ctx, a.ID) })
 	require.Eventually(t, func() bool { return slow.begun.Load() == 1 }, 10*time.Second, time.Millisecond)
 	end()
 	require.Error(t, <-failed)
 	wg.Wait()
-	require.ErrorIs(t, p.core.Gates.Fill(w.ctx, a.ID), core.ErrGateUnavailable, "none begins any more")
+	require.ErrorIs(t, p.syncer.Fill(w.ctx, a.ID), core.ErrGateUnavailable, "none begins any more")
 	slow.delay = 0
 	require.NoError(t, w.gates.EnsureGates(w.ctx))
 	w.agree(a)
@@ -195,7 +197,7 @@ func TestKilledWhileBuilding(t *testing.T) {
 		a := w.sale(2, 20)
 		bought := w.everyState(a)
 		w.loseGate()
-		return func() error { return w.core.Gates.Fill(w.ctx, a.ID) }, func() {
+		return func() error { return w.syncer.Fill(w.ctx, a.ID) }, func() {
 			w.agree(a)
 			w.same(a)
 			require.NotEmpty(t, bought)
@@ -278,54 +280,55 @@ func (w *world) same(a *core.Activity) {
 	built := w.content(a)
 	w.loseGate()
 	p := w.parts
-	p.Gate = gate.New(w.gate)
-	p.Build = core.DefaultBuildConfig()
-	require.NoError(w.t, p.start().core.Gates.Fill(w.ctx, a.ID))
+	p.Gate, p.replaced = &faultyGate{gate.New(w.gate), &faults{}}, nil
+	p.Build = gates.DefaultBuildConfig()
+	require.NoError(w.t, p.start().syncer.Fill(w.ctx, a.ID))
 	require.Equal(w.t, w.content(a), built)
 }
 
 // watchedGate calls before with the name of each step of a build, before the step.
 type watchedGate struct {
-	Gate
+	gates.Gate
 	before func(step string)
 }
 
-func (g *watchedGate) BeginBuild(ctx context.Context, activityID string) (core.GateBuild, error) {
+func (g *watchedGate) BeginBuild(ctx context.Context, activityID string) (gates.Build, error) {
 	g.before("begin")
 	b, err := g.Gate.BeginBuild(ctx, activityID)
 	return &watchedBuild{b, g}, err
 }
 
 type watchedBuild struct {
-	core.GateBuild
+	gates.Build
 	g *watchedGate
 }
 
 func (b *watchedBuild) Put(ctx context.Context, rows []ledger.Row) error {
 	b.g.before("put")
-	return b.GateBuild.Put(ctx, rows)
+	return b.Build.Put(ctx, rows)
 }
 
 func (b *watchedBuild) PutAdjusted(ctx context.Context, ids []string) error {
 	b.g.before("adjusted")
-	return b.GateBuild.PutAdjusted(ctx, ids)
+	return b.Build.PutAdjusted(ctx, ids)
 }
 
-func (b *watchedBuild) Commit(ctx context.Context, a core.Activity, endedBefore int64, e core.GateEpoch) error {
+func (b *watchedBuild) Commit(ctx context.Context, a core.Activity, endedBefore int64, e gates.GateEpoch) error {
 	b.g.before("commit")
-	return b.GateBuild.Commit(ctx, a, endedBefore, e)
+	return b.Build.Commit(ctx, a, endedBefore, e)
 }
 
 // inBuild makes the process of this world call fn once, before the n-th step of the next build with this name.
 // The locked step holds the stock, so fn must not write in it.
 func (w *world) inBuild(step string, n int, fn func()) {
-	w.parts.Gate = &watchedGate{gate.New(w.gate), func(s string) {
+	watched := &watchedGate{gate.New(w.gate), func(s string) {
 		if s == step {
 			if n--; n == 0 {
 				fn()
 			}
 		}
 	}}
+	w.parts = w.parts.with(func(p *ports) { p.gate = watched })
 	w.restart()
 }
 
@@ -358,7 +361,7 @@ func TestABuildFollowsRowsThatChange(t *testing.T) {
 			fresh := w.buy(a, "fresh")
 			w.loseGate()
 			quiet := w.parts // a process that writes the tables, and whose calls of the gate fail
-			quiet.Gate = &faultyGate{w.parts.Gate, &faults{dead: true}}
+			quiet.Gate, quiet.replaced = &faultyGate{w.parts.Gate.Gate, &faults{dead: true}}, nil
 			other := quiet.start()
 			events := consumer.New(other.core, w.tel, w.parts.Now)
 			change := func() {
@@ -367,12 +370,12 @@ func TestABuildFollowsRowsThatChange(t *testing.T) {
 					event(r[0], contract.OrderCreated), event(r[1], contract.OrderPaid), event(r[5], contract.OrderClosed), event(fresh, contract.OrderPaid)))
 				w.orders.set("refunded", r[2].OrderSN)
 				_ = events.OrderClose(w.ctx, message(w.t, contract.TopicOrderClose, contract.OrderClose{OrderSNs: []string{r[2].OrderSN}, ActivityID: a.ID, DueAt: time.Now()}))
-				_, _ = other.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{
+				_, _ = other.merchants.AdjustStock(w.ctx, seller("m"), merchants.AdjustmentRequest{
 					ActivityID: a.ID, SKUID: a.Items[1].SKUID, Delta: 3, Reason: "r", Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: newSN()},
 				})
 			}
 			w.inBuild(step, n, change)
-			require.NoError(w.t, w.core.Gates.Fill(w.ctx, a.ID))
+			require.NoError(w.t, w.syncer.Fill(w.ctx, a.ID))
 			for sn, want := range map[string]ledger.State{
 				fresh.OrderSN: ledger.StateSold, r[1].OrderSN: ledger.StateSold, r[5].OrderSN: ledger.StateReleased, r[2].OrderSN: ledger.StateReleased,
 			} {
@@ -394,7 +397,7 @@ func TestABuildFindsLateCommits(t *testing.T) {
 		w.everyState(a)
 		w.loseGate()
 		w.inBuild("adjusted", 1, func() { w.uncommitted(a, ago) })
-		require.NoError(w.t, w.core.Gates.Fill(w.ctx, a.ID), "%s", ago)
+		require.NoError(w.t, w.syncer.Fill(w.ctx, a.ID), "%s", ago)
 		w.agree(a)
 		w.same(a)
 	}
@@ -408,26 +411,26 @@ func TestABuildWithoutAgreementFails(t *testing.T) {
 	w.everyState(a)
 	w.loseGate()
 	require.NoError(t, w.db.Exec("UPDATE stocks SET available = available - 1, sold = sold + 1 WHERE activity_id = ?", a.ID).Error)
-	err := w.core.Gates.Fill(w.ctx, a.ID)
+	err := w.syncer.Fill(w.ctx, a.ID)
 	require.ErrorIs(t, err, core.ErrGateBroken)
 	require.ErrorContains(t, err, "SKU")
 	_, err = w.gate.Audit(w.ctx, a.ID)
 	require.ErrorIs(t, err, stockgate.ErrNoGate)
 	require.NoError(t, w.db.Exec("UPDATE stocks SET available = available + 1, sold = sold - 1 WHERE activity_id = ?", a.ID).Error)
-	require.NoError(t, w.core.Gates.Fill(w.ctx, a.ID))
+	require.NoError(t, w.syncer.Fill(w.ctx, a.ID))
 	w.agree(a)
 }
 
 // stuckBuild does not commit the first times.
 type stuckBuild struct {
-	core.GateBuild
+	gates.Build
 	times *int
 	held  *[]time.Duration
 }
 
-func (b *stuckBuild) Commit(ctx context.Context, a core.Activity, endedBefore int64, e core.GateEpoch) error {
+func (b *stuckBuild) Commit(ctx context.Context, a core.Activity, endedBefore int64, e gates.GateEpoch) error {
 	if *b.times--; *b.times < 0 {
-		return b.GateBuild.Commit(ctx, a, endedBefore, e)
+		return b.Build.Commit(ctx, a, endedBefore, e)
 	}
 	began := time.Now()
 	<-ctx.Done()
@@ -436,12 +439,12 @@ func (b *stuckBuild) Commit(ctx context.Context, a core.Activity, endedBefore in
 }
 
 type stuckGate struct {
-	Gate
+	gates.Gate
 	times int
 	held  []time.Duration
 }
 
-func (g *stuckGate) BeginBuild(ctx context.Context, activityID string) (core.GateBuild, error) {
+func (g *stuckGate) BeginBuild(ctx context.Context, activityID string) (gates.Build, error) {
 	b, err := g.Gate.BeginBuild(ctx, activityID)
 	return &stuckBuild{b, &g.times, &g.held}, err
 }
@@ -450,19 +453,20 @@ func (g *stuckGate) BeginBuild(ctx context.Context, activityID string) (core.Gat
 func TestTheStockIsLockedForAMoment(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	g := &stuckGate{Gate: w.parts.Gate, times: 2}
-	w.parts.Gate, w.parts.Build.Locked = g, 100*time.Millisecond
+	g := &stuckGate{times: 2}
+	w.parts = w.parts.with(func(p *ports) { g.Gate, p.gate = p.gate, g })
+	w.parts.Build.Locked = 100 * time.Millisecond
 	a := w.sale(2, 20)
 	w.everyState(a)
 	w.loseGate()
 	w.restart()
-	require.NoError(t, w.core.Gates.Fill(w.ctx, a.ID))
+	require.NoError(t, w.syncer.Fill(w.ctx, a.ID))
 	require.Len(t, g.held, 2)
 	for _, held := range g.held {
 		require.Less(t, held, 2*time.Second)
 	}
 	w.agree(a)
-	require.LessOrEqual(t, core.DefaultBuildConfig().Locked, time.Second)
+	require.LessOrEqual(t, gates.DefaultBuildConfig().Locked, time.Second)
 }
 
 // More rows change between the last reading and the lock than the locked step may read.
@@ -473,29 +477,29 @@ func TestALockedStepThatIsTooLargeIsLeft(t *testing.T) {
 	a := w.sale(2, 20)
 	w.loseGate()
 	rebuilds := 0
-	store := w.parts.Store
-	w.parts.Store = &eagerStore{store, func() {
+	before := func() {
 		if rebuilds++; rebuilds == 1 {
 			for i := range 5 {
 				w.uncommittedNow(a, fmt.Sprint("b", i))
 			}
 		}
-	}}
+	}
+	w.parts = w.parts.with(func(p *ports) { p.rows = &eagerRows{p.rows, before} })
 	w.restart()
-	require.NoError(t, w.core.Gates.Fill(w.ctx, a.ID))
+	require.NoError(t, w.syncer.Fill(w.ctx, a.ID))
 	require.Equal(t, 2, rebuilds)
 	w.agree(a)
 }
 
-// eagerStore calls before before each locked step.
-type eagerStore struct {
-	Store
+// eagerRows calls before before each locked step.
+type eagerRows struct {
+	gates.Rows
 	before func()
 }
 
-func (s *eagerStore) Rebuild(ctx context.Context, id string, fn func(core.RebuildTx) error) error {
+func (s *eagerRows) Rebuild(ctx context.Context, id string, fn func(gates.RebuildTx) error) error {
 	s.before()
-	return s.Store.Rebuild(ctx, id, fn)
+	return s.Rows.Rebuild(ctx, id, fn)
 }
 
 // uncommittedNow lands a purchase that the gate does not have.
@@ -503,7 +507,7 @@ func (w *world) uncommittedNow(a *core.Activity, user string) {
 	w.t.Helper()
 	it := contract.Reservation{OrderSN: newSN(), UserID: user, ActivityID: a.ID, Lines: []contract.Line{{SKUID: a.Items[0].SKUID, Qty: 1}}, ReservedAt: w.parts.Now()}
 	p := w.parts
-	p.Gate = &faultyGate{p.Gate, &faults{dead: true}}
+	p.Gate, p.replaced = &faultyGate{p.Gate.Gate, &faults{dead: true}}, nil
 	_ = consumer.New(p.start().core, w.tel, w.parts.Now).Reservations(w.ctx, message(w.t, contract.TopicReservations, it))
 	require.Equal(w.t, ledger.StateReserved, w.row(it.OrderSN).State)
 }
@@ -542,19 +546,20 @@ func TestAGateBuiltDuringAConcurrentHistory(t *testing.T) {
 		// The changes during the build come from another process, whose calls of the gate fail until the end.
 		during, at := rapid.IntRange(0, 8).Draw(r, "during"), rapid.IntRange(1, 5).Draw(r, "at")
 		reached, resume, built := make(chan bool), make(chan bool), make(chan error, 1)
-		builder := w.parts
 		locked := false // then others wait for the build
-		builder.Store = &eagerStore{w.parts.Store, func() { locked = true }}
-		builder.Gate = &watchedGate{w.parts.Gate, func(string) {
-			if at--; at == 0 && !locked {
-				reached <- true
-				<-resume
-			}
-		}}
-		go func() { built <- builder.start().core.Gates.Fill(w.ctx, a.ID) }()
+		builder := w.parts.with(func(p *ports) {
+			p.rows = &eagerRows{p.rows, func() { locked = true }}
+			p.gate = &watchedGate{p.gate, func(string) {
+				if at--; at == 0 && !locked {
+					reached <- true
+					<-resume
+				}
+			}}
+		})
+		go func() { built <- builder.start().syncer.Fill(w.ctx, a.ID) }()
 		select {
 		case <-reached:
-			w.parts.Gate = &faultyGate{w.parts.Gate, &faults{dead: true}}
+			w.parts.Gate = &faultyGate{w.parts.Gate.Gate, &faults{dead: true}}
 			w.restart()
 			play(during)
 			w.parts.Gate = base.Gate
@@ -571,7 +576,8 @@ func TestAGateBuiltDuringAConcurrentHistory(t *testing.T) {
 
 // losingGate is a gate whose Redis loses data after a sale was shown.
 type losingGate struct {
-	Gate
+	gates.Gate
+	gates.Redis
 	lose   func()
 	master string // replication id from then on, if it changes
 }
@@ -580,7 +586,7 @@ func (g *losingGate) ReplicationID(ctx context.Context) (string, error) {
 	if g.lose == nil && g.master != "" {
 		return g.master, nil
 	}
-	return g.Gate.ReplicationID(ctx)
+	return g.Redis.ReplicationID(ctx)
 }
 
 func (g *losingGate) ShowSale(ctx context.Context, a core.Activity) error {
@@ -602,7 +608,7 @@ func TestARedisThatLosesDataMeanwhileIsNotMarked(t *testing.T) {
 			a := w.sale(1, 5)
 			require.NoError(w.t, w.gates.EnsureGates(w.ctx))
 			require.NoError(w.t, w.rdb.Del(w.ctx, "fs:ready").Err())
-			g := &losingGate{Gate: w.parts.Gate, master: promoted}
+			g := &losingGate{master: promoted}
 			g.lose = func() {
 				filling, err := w.gate.BeginFilling(w.ctx)
 				require.NoError(w.t, err)
@@ -611,7 +617,7 @@ func TestARedisThatLosesDataMeanwhileIsNotMarked(t *testing.T) {
 					require.NoError(w.t, w.rdb.Set(w.ctx, "fs:filling", filling, 0).Err())
 				}
 			}
-			w.parts.Gate = g
+			w.parts = w.parts.with(func(p *ports) { g.Gate, g.Redis, p.gate, p.redis = p.gate, p.redis, g, g })
 			w.restart()
 			require.NoError(w.t, w.gates.EnsureGates(w.ctx))
 			require.Nil(w.t, g.lose)

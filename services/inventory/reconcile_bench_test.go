@@ -60,7 +60,8 @@ func BenchmarkReconcile(b *testing.B) {
 	})
 	b.Run("check", func(b *testing.B) {
 		seen := &checked{Recorder: w.parts.Recorder}
-		w.parts.Recorder, w.parts.Reconcile.FullEvery = seen, 24*time.Hour
+		w.parts = w.parts.with(func(p *ports) { p.repaired = seen })
+		w.parts.Reconcile.FullEvery = 24 * time.Hour
 		w.restart()
 		require.NoError(b, w.reconciler.ReconcileAll(w.ctx))
 		b.ReportAllocs()

@@ -19,6 +19,7 @@ import (
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/ledger"
+	"flashsale.internal/services/inventory/internal/merchants"
 	"flashsale.internal/services/inventory/internal/reconcile"
 	"flashsale.internal/services/inventory/internal/record"
 )
@@ -75,7 +76,7 @@ func TestRecentRowsAreNotRepaired(t *testing.T) {
 
 // meddler runs a function between the second reading of a purchase and its repair.
 type meddler struct {
-	Gate
+	reconcile.Repairs
 	before func()
 }
 
@@ -83,15 +84,15 @@ func (g *meddler) Repair(ctx context.Context, activityID, life string, list []le
 	if g.before != nil {
 		g.before()
 	}
-	return g.Gate.Repair(ctx, activityID, life, list)
+	return g.Repairs.Repair(ctx, activityID, life, list)
 }
 
 // If the regular sync comes first, the repair finds another entry than it read, and changes nothing.
 func TestARepairDoesNotOverwriteAChange(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	meddler := &meddler{Gate: w.parts.Gate}
-	w.parts.Gate = meddler
+	meddler := &meddler{}
+	w.parts = w.parts.with(func(p *ports) { meddler.Repairs, p.repairs = p.repairs, meddler })
 	w.restart()
 	a := w.sale(1, 10)
 	r := w.buy(a, "u1")
@@ -126,7 +127,7 @@ func TestCountersWaitForAdjustments(t *testing.T) {
 	sku := a.Items[0].SKUID
 	require.NoError(w.t, w.rdb.HIncrBy(w.ctx, gateKey(a, "gate"), "s:"+sku, -4).Err())
 	w.faults.kill(3, false) // intent, decision
-	_, err := w.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{
+	_, err := w.merchants.AdjustStock(w.ctx, seller("m"), merchants.AdjustmentRequest{
 		ActivityID: a.ID, SKUID: sku, Delta: 3, Reason: "r", Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: "k"},
 	})
 	require.Error(w.t, err)
@@ -159,7 +160,7 @@ func TestCountersWaitForAdjustments(t *testing.T) {
 
 // tallied runs a function right after the counters were read.
 type tallied struct {
-	Gate
+	reconcile.Gate
 	then func()
 }
 
@@ -177,13 +178,14 @@ func TestAnAdjustmentThatEndsDuringAComparisonCountsOnce(t *testing.T) {
 	a := w.sale(2, 10)
 	w.settles()
 	w.parts.Reconcile.Confirmations = 1
-	w.parts.Gate = tallied{w.parts.Gate, func() {
+	then := func() {
 		w.shift += time.Hour
 		require.NoError(w.t, w.adjustmentSweep.Run(w.ctx))
-	}}
+	}
+	w.parts = w.parts.with(func(p *ports) { p.compared = tallied{p.compared, then} })
 	w.restart()
 	w.faults.kill(3, false) // intent, decision
-	_, err := w.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{
+	_, err := w.merchants.AdjustStock(w.ctx, seller("m"), merchants.AdjustmentRequest{
 		ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: 3, Reason: "r", Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: "k"},
 	})
 	require.Error(w.t, err)
@@ -231,7 +233,7 @@ func TestAMissingCounterDoesNotWaitForAnAdjustment(t *testing.T) {
 	w.land(w.buy(a, "u1"))
 	w.settles()
 	require.NoError(w.t, w.rdb.HDel(w.ctx, gateKey(a, "gate"), "s:"+a.Items[0].SKUID).Err())
-	_, err := w.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{
+	_, err := w.merchants.AdjustStock(w.ctx, seller("m"), merchants.AdjustmentRequest{
 		ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: 3, Reason: "r", Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: "k"},
 	})
 	require.Error(w.t, err)
@@ -298,7 +300,7 @@ func TestALandedEntryWithoutARowIsJournaledAgain(t *testing.T) {
 
 // alarms collects incidents.
 type alarms struct {
-	Recorder
+	*record.Recorder
 	raised []string
 }
 
@@ -309,7 +311,7 @@ func (a *alarms) Incident(ctx context.Context, what string, attrs ...any) {
 
 func (w *world) alarms() *alarms {
 	a := &alarms{Recorder: w.parts.Recorder}
-	w.parts.Recorder = a
+	w.parts = w.parts.with(func(p *ports) { p.recorder, p.repaired = a, a })
 	w.restart()
 	return a
 }
@@ -403,7 +405,7 @@ func TestABrokenGateDoesNotBlockOthers(t *testing.T) {
 		return w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, late))
 	})
 	require.NoError(w.t, w.gates.EnsureGates(w.ctx))
-	v, err := w.core.StockView(w.ctx, core.AllMerchants(), sound.ID)
+	v, err := w.merchants.StockView(w.ctx, core.AllMerchants(), sound.ID)
 	require.NoError(w.t, err)
 	require.NotZero(w.t, v.SKUs[0].Difference, "no new master, so nothing is synced again")
 
@@ -556,7 +558,7 @@ func TestARepairIsRecorded(t *testing.T) {
 func TestAKilledReconciliationIsFinishedByTheNext(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.parts.Gate = &faultyRepairs{Gate: w.parts.Gate, f: w.faults}
+	w.parts = w.parts.with(func(p *ports) { p.repairs = &faultyRepairs{p.repairs, w.faults} })
 	w.restart()
 	// killed runs a reconciliation that is killed at a step, and the next one. It reports whether there was such a step.
 	killed := func(at int, after bool) bool {
@@ -586,28 +588,28 @@ func TestAKilledReconciliationIsFinishedByTheNext(t *testing.T) {
 
 // faultyRepairs can be killed at each step that changes the gate.
 type faultyRepairs struct {
-	Gate
+	reconcile.Repairs
 	f *faults
 }
 
 func (g *faultyRepairs) Repair(ctx context.Context, activityID, life string, list []ledger.EntryRepair) (done map[string]bool, err error) {
-	err = g.f.step(func() error { done, err = g.Gate.Repair(ctx, activityID, life, list); return err })
+	err = g.f.step(func() error { done, err = g.Repairs.Repair(ctx, activityID, life, list); return err })
 	return done, err
 }
 
 func (g *faultyRepairs) RebuildBuyer(ctx context.Context, activityID, user string, sns []string) (changed bool, err error) {
-	err = g.f.step(func() error { changed, err = g.Gate.RebuildBuyer(ctx, activityID, user, sns); return err })
+	err = g.f.step(func() error { changed, err = g.Repairs.RebuildBuyer(ctx, activityID, user, sns); return err })
 	return changed, err
 }
 
 func (g *faultyRepairs) Correct(ctx context.Context, activityID string, seen core.GateRevision, held int64, list []reconcile.Correction) error {
-	return g.f.step(func() error { return g.Gate.Correct(ctx, activityID, seen, held, list) })
+	return g.f.step(func() error { return g.Repairs.Correct(ctx, activityID, seen, held, list) })
 }
 
 // loseAdjustment adjusts the stock of a SKU. Then the gate loses the adjustment.
 func (w *world) loseAdjustment(m *mixed) error {
 	sku := m.a.Items[0].SKUID
-	adj, err := w.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{
+	adj, err := w.merchants.AdjustStock(w.ctx, seller("m"), merchants.AdjustmentRequest{
 		ActivityID: m.a.ID, SKUID: sku, Delta: 5, Reason: "r",
 		Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: newSN()},
 	})
@@ -624,8 +626,8 @@ func (w *world) loseAdjustment(m *mixed) error {
 func TestAnAdjustmentThatArrivesAfterTheComparisonIsNotAddedTwice(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	late := &lateAdjustments{Gate: w.parts.Gate}
-	w.parts.Gate = late
+	late := &lateAdjustments{}
+	w.parts = w.parts.with(func(p *ports) { late.Gate, p.compared = p.compared, late })
 	w.restart()
 	m := w.mixed(false)
 	require.NoError(t, w.loseAdjustment(m))
@@ -633,7 +635,7 @@ func TestAnAdjustmentThatArrivesAfterTheComparisonIsNotAddedTwice(t *testing.T) 
 		decided, err := w.parts.Store.DecidedAdjustments(w.ctx, m.a.ID)
 		require.NoError(t, err)
 		for _, a := range decided {
-			require.NoError(t, w.core.Gates.SendAdjustment(w.ctx, a))
+			require.NoError(t, w.syncer.SendAdjustment(w.ctx, a))
 		}
 	}
 	require.Empty(t, w.reconcile(m.a).Repairs)
@@ -645,7 +647,7 @@ func TestAnAdjustmentThatArrivesAfterTheComparisonIsNotAddedTwice(t *testing.T) 
 // lateAdjustments makes adjustments arrive before the audit that precedes a correction: the first that follows enough
 // comparisons.
 type lateAdjustments struct {
-	Gate
+	reconcile.Gate
 	arrive   func()
 	compared int
 	arrived  bool

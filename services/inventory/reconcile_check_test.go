@@ -16,13 +16,14 @@ import (
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/merchants"
 	"flashsale.internal/services/inventory/internal/reconcile"
 	"flashsale.internal/services/inventory/internal/record"
 )
 
 // compared counts the comparisons of all entries of each activity. before runs before a reading of the counters.
 type compared struct {
-	Gate
+	reconcile.Gate
 	of     map[string]int
 	before func()
 }
@@ -42,7 +43,7 @@ func (g *compared) Audit(ctx context.Context, activityID string) (core.GateAudit
 
 // checked collects the outcomes of checks.
 type checked struct {
-	Recorder
+	reconcile.Recorder
 	outcomes []reconcile.CheckOutcome
 }
 
@@ -53,8 +54,8 @@ func (c *checked) Checked(ctx context.Context, outcome reconcile.CheckOutcome) {
 
 // comparisons makes the world count them. All entries are compared every 10 minutes to an hour.
 func (w *world) comparisons() *compared {
-	g := &compared{Gate: w.parts.Gate, of: map[string]int{}}
-	w.parts.Gate = g
+	g := &compared{of: map[string]int{}}
+	w.parts = w.parts.with(func(p *ports) { g.Gate, p.compared = p.compared, g })
 	w.parts.Reconcile.FullEvery = 10 * time.Minute
 	w.restart()
 	return g
@@ -104,12 +105,12 @@ func TestACheckFollowsThePurchases(t *testing.T) {
 	again("ordered and paid")
 	w.follow(event(late, contract.OrderClosed))
 	again("closed")
-	_, err := w.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{
+	_, err := w.merchants.AdjustStock(w.ctx, seller("m"), merchants.AdjustmentRequest{
 		ActivityID: m.a.ID, SKUID: m.a.Items[0].SKUID, Delta: 3, Reason: "r", Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: newSN()},
 	})
 	require.NoError(w.t, err)
 	again("adjusted")
-	_, err = w.core.Pause(w.ctx, seller("m"), m.a.ID)
+	_, err = w.merchants.Pause(w.ctx, seller("m"), m.a.ID)
 	require.NoError(w.t, err)
 	again("paused")
 	w.agree(m.a)
@@ -199,15 +200,16 @@ func TestTheTimerFindsDamage(t *testing.T) {
 // A check relies on a comparison of all entries that found nothing, by this process and of this gate.
 func TestWhatNeedsAComparisonOfAllEntries(t *testing.T) {
 	t.Parallel()
+	w := newWorld(t)
+	w.onMaster()
+	g := w.comparisons()
 	cases := []struct {
 		name string
 		do   func(w *world, m *mixed)
 	}{
 		{"an operator's request", func(w *world, m *mixed) { w.reconcile(m.a) }},
 		{"another process", func(w *world, _ *mixed) { w.restart() }},
-		{"another Redis master", func(w *world, _ *mixed) {
-			w.parts.Gate.(*compared).Gate.(*master).id = "second"
-		}},
+		{"another Redis master", func(w *world, _ *mixed) { w.master.id = "second" }},
 		{"a gate built again", func(w *world, m *mixed) {
 			require.NoError(w.t, w.rdb.Del(w.ctx, gateKey(m.a, "gate")).Err())
 			require.NoError(w.t, w.gates.EnsureGates(w.ctx))
@@ -217,7 +219,7 @@ func TestWhatNeedsAComparisonOfAllEntries(t *testing.T) {
 			other := w.parts.start()
 			_, err := other.reconciler.Reconcile(w.ctx, operator("other"), m.a.ID)
 			require.NoError(w.t, err)
-			w.parts.Gate.(*compared).of[m.a.ID] = 1
+			g.of[m.a.ID] = 1
 		}},
 		{"another epoch", func(w *world, _ *mixed) {
 			w.newEpoch()
@@ -225,11 +227,8 @@ func TestWhatNeedsAComparisonOfAllEntries(t *testing.T) {
 		}},
 		{"time", func(w *world, _ *mixed) { w.shift += 6 * w.parts.Reconcile.FullEvery }},
 	}
-	w := newWorld(t)
 	outer := w.t
 	defer func() { w.t = outer }()
-	w.onMaster()
-	g := w.comparisons()
 	for _, c := range cases {
 		outer.(*testing.T).Run(c.name, func(t *testing.T) {
 			w.t = t
@@ -456,9 +455,7 @@ func TestAfterACleanCheckAComparisonFindsNothing(t *testing.T) {
 		w.faults.heal()
 		w.shift = 0
 		seen := &checked{Recorder: w.parts.Recorder}
-		parts := w.parts
-		parts.Recorder = seen
-		timer := parts.start().reconciler
+		timer := w.parts.with(func(p *ports) { p.repaired = seen }).start().reconciler
 		limit := rapid.Int64Range(1, 3).Draw(r, "limit")
 		w.leaveOut()
 		a := w.sale(limit, rapid.Int64Range(4, 12).Draw(r, "stock"), 5)

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/reconcile"
 )
 
 // Such an entry cannot land again, and no repair may write it. It is removed, and does not block other repairs.
@@ -52,7 +53,7 @@ func TestAnEntryWithoutAValidOrderSNIsIgnored(t *testing.T) {
 
 // decider changes the activity just before the gate gets an older version of it.
 type decider struct {
-	Gate
+	reconcile.Repairs
 	decide func()
 }
 
@@ -61,15 +62,15 @@ func (g *decider) Configure(ctx context.Context, activityID string, c core.GateC
 		g.decide = nil
 		decide()
 	}
-	return g.Gate.Configure(ctx, activityID, c)
+	return g.Repairs.Configure(ctx, activityID, c)
 }
 
 // A gate that gets a later version meanwhile needs no repair with an older one. Its other errors are repaired.
 func TestALaterDecisionIsNotOverridden(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	gate := &decider{Gate: w.parts.Gate}
-	w.parts.Gate = gate
+	gate := &decider{}
+	w.parts = w.parts.with(func(p *ports) { gate.Repairs, p.repairs = p.repairs, gate })
 	w.restart()
 	a := w.sale(1, 10)
 	r := w.buy(a, "u1")
@@ -78,7 +79,7 @@ func TestALaterDecisionIsNotOverridden(t *testing.T) {
 	require.NoError(w.t, w.rdb.HDel(w.ctx, gateKey(a, "held"), r.OrderSN).Err())
 	require.NoError(w.t, w.rdb.HSet(w.ctx, gateKey(a, "gate"), "limit", "7").Err())
 	gate.decide = func() {
-		_, err := w.core.Pause(w.ctx, seller("m"), a.ID)
+		_, err := w.merchants.Pause(w.ctx, seller("m"), a.ID)
 		require.NoError(w.t, err)
 	}
 	require.Contains(w.t, kinds(w.reconcile(a)), "adopted")

@@ -17,6 +17,7 @@ import (
 	"flashsale.internal/pkg/sqldb"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/merchants"
 	"flashsale.internal/services/inventory/internal/reconcile"
 )
 
@@ -114,7 +115,7 @@ func (c *traffic) run(t *testing.T, n, most int, enough func() bool) {
 				if n%100 == 99 {
 					delta = -delta
 				}
-				_, err := c.core.AdjustStock(ctx, seller("m"), core.AdjustmentRequest{
+				_, err := c.merchants.AdjustStock(ctx, seller("m"), merchants.AdjustmentRequest{
 					ActivityID: c.a.ID, SKUID: c.a.Items[0].SKUID, Delta: delta, Reason: "r", Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: newSN()},
 				})
 				if err != nil && contract.CodeOf(err) != contract.CodeInsufficientStock {

@@ -9,6 +9,7 @@ import (
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/ledger"
+	"flashsale.internal/services/inventory/internal/merchants"
 )
 
 // ordersAndLoses makes a purchase whose order ends for this reason.
@@ -26,10 +27,10 @@ func (w *world) reorderSale(limit int64) *core.Activity {
 	w.t.Helper()
 	a := w.draft(1, 50)
 	if limit >= 0 {
-		_, err := w.core.PatchActivity(w.ctx, seller("m"), a.ID, core.ActivityPatch{ReorderLimit: &limit})
+		_, err := w.merchants.PatchActivity(w.ctx, seller("m"), a.ID, merchants.ActivityPatch{ReorderLimit: &limit})
 		require.NoError(w.t, err)
 	}
-	a, err := w.core.Publish(w.ctx, seller("m"), a.ID)
+	a, err := w.merchants.Publish(w.ctx, seller("m"), a.ID)
 	require.NoError(w.t, err)
 	return a
 }

@@ -14,6 +14,7 @@ import (
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/ledger"
+	"flashsale.internal/services/inventory/internal/merchants"
 )
 
 // In any history in whose middle a backup was made, a restore of inventory, of order or of both heals: the import ends,
@@ -97,7 +98,7 @@ func (h *restoreHistory) act(r *rapid.T) {
 	case "adjust":
 		h.keys++
 		delta := rapid.SampledFrom([]int64{-2, -1, 1, 2}).Draw(r, "delta")
-		_, _ = h.core.AdjustStock(h.ctx, seller("m"), core.AdjustmentRequest{
+		_, _ = h.merchants.AdjustStock(h.ctx, seller("m"), merchants.AdjustmentRequest{
 			ActivityID: h.a.ID, SKUID: h.a.Items[0].SKUID, Delta: delta, Reason: "r",
 			Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: fmt.Sprint("k", h.keys)},
 		})

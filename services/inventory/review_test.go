@@ -16,6 +16,7 @@ import (
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/ledger"
+	"flashsale.internal/services/inventory/internal/merchants"
 )
 
 // reviewed is an activity with an order in each state, and another merchant's order.
@@ -48,9 +49,9 @@ func (v reviewed) all() []string {
 	return []string{v.pending, v.paid, v.paying, v.missing, v.expired, v.foreign, "424242"}
 }
 
-var reviewOutcomes = []core.CancelOutcome{
-	core.CancelCancelled, core.CancelRefunding, core.CancelRefunding, core.CancelCancelled, core.CancelClosed,
-	core.CancelNotFound, core.CancelNotFound,
+var reviewOutcomes = []merchants.CancelOutcome{
+	merchants.CancelCancelled, merchants.CancelRefunding, merchants.CancelRefunding, merchants.CancelCancelled, merchants.CancelClosed,
+	merchants.CancelNotFound, merchants.CancelNotFound,
 }
 
 // check checks that all orders of the activity have ended, and that the other activity has not changed.
@@ -76,19 +77,19 @@ func TestReviewCancelsOrders(t *testing.T) {
 	w := newWorld(t)
 	v := w.reviewed()
 	for n := range 3 {
-		results, err := w.core.CancelOrders(w.ctx, seller("m"), v.a.ID, v.all(), "robots")
+		results, err := w.merchants.CancelOrders(w.ctx, seller("m"), v.a.ID, v.all(), "robots")
 		require.NoError(t, err)
 		for i, sn := range v.all() {
-			require.Equal(t, core.CancelResult{OrderSN: sn, Outcome: reviewOutcomes[i]}, results[i])
+			require.Equal(t, merchants.CancelResult{OrderSN: sn, Outcome: reviewOutcomes[i]}, results[i])
 		}
 		v.check(w)
 		require.Len(t, w.orders.refunded, 2, "round %d", n)
 	}
-	changes, err := w.core.ChangesOfActivity(w.ctx, core.AllMerchants(), v.a.ID, core.Page{Limit: 9})
+	changes, err := w.merchants.History.ChangesOfActivity(w.ctx, core.AllMerchants(), v.a.ID, core.Page{Limit: 9})
 	require.NoError(t, err)
-	require.Equal(t, []string{core.ActionCancelOrders, "m", core.RoleMerchant}, []string{changes[0].Action, changes[0].Who, changes[0].Role})
+	require.Equal(t, []string{merchants.ActionCancelOrders, "m", core.RoleMerchant}, []string{changes[0].Action, changes[0].Who, changes[0].Role})
 	require.JSONEq(t, fmt.Sprintf(`{"order_sns":[%q,%q,%q,%q],"reason":"robots"}`, v.pending, v.paid, v.paying, v.missing), changes[0].Detail)
-	require.NotEqual(t, core.ActionCancelOrders, changes[1].Action, "a call that changes nothing is not recorded")
+	require.NotEqual(t, merchants.ActionCancelOrders, changes[1].Action, "a call that changes nothing is not recorded")
 	// A late event of the payment changes nothing.
 	paid := w.row(v.paying)
 	w.follow(contract.OrderEvent{OrderSN: paid.OrderSN, UserID: paid.UserID, ActivityID: paid.ActivityID, Lines: paid.Lines, Type: contract.OrderPaid, At: time.Now()})
@@ -100,7 +101,7 @@ func TestKilledWhileCancelling(t *testing.T) {
 	killedEverywhere(t, func(w *world) (func() error, func()) {
 		v := w.reviewed()
 		return func() error {
-			results, err := w.core.CancelOrders(w.ctx, seller("m"), v.a.ID, v.all(), "robots")
+			results, err := w.merchants.CancelOrders(w.ctx, seller("m"), v.a.ID, v.all(), "robots")
 			for i, r := range results {
 				require.Equal(t, reviewOutcomes[i], r.Outcome, r.OrderSN)
 			}
@@ -119,7 +120,7 @@ func TestAKilledReviewReleasesWhatItRefunded(t *testing.T) {
 			v := w.reviewed()
 			w.broker.take(contract.TopicOrderClose)
 			w.faults.kill(step, after)
-			_, err := w.core.CancelOrders(w.ctx, seller("m"), v.a.ID, v.all(), "robots")
+			_, err := w.merchants.CancelOrders(w.ctx, seller("m"), v.a.ID, v.all(), "robots")
 			if died = w.faults.heal(); died {
 				w.restart()
 			}
@@ -143,15 +144,15 @@ func TestReviewWithoutDependencies(t *testing.T) {
 	w := newWorld(t)
 	v := w.reviewed()
 	w.orders.setDown(true)
-	_, err := w.core.CancelOrders(w.ctx, seller("m"), v.a.ID, v.all(), "robots")
+	_, err := w.merchants.CancelOrders(w.ctx, seller("m"), v.a.ID, v.all(), "robots")
 	require.Equal(t, contract.CodeUnavailable, contract.CodeOf(err))
 	require.Equal(t, ledger.StateSold, w.row(v.paid).State)
 	w.orders.setDown(false)
-	_, err = w.core.CancelOrders(w.ctx, seller("m"), v.a.ID, v.all(), "robots")
+	_, err = w.merchants.CancelOrders(w.ctx, seller("m"), v.a.ID, v.all(), "robots")
 	require.NoError(t, err)
 	v.check(w)
 
-	_, err = w.core.CancelOrders(w.ctx, core.Caller{UserID: "m", MerchantID: "another"}, v.other.ID, []string{v.foreign}, "robots")
+	_, err = w.merchants.CancelOrders(w.ctx, core.Caller{UserID: "m", MerchantID: "another"}, v.other.ID, []string{v.foreign}, "robots")
 	require.Equal(t, contract.CodeNotFound, contract.CodeOf(err))
 	require.Equal(t, ledger.StateSold, w.row(v.foreign).State)
 }

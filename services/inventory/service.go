@@ -30,11 +30,14 @@ import (
 	"flashsale.internal/services/inventory/internal/consumer"
 	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/gate"
+	"flashsale.internal/services/inventory/internal/gates"
 	"flashsale.internal/services/inventory/internal/httpapi"
+	"flashsale.internal/services/inventory/internal/merchants"
 	"flashsale.internal/services/inventory/internal/orders"
 	"flashsale.internal/services/inventory/internal/publisher"
 	"flashsale.internal/services/inventory/internal/reconcile"
 	"flashsale.internal/services/inventory/internal/record"
+	"flashsale.internal/services/inventory/internal/redisless"
 	"flashsale.internal/services/inventory/internal/restore"
 	"flashsale.internal/services/inventory/internal/store"
 	"flashsale.internal/services/inventory/internal/sweep"
@@ -66,7 +69,12 @@ type Service struct {
 	store      *store.Store
 	gate       *gate.Gate
 	orders     *orders.Client
+	alarms     *core.Alarms
+	watch      *redisless.Watch
+	syncer     *gates.Syncer
 	core       *core.Service
+	merchants  *merchants.Service
+	redisless  *redisless.Service
 	reconciler *reconcile.Reconciler
 	board      *board.Board
 	presence   *presence.Announcer
@@ -111,7 +119,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if s.bus, err = newBus(cfg, deps); err != nil {
 		return nil, err
 	}
-	gates := stockgate.New(deps.Redis, stockgate.Options{OnBreaker: func(from, to string) {
+	stock := stockgate.New(deps.Redis, stockgate.Options{OnBreaker: func(from, to string) {
 		tel.Log.Warn("breaker of the gate changed", "from", from, "to", to)
 	}})
 	orderService := orders.New(cfg.OrderURL, cfg.Internal.Secrets, tel.Transport(deps.Transport))
@@ -120,7 +128,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		tel.ObserveBreaker("order_lookups", orderService.LookupBreaker),
 		tel.ObserveBreaker("mysql", func() string { return sqldb.Breaker(deps.DB) }),
 		tel.ObserveRepeats("mysql", func() int64 { return sqldb.RepeatsLeft(deps.DB) }),
-		tel.ObserveBreaker("redis", gates.Breaker),
+		tel.ObserveBreaker("redis", stock.Breaker),
 	); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
@@ -129,27 +137,45 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	s.locker = newLocker(deps.Redis, tel.Log)
 	s.store = store.New(deps.DB, store.WithClock(s.deps.DatabaseNow), store.WithRandom(deps.Random))
-	s.gate, s.orders = gate.New(gates), orderService
+	s.gate, s.orders = gate.New(stock), orderService
+	timing := cfg.timing(timers)
+	s.alarms, s.watch = core.NewAlarms(recorder, deps.Now), redisless.NewWatch(s.store, s.gate)
+	guard := core.Guard{Store: s.store, Watch: s.watch}
+	s.syncer = gates.New(gates.Deps{
+		Activities: s.store, Rows: s.store, Confirmations: s.store, Adjustments: s.store, Epochs: s.store, Gate: s.gate,
+		Guard: guard, Recorder: recorder, Alarms: s.alarms, CheckClocks: s.clocks.Check, Window: timing.ResettleWindow,
+		Pause: timing.Pause, Locks: locks{s.locker},
+	})
 	s.core = core.New(core.Deps{
-		Store: s.store, Gate: s.gate, Pub: publisher.New(s.bus, tel), Orders: orderService,
-		Refunds: orderService, Recorder: recorder, Now: deps.Now, CheckClocks: s.clocks.Check, Timing: cfg.timing(timers),
-		Quotas: core.Quotas{Activities: cfg.MaxActivities, SKUs: cfg.MaxSKUs}, Locks: locks{s.locker},
+		Store: s.store, DeadLetters: s.store, Gate: s.gate, Pub: publisher.New(s.bus, tel), Orders: orderService,
+		Recorder: recorder, Gates: s.syncer, Alarms: s.alarms, Guard: guard, HoldBack: redisless.HoldBack, Now: deps.Now,
+		Timing: timing,
+	})
+	s.merchants = merchants.New(merchants.Deps{
+		Activities: s.store, Products: s.store, Rows: s.store, History: s.store, Gate: s.gate, Gates: s.syncer,
+		Ledger: s.core, Guard: guard, Orders: orderService, Refunds: orderService, Recorder: recorder, Now: deps.Now,
+		Pause: timing.Pause, Quotas: merchants.Quotas{Activities: cfg.MaxActivities, SKUs: cfg.MaxSKUs},
+	})
+	s.redisless = redisless.New(redisless.Deps{
+		Sales: s.store, Rows: s.store, Inventory: s.core, Gates: s.syncer, Watch: s.watch, Recorder: recorder,
+		RepublishAfter: timing.RepublishAfter,
 	})
 	s.reconciler = reconcile.New(reconcile.Deps{
-		Store: s.store, Gate: s.gate, Gates: s.core.Gates, Locks: locks{s.locker},
-		Recorder: recorder, Alarms: s.core.Alarms, Epochs: s.core, Now: deps.Now, Config: timers.reconcile,
+		Activities: s.store, Rows: s.store, Adjustments: s.store, Imports: s.store, Gate: s.gate, Repairs: s.gate,
+		Gates: s.syncer, Locks: locks{s.locker}, Recorder: recorder, Alarms: s.alarms, Epochs: s.core, Now: deps.Now,
+		Config: timers.reconcile,
 	})
 	limits := deps.Limits
 	if limits == nil {
 		limits = admission.None(tel)
 	}
-	s.board = board.New(board.Deps{Gate: s.gate, Ledger: s.core, Now: deps.Now, Log: tel.Log}, board.DefaultConfig())
+	s.board = board.New(board.Deps{Gate: s.gate, Ledger: s.merchants, Now: deps.Now, Log: tel.Log}, board.DefaultConfig())
 	if err := errors.Join(tel.ObserveStreams(s.board.Open), s.observeModes()); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	s.presence = presence.Announce(limits.Redis(), "inventory", s.Ready, func(ctx context.Context) (v presence.Vitals) {
 		v.AddBreaker("broker", s.bus.Breaker())
-		v.AddBreaker("gate", gates.Breaker())
+		v.AddBreaker("gate", stock.Breaker())
 		v.AddBreaker("orders", orderService.Breaker())
 		v.AddBreaker("order lookups", orderService.LookupBreaker())
 		v.AddBreaker("limits", limits.Breaker())
@@ -159,10 +185,10 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		return v
 	})
 	s.handler = httpapi.NewMerchant(httpapi.Deps{
-		Core: s.core, Reconciler: s.reconciler, Board: s.board, Presence: s.presence, Tel: tel, Verifier: verifier,
-		Limits: limits, Transient: sqldb.IsTransient, Now: deps.Now,
+		Core: s.core, Merchants: s.merchants, Reconciler: s.reconciler, Board: s.board, Presence: s.presence, Tel: tel,
+		Verifier: verifier, Limits: limits, Transient: sqldb.IsTransient, Now: deps.Now,
 	})
-	s.internal = httpapi.NewInternal(s.core, tel, cfg.Internal.Secrets, s.bus.Listener(), sqldb.IsTransient)
+	s.internal = httpapi.NewInternal(s.redisless, tel, cfg.Internal.Secrets, s.bus.Listener(), sqldb.IsTransient)
 	return s, nil
 }
 
@@ -202,7 +228,7 @@ func (s *Service) observeModes() error {
 		metric.WithDescription("Activities that have a degraded sale, by mode: gate, direct or returning."),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
 			for _, mode := range []contract.SaleMode{contract.ModeGate, contract.ModeDirect, contract.ModeReturning} {
-				o.Observe(s.core.Watch.Count(mode), metric.WithAttributes(attribute.String("flashsale.mode", string(mode))))
+				o.Observe(s.watch.Count(mode), metric.WithAttributes(attribute.String("flashsale.mode", string(mode))))
 			}
 			return nil
 		}))
@@ -239,12 +265,12 @@ func (s *Service) Components() []lifecycle.Component {
 			return err
 		})
 	}
-	gates := core.NewGateController(s.core)
+	controller := s.controller()
 	importer := restore.NewImporter(restore.Deps{
-		Epochs: s.store, Tables: s.store, Entries: s.gate, Gate: s.gate, Orders: s.orders, Gates: s.core.Gates,
-		Inventory: s.core, Recorder: s.recorder, Alarms: s.core.Alarms, Now: s.deps.Now,
+		Epochs: s.store, Tables: s.store, Entries: s.gate, Gate: s.gate, Orders: s.orders, Gates: s.syncer,
+		Inventory: s.core, Recorder: s.recorder, Alarms: s.alarms, Now: s.deps.Now,
 	})
-	sweeps, svc, alarms := s.timers.sweeps, s.core, s.core.Alarms
+	sweeps, svc, alarms := s.timers.sweeps, s.core, s.alarms
 	orderSweep := sweep.NewOrders(sweep.OrdersDeps{
 		Store: s.store, Inventory: svc, Recorder: s.recorder, Alarms: alarms, Config: sweeps.OrdersConfig,
 	})
@@ -253,19 +279,19 @@ func (s *Service) Components() []lifecycle.Component {
 		Config: sweeps.OverdueConfig,
 	})
 	journalSweep := sweep.NewJournal(sweep.JournalDeps{
-		Store: s.store, Gate: s.gate, Gates: svc.Gates, Recorder: s.recorder, Alarms: alarms, Config: sweeps.JournalConfig,
+		Store: s.store, Gate: s.gate, Gates: s.syncer, Recorder: s.recorder, Alarms: alarms, Config: sweeps.JournalConfig,
 	})
 	adjustmentSweep := sweep.NewAdjustments(sweep.AdjustmentsDeps{
-		Store: s.store, Inventory: svc, Config: sweeps.AdjustmentsConfig,
+		Store: s.store, Gates: s.syncer, Config: sweeps.AdjustmentsConfig,
 	})
 	return []lifecycle.Component{
 		s.verifier.Component(log),
 		s.presence.Component(),
-		{Name: "inventory builds of gates", Run: s.core.Gates.Run}, // before the loops that begin them: it ends after them
+		{Name: "inventory builds of gates", Run: s.syncer.Run}, // before the loops that begin them: it ends after them
 		s.clocks.Component("inventory"),
 		{Name: "inventory deductions of direct sales", Run: s.publishLater},
 		{Name: "inventory gate watch", Run: s.watchGates},
-		alone("gate controller", s.timers.keepEvery, s.clocks.Gate(gates.EnsureGates)),
+		alone("gate controller", s.timers.keepEvery, s.clocks.Gate(controller.EnsureGates)),
 		alone("import", s.timers.keepEvery, s.clocks.Gate(importer.Run)),
 		alone("order sweep", s.timers.sweepEvery, s.clocks.Gate(orderSweep.Run)),
 		alone("overdue sweep", s.timers.sweepEvery, s.clocks.Gate(overdueSweep.Run)),
@@ -274,7 +300,7 @@ func (s *Service) Components() []lifecycle.Component {
 		// each activity under its own lock
 		lifecycle.Every("inventory reconciler", s.timers.reconcileEvery, log, s.clocks.Gate(s.reconciler.ReconcileAll)),
 		alone("tidying", cleanupEvery, s.clocks.Gate(func(ctx context.Context) error {
-			return errors.Join(gates.TrimGates(ctx), s.store.SweepKeys(ctx))
+			return errors.Join(controller.TrimGates(ctx), s.store.SweepKeys(ctx))
 		})),
 		lifecycle.Every("inventory dead letter count", deadLetterCountEvery, log, s.countDeadLetters),
 		{Name: "inventory consumers", Run: s.consume},
@@ -282,18 +308,25 @@ func (s *Service) Components() []lifecycle.Component {
 	}
 }
 
-// publishLater publishes the deductions of direct purchases. At the end it has the time of the shutdown for what is queued.
+func (s *Service) controller() *gates.Controller {
+	return gates.NewController(gates.ControllerDeps{
+		Syncer: s.syncer, Registry: s.gate, Redis: s.gate, Modes: s.redisless, Inventory: s.core, Now: s.deps.Now,
+	})
+}
+
+// publishLater publishes the deductions of direct purchases. At the end it has the time of the shutdown for what is
+// queued.
 func (s *Service) publishLater(ctx context.Context) error {
 	drain, cancel := lifecycle.DrainContext(ctx)
 	defer cancel()
-	return s.core.PublishLater(ctx, drain)
+	return s.redisless.PublishLater(ctx, drain)
 }
 
 // watchGates reads the gates of the activities with a degraded sale until ctx ends. It logs the first of several
 // failures.
 func (s *Service) watchGates(ctx context.Context) error {
 	failing := false
-	return s.core.Watch.Run(ctx, func(err error) {
+	return s.watch.Run(ctx, func(err error) {
 		if (err != nil) != failing {
 			failing = err != nil
 			if failing {
@@ -315,7 +348,7 @@ func newLocker(rdb redis.UniversalClient, log *slog.Logger, opts ...lock.Option)
 	return lock.New(rdb, log, append(opts, lock.RunAtFullMemory())...)
 }
 
-// locks implements reconcile.Locks and core.Locks.
+// locks implements reconcile.Locks and gates.Locks.
 type locks struct{ locker *lock.Locker }
 
 func (l locks) Do(ctx context.Context, name string, work func(ctx context.Context) error) error {
@@ -333,7 +366,7 @@ func (l locks) Do(ctx context.Context, name string, work func(ctx context.Contex
 	return err
 }
 
-// DoWithin implements core.Locks. It waits for a lock that is held, and not for locks that are unavailable.
+// DoWithin implements gates.Locks. It waits for a lock that is held, and not for locks that are unavailable.
 func (l locks) DoWithin(
 	ctx context.Context, wait time.Duration, name string, work func(ctx context.Context) error,
 ) error {
@@ -344,7 +377,7 @@ func (l locks) DoWithin(
 	}
 	switch {
 	case errors.Is(err, lock.ErrUnavailable):
-		return fmt.Errorf("%w: %w", core.ErrLocksUnavailable, err)
+		return fmt.Errorf("%w: %w", gates.ErrLocksUnavailable, err)
 	case errors.Is(err, lock.ErrNotObtained), errors.Is(err, lock.ErrLost):
 		return fmt.Errorf("%w: %w", core.ErrGateUnavailable, err)
 	}

@@ -28,6 +28,7 @@ import (
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/merchants"
 )
 
 // started runs the service's loops until the test ends.
@@ -116,7 +117,7 @@ func TestOnARealRedis(t *testing.T) {
 	}
 	w.land(all[:20]...)
 	w.follow(event(all[0], contract.OrderCreated), event(all[1], contract.OrderPaid), event(all[2], contract.OrderClosed))
-	v, err := w.core.StockView(w.ctx, core.AllMerchants(), a.ID)
+	v, err := w.merchants.StockView(w.ctx, core.AllMerchants(), a.ID)
 	require.NoError(t, err)
 	require.Equal(t, int64(10), v.SKUs[0].Gate.InFlight+v.SKUs[0].Gate.Journal)
 	require.Zero(t, v.SKUs[0].Difference)
@@ -127,7 +128,7 @@ func TestOnARealRedis(t *testing.T) {
 	w.land(all...)
 	w.agree(a)
 	require.Equal(t, int64(21), w.left(a, 0))
-	_, err = w.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: -21, Reason: "r", Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: "k"}})
+	_, err = w.merchants.AdjustStock(w.ctx, seller("m"), merchants.AdjustmentRequest{ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: -21, Reason: "r", Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: "k"}})
 	require.NoError(t, err)
 	w.agree(a)
 	_, outcome := w.reserve(a, "late")

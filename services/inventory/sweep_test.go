@@ -17,6 +17,7 @@ import (
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/ledger"
+	"flashsale.internal/services/inventory/internal/merchants"
 )
 
 func (w *world) sweepOrders() {
@@ -162,7 +163,7 @@ func TestUnlandedEntriesAreJournaledAgain(t *testing.T) {
 	require.True(w.t, w.entry(a, landed.OrderSN).Landed, "the gate is synced with the ledger")
 	w.land(lost)
 	require.NoError(w.t, w.journalSweep.Run(w.ctx))
-	v, err := w.core.StockView(w.ctx, core.AllMerchants(), a.ID)
+	v, err := w.merchants.StockView(w.ctx, core.AllMerchants(), a.ID)
 	require.NoError(w.t, err)
 	require.Equal(w.t, int64(1), v.SKUs[0].Gate.InFlight)
 	require.Zero(w.t, v.SKUs[0].Difference)
@@ -430,7 +431,7 @@ func TestALostGateIsRebuiltDuringConcurrentLandings(t *testing.T) {
 	}
 	w.land(all[:40]...)
 	w.follow(event(all[0], contract.OrderCreated), event(all[1], contract.OrderPaid), event(all[2], contract.OrderClosed))
-	_, err := w.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: 10, Reason: "r", Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: "k"}})
+	_, err := w.merchants.AdjustStock(w.ctx, seller("m"), merchants.AdjustmentRequest{ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: 10, Reason: "r", Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: "k"}})
 	require.NoError(t, err)
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
@@ -469,7 +470,7 @@ func TestALostGateIsRebuiltDuringConcurrentLandings(t *testing.T) {
 	require.NoError(t, w.gates.EnsureGates(w.ctx))
 	w.agree(a)
 	require.Equal(t, int64(410), w.stock(a)[0].Total)
-	adj, err := w.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: 10, Reason: "r", Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: "k"}})
+	adj, err := w.merchants.AdjustStock(w.ctx, seller("m"), merchants.AdjustmentRequest{ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: 10, Reason: "r", Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: "k"}})
 	require.NoError(t, err)
 	require.Equal(t, core.AdjustmentApplied, adj.State)
 	w.agree(a) // the repeated key adds nothing, not even to the rebuilt gate
@@ -490,7 +491,7 @@ func TestAnExpiredGateBlocksNothing(t *testing.T) {
 	require.ErrorIs(w.t, err, stockgate.ErrNoGate)
 	w.follow(event(r, contract.OrderPaid), event(r, contract.OrderCreated))
 	w.land(r)
-	v, err := w.core.StockView(w.ctx, core.AllMerchants(), a.ID)
+	v, err := w.merchants.StockView(w.ctx, core.AllMerchants(), a.ID)
 	require.NoError(w.t, err)
 	require.Nil(w.t, v.SKUs[0].Gate)
 	// A reservation that lands even now is valid, and its gate is rebuilt for as long as it is held.

@@ -12,7 +12,6 @@ import (
 	"flashsale.internal/pkg/admission"
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/stockgate"
-	"flashsale.internal/services/inventory/internal/core"
 )
 
 // Of two callers who edit the same version, the second gets 412 and changes nothing.
@@ -253,7 +252,7 @@ func TestTheSaleDocumentDescribesTheSale(t *testing.T) {
 		SKUID: p.SKUs[0].ID, Name: "a", ImageURL: "/assets/lamp.png", Price: 50, ListPrice: 99, Currency: "EUR", Total: 5,
 	}}, sale.Items)
 	require.Equal(t, 200, s.do("PATCH", "/v1/merchant/products/"+p.ID, `{"image_url":"/assets/new.png"}`).status)
-	require.NoError(t, core.NewGateController(s.svc.core).EnsureGates(t.Context()))
+	require.NoError(t, s.svc.controller().EnsureGates(t.Context()))
 	sale, err = s.gate.Sale(t.Context(), a.ID)
 	require.NoError(t, err)
 	require.Equal(t, "/assets/new.png", sale.Items[0].ImageURL)

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -32,11 +33,14 @@ import (
 	"flashsale.internal/services/inventory/internal/consumer"
 	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/gate"
+	"flashsale.internal/services/inventory/internal/gates"
 	"flashsale.internal/services/inventory/internal/ledger"
+	"flashsale.internal/services/inventory/internal/merchants"
 	"flashsale.internal/services/inventory/internal/orders"
 	"flashsale.internal/services/inventory/internal/publisher"
 	"flashsale.internal/services/inventory/internal/reconcile"
 	"flashsale.internal/services/inventory/internal/record"
+	"flashsale.internal/services/inventory/internal/redisless"
 	"flashsale.internal/services/inventory/internal/restore"
 	"flashsale.internal/services/inventory/internal/store"
 	"flashsale.internal/services/inventory/internal/sweep"
@@ -78,6 +82,7 @@ type world struct {
 	skew     time.Duration     // how far the service's clock is ahead of the database's
 	shown    map[string]string // order_sn -> the stage codes that its buyer read of a damaged entry, or of a lost order
 	parts    parts
+	master   *master // nil: that of Redis
 	tel      *telemetry.Telemetry
 }
 
@@ -106,71 +111,78 @@ func newWorldOn(t testing.TB, db *gorm.DB, redisAddrs []string, redisDB int) *wo
 		Store: &faultyStore{store.New(db, store.WithClock(w.databaseNow)), w.faults}, Gate: &faultyGate{gate.New(w.gate), w.faults},
 		Pub:    &faultyPub{publisher.New(w.broker, w.tel), w.faults},
 		Orders: &faultyOrders{orders.New(w.orders.url, []string{"a secret for tests only, of length"}, transport), w.faults},
-		Locks:  locks{newLocker(w.rdb, w.tel.Log, lock.TTL(time.Minute))}, Recorder: seen, Timing: core.DefaultTiming(), Quotas: core.Quotas{Activities: 1 << 20, SKUs: 1 << 20}, Sweep: sweep.DefaultConfig(), Reconcile: reconcile.DefaultConfig(),
+		Locks:  locks{newLocker(w.rdb, w.tel.Log, lock.TTL(time.Minute))}, Recorder: seen, Timing: core.DefaultTiming(), Quotas: merchants.Quotas{Activities: 1 << 20, SKUs: 1 << 20}, Sweep: sweep.DefaultConfig(), Reconcile: reconcile.DefaultConfig(),
 		Now: func() time.Time { return w.databaseNow().Add(w.skew) },
 	}
-	w.parts.BuildLocks, w.parts.Build = locks{lock.New(w.rdb, w.tel.Log)}, core.DefaultBuildConfig()
+	w.parts.BuildLocks, w.parts.Build = locks{lock.New(w.rdb, w.tel.Log)}, gates.DefaultBuildConfig()
 	w.parts.Timing.Pause = time.Millisecond
 	w.parts.Reconcile.Pause, w.parts.Reconcile.Grace = 5*time.Millisecond, time.Millisecond
 	w.restart()
 	return w
 }
 
-// Store, Gate and Recorder are the ports of core, the reconciler and the sweeps, which have one adapter.
-type (
-	Store interface {
-		core.Store
-		reconcile.Store
-		restore.Epochs
-		restore.Tables
-		sweep.OrdersStore
-		sweep.OverdueStore
-		sweep.JournalStore
-		sweep.AdjustmentsStore
-		Findings(ctx context.Context, epoch int64, limit int) ([]core.Finding, error)
-	}
-	Gate interface {
-		core.Gate
-		reconcile.Gate
-		restore.Entries
-		restore.Gate
-		sweep.JournalGate
-	}
-	Orders interface {
-		core.Orders
-		restore.Orders
-	}
-	Recorder interface {
-		core.Recorder
-		reconcile.Recorder
-	}
-)
-
-// parts are the ports and settings that a process works with.
+// parts are the adapters and settings that a process works with.
 type parts struct {
-	Store     Store
-	Gate      Gate
+	Store     *faultyStore
+	Gate      *faultyGate
 	Pub       core.Publisher
-	Orders    Orders
+	Orders    *faultyOrders
 	Locks     reconcile.Locks
-	Recorder  Recorder
+	Recorder  *record.Recorder
 	Now       func() time.Time
 	Clocks    func(ctx context.Context) error // nil: the process may decide by time
 	Timing    core.Timing
-	Quotas    core.Quotas
+	Quotas    merchants.Quotas
 	Sweep     sweep.Config
 	Held      func() bool // nil: the broker holds no messages back
 	Reconcile reconcile.Config
 
-	BuildLocks core.Locks // nil for none
-	Build      core.BuildConfig
+	BuildLocks gates.Locks // nil for none
+	Build      gates.BuildConfig
+
+	replaced []func(p *ports)
+}
+
+// ports are those of a process that tests replace. All others are the adapters of its parts.
+type ports struct {
+	tables      core.Store
+	recorder    core.Recorder
+	gate        gates.Gate
+	rows        gates.Rows
+	redis       gates.Redis
+	sold        redisless.Rows
+	compared    reconcile.Gate
+	repairs     reconcile.Repairs
+	repaired    reconcile.Recorder
+	adjustments sweep.AdjustmentsStore
+}
+
+// with returns p with one more function that replaces ports.
+func (p parts) with(replace func(p *ports)) parts {
+	p.replaced = append(slices.Clip(p.replaced), replace)
+	return p
+}
+
+func (p parts) ports() *ports {
+	all := &ports{
+		tables: p.Store, recorder: p.Recorder, gate: p.Gate, rows: p.Store, redis: p.Gate, sold: p.Store, compared: p.Gate,
+		repairs: p.Gate, repaired: p.Recorder, adjustments: p.Store,
+	}
+	for _, replace := range p.replaced {
+		replace(all)
+	}
+	return all
 }
 
 // process is what one process of inventory runs, without its loops.
 type process struct {
 	core            *core.Service
 	reconciler      *reconcile.Reconciler
-	gates           *core.GateController
+	merchants       *merchants.Service
+	syncer          *gates.Syncer
+	redisless       *redisless.Service
+	watch           *redisless.Watch
+	gates           *gates.Controller
 	importer        *restore.Importer
 	orderSweep      *sweep.Orders
 	overdueSweep    *sweep.Overdue
@@ -180,36 +192,54 @@ type process struct {
 
 // start makes a process, with no memory of any before.
 func (p parts) start() process {
+	ports := p.ports()
+	alarms, watch := core.NewAlarms(ports.recorder, p.Now), redisless.NewWatch(p.Store, p.Gate)
+	guard := core.Guard{Store: p.Store, Watch: watch}
+	syncer := gates.New(gates.Deps{
+		Activities: p.Store, Rows: ports.rows, Confirmations: p.Store, Adjustments: p.Store, Epochs: p.Store, Gate: ports.gate,
+		Guard: guard, Recorder: p.Recorder, Alarms: alarms, CheckClocks: p.Clocks, Window: p.Timing.ResettleWindow,
+		Pause: p.Timing.Pause, Locks: p.BuildLocks, Limits: p.Build,
+	})
 	svc := core.New(core.Deps{
-		Store: p.Store, Gate: p.Gate, Pub: p.Pub, Orders: p.Orders, Recorder: p.Recorder, Now: p.Now, CheckClocks: p.Clocks,
-		Timing: p.Timing, Quotas: p.Quotas, Locks: p.BuildLocks, Build: p.Build,
+		Store: ports.tables, DeadLetters: p.Store, Gate: p.Gate, Pub: p.Pub, Orders: p.Orders, Recorder: ports.recorder,
+		Gates: syncer, Alarms: alarms, Guard: guard, HoldBack: redisless.HoldBack, Now: p.Now, Timing: p.Timing,
+	})
+	shop := merchants.New(merchants.Deps{
+		Activities: p.Store, Products: p.Store, Rows: p.Store, History: p.Store, Gate: p.Gate, Gates: syncer, Ledger: svc,
+		Guard: guard, Orders: p.Orders, Recorder: p.Recorder, Now: p.Now, Pause: p.Timing.Pause, Quotas: p.Quotas,
+	})
+	sales := redisless.New(redisless.Deps{
+		Sales: p.Store, Rows: ports.sold, Inventory: svc, Gates: syncer, Watch: watch, Recorder: p.Recorder,
+		RepublishAfter: p.Timing.RepublishAfter,
 	})
 	held := p.Held
 	if held == nil {
 		held = func() bool { return false }
 	}
 	return process{
-		core: svc,
+		core: svc, merchants: shop, syncer: syncer, redisless: sales, watch: watch,
 		reconciler: reconcile.New(reconcile.Deps{
-			Store: p.Store, Gate: p.Gate, Gates: svc.Gates, Locks: p.Locks, Recorder: p.Recorder, Alarms: svc.Alarms, Epochs: svc,
-			Now: p.Now, Config: p.Reconcile,
+			Activities: p.Store, Rows: p.Store, Adjustments: p.Store, Imports: p.Store, Gate: ports.compared, Repairs: ports.repairs,
+			Gates: syncer, Locks: p.Locks, Recorder: ports.repaired, Alarms: alarms, Epochs: svc, Now: p.Now, Config: p.Reconcile,
 		}),
-		gates: core.NewGateController(svc),
+		gates: gates.NewController(gates.ControllerDeps{
+			Syncer: syncer, Registry: p.Gate, Redis: ports.redis, Modes: sales, Inventory: svc, Now: p.Now,
+		}),
 		importer: restore.NewImporter(restore.Deps{
-			Epochs: p.Store, Tables: p.Store, Entries: p.Gate, Gate: p.Gate, Orders: p.Orders, Gates: svc.Gates,
-			Inventory: svc, Recorder: p.Recorder, Alarms: svc.Alarms, Now: p.Now,
+			Epochs: p.Store, Tables: p.Store, Entries: p.Gate, Gate: p.Gate, Orders: p.Orders, Gates: syncer,
+			Inventory: svc, Recorder: ports.repaired, Alarms: alarms, Now: p.Now,
 		}),
 		orderSweep: sweep.NewOrders(sweep.OrdersDeps{
-			Store: p.Store, Inventory: svc, Recorder: p.Recorder, Alarms: svc.Alarms, Config: p.Sweep.OrdersConfig,
+			Store: p.Store, Inventory: svc, Recorder: p.Recorder, Alarms: alarms, Config: p.Sweep.OrdersConfig,
 		}),
 		overdueSweep: sweep.NewOverdue(sweep.OverdueDeps{
-			Store: p.Store, Inventory: svc, Recorder: p.Recorder, Alarms: svc.Alarms, Held: held, Config: p.Sweep.OverdueConfig,
+			Store: p.Store, Inventory: svc, Recorder: p.Recorder, Alarms: alarms, Held: held, Config: p.Sweep.OverdueConfig,
 		}),
 		journalSweep: sweep.NewJournal(sweep.JournalDeps{
-			Store: p.Store, Gate: p.Gate, Gates: svc.Gates, Recorder: p.Recorder, Alarms: svc.Alarms, Config: p.Sweep.JournalConfig,
+			Store: p.Store, Gate: p.Gate, Gates: syncer, Recorder: p.Recorder, Alarms: alarms, Config: p.Sweep.JournalConfig,
 		}),
 		adjustmentSweep: sweep.NewAdjustments(sweep.AdjustmentsDeps{
-			Store: p.Store, Inventory: svc, Config: p.Sweep.AdjustmentsConfig,
+			Store: ports.adjustments, Gates: syncer, Config: p.Sweep.AdjustmentsConfig,
 		}),
 	}
 }
@@ -275,7 +305,7 @@ func (f *faults) step(do func() error) error {
 }
 
 type faultyStore struct {
-	Store
+	*store.Store
 	f *faults
 }
 
@@ -283,7 +313,11 @@ func (s *faultyStore) Ledger(ctx context.Context, ids []string, fn func(core.Led
 	return s.f.step(func() error { return s.Store.Ledger(ctx, ids, fn) })
 }
 
-func (s *faultyStore) Rebuild(ctx context.Context, id string, fn func(core.RebuildTx) error) error {
+func (s *faultyStore) ChangeAllowances(ctx context.Context, id string, fn func(reconcile.AllowanceTx) error) error {
+	return s.f.step(func() error { return s.Store.ChangeAllowances(ctx, id, fn) })
+}
+
+func (s *faultyStore) Rebuild(ctx context.Context, id string, fn func(gates.RebuildTx) error) error {
 	return s.f.step(func() error { return s.Store.Rebuild(ctx, id, fn) })
 }
 
@@ -316,16 +350,16 @@ func (s *faultyStore) PostponeAdjustments(ctx context.Context, list []core.Adjus
 	return s.f.step(func() error { return s.Store.PostponeAdjustments(ctx, list) })
 }
 
-func (s *faultyStore) ConfirmGate(ctx context.Context, activityID string, c core.GateConfirmation) error {
+func (s *faultyStore) ConfirmGate(ctx context.Context, activityID string, c gates.Confirmation) error {
 	return s.f.step(func() error { return s.Store.ConfirmGate(ctx, activityID, c) })
 }
 
-func (s *faultyStore) RenewConfirmations(ctx context.Context, activityIDs []string, c core.GateConfirmation) error {
+func (s *faultyStore) RenewConfirmations(ctx context.Context, activityIDs []string, c gates.Confirmation) error {
 	return s.f.step(func() error { return s.Store.RenewConfirmations(ctx, activityIDs, c) })
 }
 
 func (s *faultyStore) ChangeActivity(
-	ctx context.Context, in core.Scope, id string, c core.Change, growth core.Growth, fn func(*core.Activity) (bool, error),
+	ctx context.Context, in core.Scope, id string, c core.Change, growth merchants.Growth, fn func(*core.Activity) (bool, error),
 ) (out *core.Activity, err error) {
 	err = s.f.step(func() error { out, err = s.Store.ChangeActivity(ctx, in, id, c, growth, fn); return err })
 	return out, err
@@ -351,30 +385,30 @@ func (s *faultyStore) MoveImport(ctx context.Context, from, to core.Import) (mov
 }
 
 type faultyGate struct {
-	Gate
+	*gate.Gate
 	f *faults
 }
 
-func (g *faultyGate) BeginBuild(ctx context.Context, activityID string) (b core.GateBuild, err error) {
+func (g *faultyGate) BeginBuild(ctx context.Context, activityID string) (b gates.Build, err error) {
 	err = g.f.step(func() error { b, err = g.Gate.BeginBuild(ctx, activityID); return err })
 	return &faultyBuild{b, g.f}, err
 }
 
 type faultyBuild struct {
-	core.GateBuild
+	gates.Build
 	f *faults
 }
 
 func (b *faultyBuild) Put(ctx context.Context, rows []ledger.Row) error {
-	return b.f.step(func() error { return b.GateBuild.Put(ctx, rows) })
+	return b.f.step(func() error { return b.Build.Put(ctx, rows) })
 }
 
 func (b *faultyBuild) PutAdjusted(ctx context.Context, ids []string) error {
-	return b.f.step(func() error { return b.GateBuild.PutAdjusted(ctx, ids) })
+	return b.f.step(func() error { return b.Build.PutAdjusted(ctx, ids) })
 }
 
-func (b *faultyBuild) Commit(ctx context.Context, a core.Activity, endedBefore int64, epoch core.GateEpoch) error {
-	return b.f.step(func() error { return b.GateBuild.Commit(ctx, a, endedBefore, epoch) })
+func (b *faultyBuild) Commit(ctx context.Context, a core.Activity, endedBefore int64, epoch gates.GateEpoch) error {
+	return b.f.step(func() error { return b.Build.Commit(ctx, a, endedBefore, epoch) })
 }
 
 func (g *faultyGate) Configure(ctx context.Context, activityID string, c core.GateConfig) error {
@@ -445,32 +479,32 @@ func (p *faultyPub) Replay(ctx context.Context, l core.DeadLetter) error {
 }
 
 type faultyOrders struct {
-	Orders
+	*orders.Client
 	f *faults
 }
 
 func (o *faultyOrders) Close(ctx context.Context, sns []string, reason string) (out []core.CloseOutcome, err error) {
-	err = o.f.step(func() error { out, err = o.Orders.Close(ctx, sns, reason); return err })
+	err = o.f.step(func() error { out, err = o.Client.Close(ctx, sns, reason); return err })
 	return out, err
 }
 
 func (o *faultyOrders) Refund(ctx context.Context, sns []string, reason string) (out map[string]string, err error) {
-	err = o.f.step(func() error { out, err = o.Orders.Refund(ctx, sns, reason); return err })
+	err = o.f.step(func() error { out, err = o.Client.Refund(ctx, sns, reason); return err })
 	return out, err
 }
 
 func (o *faultyOrders) States(ctx context.Context, sns []string) (out map[string]string, err error) {
-	err = o.f.step(func() error { out, err = o.Orders.States(ctx, sns); return err })
+	err = o.f.step(func() error { out, err = o.Client.States(ctx, sns); return err })
 	return out, err
 }
 
 func (o *faultyOrders) Changed(ctx context.Context, since time.Time, cursor string) (out []core.ChangedOrder, next string, err error) {
-	err = o.f.step(func() error { out, next, err = o.Orders.Changed(ctx, since, cursor); return err })
+	err = o.f.step(func() error { out, next, err = o.Client.Changed(ctx, since, cursor); return err })
 	return out, next, err
 }
 
-func (o *faultyOrders) Lookup(ctx context.Context, sns []string) (out map[string]core.OrderDetails, err error) {
-	err = o.f.step(func() error { out, err = o.Orders.Lookup(ctx, sns); return err })
+func (o *faultyOrders) Lookup(ctx context.Context, sns []string) (out map[string]merchants.OrderDetails, err error) {
+	err = o.f.step(func() error { out, err = o.Client.Lookup(ctx, sns); return err })
 	return out, err
 }
 
@@ -666,24 +700,24 @@ func operator(user string) core.Caller { return core.Caller{UserID: user, Operat
 func (w *world) sale(limit int64, stock ...int64) *core.Activity {
 	w.t.Helper()
 	a := w.draft(limit, stock...)
-	a, err := w.core.Publish(w.ctx, seller("m"), a.ID)
+	a, err := w.merchants.Publish(w.ctx, seller("m"), a.ID)
 	require.NoError(w.t, err)
 	return a
 }
 
 func (w *world) draft(limit int64, stock ...int64) *core.Activity {
 	w.t.Helper()
-	p := core.Product{Name: "Thing"}
+	p := merchants.Product{Name: "Thing"}
 	for i := range stock {
-		p.SKUs = append(p.SKUs, core.SKU{Name: fmt.Sprintf("Thing %d", i+1), ListPrice: 9900, Currency: "EUR"})
+		p.SKUs = append(p.SKUs, merchants.SKU{Name: fmt.Sprintf("Thing %d", i+1), ListPrice: 9900, Currency: "EUR"})
 	}
-	made, err := w.core.CreateProduct(w.ctx, seller("m"), p, nil)
+	made, err := w.merchants.CreateProduct(w.ctx, seller("m"), p, nil)
 	require.NoError(w.t, err)
-	var items []core.ActivityDraftItem
+	var items []merchants.ActivityDraftItem
 	for i, n := range stock {
-		items = append(items, core.ActivityDraftItem{SKUID: made.SKUs[i].ID, Price: 100 + int64(i), Stock: n})
+		items = append(items, merchants.ActivityDraftItem{SKUID: made.SKUs[i].ID, Price: 100 + int64(i), Stock: n})
 	}
-	a, err := w.core.CreateActivity(w.ctx, seller("m"), core.ActivityDraftRequest{
+	a, err := w.merchants.CreateActivity(w.ctx, seller("m"), merchants.ActivityDraftRequest{
 		Title: "Sale", StartsAt: time.Now().Add(-time.Minute), EndsAt: time.Now().Add(time.Hour), PerUserLimit: &limit, Items: items,
 	})
 	require.NoError(w.t, err)
@@ -848,7 +882,7 @@ func (w *world) sound(a *core.Activity) {
 func (w *world) agree(a *core.Activity) {
 	w.t.Helper()
 	w.sound(a)
-	v, err := w.core.StockView(w.ctx, core.AllMerchants(), a.ID)
+	v, err := w.merchants.StockView(w.ctx, core.AllMerchants(), a.ID)
 	require.NoError(w.t, err)
 	for _, k := range v.SKUs {
 		require.NotNil(w.t, k.Gate)

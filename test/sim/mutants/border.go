@@ -3,6 +3,7 @@ package main
 const (
 	storeDir = "services/inventory/internal/store/"
 	httpDir  = "services/inventory/internal/httpapi/"
+	shopDir  = "services/inventory/internal/merchants/"
 )
 
 // scoped is the test that calls each query of the store within the scope of another merchant.
@@ -65,7 +66,7 @@ var borderMutants = []mutant{
 	},
 	{
 		name: "history is listed without the activity", file: httpDir + "history.go",
-		old: "_, err := m.core.Activity(r.Context(), in, activityID)", now: "_, err := m.core.Activity(r.Context(), core.AllMerchants(), activityID)",
+		old: "_, err := m.merchants.Activity(r.Context(), in, activityID)", now: "_, err := m.merchants.Activity(r.Context(), core.AllMerchants(), activityID)",
 	},
 	{
 		name: "any board is shown", file: "services/inventory/internal/board/board.go",
@@ -85,13 +86,13 @@ var borderMutants = []mutant{
 	},
 	{
 		name: "orders are listed without the activity", file: httpDir + "holdings.go",
-		old: "m.core.Activity(r.Context(), caller(r).Scope(), id)",
-		now: "m.core.Activity(r.Context(), core.AllMerchants(), id)",
+		old: "m.merchants.Activity(r.Context(), caller(r).Scope(), id)",
+		now: "m.merchants.Activity(r.Context(), core.AllMerchants(), id)",
 	},
 	{
 		name: "any stock is shown", file: httpDir + "stock.go",
-		old: "m.core.StockView(r.Context(), caller(r).Scope(), id)",
-		now: "m.core.StockView(r.Context(), core.AllMerchants(), id)",
+		old: "m.merchants.StockView(r.Context(), caller(r).Scope(), id)",
+		now: "m.merchants.StockView(r.Context(), core.AllMerchants(), id)",
 	},
 	{
 		name: "dead letters of all are listed", file: storeDir + "deadletters.go",
@@ -149,21 +150,21 @@ var borderMutants = []mutant{
 		old: "case !by.Operator && merchantID != by.MerchantID:", now: "case false:",
 	},
 	{
-		name: "products get another owner", file: coreDir + "product.go",
+		name: "products get another owner", file: shopDir + "products.go",
 		old: "p.MerchantID, p.CreatedAt = owner, s.clock()", now: "p.MerchantID, p.CreatedAt = owner[:1], s.clock()",
 	},
 	{
-		name: "activities get another owner", file: coreDir + "activities.go",
+		name: "activities get another owner", file: shopDir + "activities.go",
 		old: "MerchantID: owner, State:", now: "MerchantID: owner[:1], State:",
 	},
 	{
-		name: "an operator brings SKUs of their own", file: coreDir + "activities.go",
-		old: "draft = &Activity{MerchantID: a.MerchantID}",
-		now: "draft = &Activity{MerchantID: by.MerchantID}\n\t\t_ = a",
+		name: "an operator brings SKUs of their own", file: shopDir + "activities.go",
+		old: "draft = &core.Activity{MerchantID: a.MerchantID}",
+		now: "draft = &core.Activity{MerchantID: by.MerchantID}\n\t\t_ = a",
 	},
 	{
-		name: "new activities sell SKUs of all", file: coreDir + "activities.go",
-		old: "s.store.SKUs(ctx, OfMerchant(a.MerchantID), ids)", now: "s.store.SKUs(ctx, AllMerchants(), ids)",
+		name: "new activities sell SKUs of all", file: shopDir + "activities.go",
+		old: "s.Deps.Products.SKUs(ctx, core.OfMerchant(a.MerchantID), ids)", now: "s.Deps.Products.SKUs(ctx, core.AllMerchants(), ids)",
 	},
 	{
 		name: "changes are recorded without an owner", file: storeDir + "store.go",

@@ -14,6 +14,8 @@ type unit struct{ pkg, run string }
 const (
 	coreDir    = "services/inventory/internal/core/"
 	ledgerDir  = "services/inventory/internal/ledger/"
+	gatesDir   = "services/inventory/internal/gates/"
+	soldDir    = "services/inventory/internal/redisless/"
 	sweepDir   = "services/inventory/internal/sweep/"
 	restoreDir = "services/inventory/internal/restore/"
 	orderDir   = "services/order/internal/"
@@ -60,33 +62,33 @@ var mutants = []mutant{
 		hidden: "direct messages replace the broker", test: unit{directDir, "TestGoesDirectAfterATimeAndBackAtOnce"},
 	},
 	{
-		name: "a direct purchase ignores what is held back", file: coreDir + "degraded.go",
+		name: "a direct purchase ignores what is held back", file: soldDir + "purchases.go",
 		old: "return max(0, it.Available-s.HeldBack[it.SKUID]-s.Reserve[it.SKUID])", now: "return it.Available",
 		hidden: "most sales have enough units", test: unit{"services/inventory", "TestDirectPurchasesLeaveWhatWasAcceptedBefore"},
 	},
 	{
-		name: "later acceptances take what is held back", file: coreDir + "degraded.go",
+		name: "later acceptances take what is held back", file: soldDir + "purchases.go",
 		old: "if a.Item(l.SKUID).Available-s.HeldBack[l.SKUID] < l.Qty {", now: "if l.Qty < 0 {",
 		hidden: "few processes reach Redis alone", test: unit{"services/inventory", "TestDirectPurchasesLeaveWhatWasAcceptedBefore"},
 	},
 	{
-		name: "landed purchases stay held back", file: coreDir + "degraded.go",
+		name: "landed purchases stay held back", file: soldDir + "purchases.go",
 		old: "figures.landed(p)", now: "_ = p",
 		hidden: "the units are sold after the outage", test: unit{"services/inventory", "TestDirectPurchasesLeaveWhatWasAcceptedBefore"},
 	},
 	{
-		name: "per_second is not counted", file: coreDir + "direct.go",
-		old: "figures.SoldCount++", now: "_ = figures",
+		name: "per_second is not counted", file: soldDir + "selling.go",
+		old: "sale.SoldCount++", now: "_ = sale",
 		hidden: "the checks of a sale do not count by second", test: unit{"services/inventory", "TestDirectPurchasesAreBoundedBySecond"},
 	},
 	{
-		name: "a repeated direct purchase is sold again", file: coreDir + "direct.go",
+		name: "a repeated direct purchase is sold again", file: soldDir + "selling.go",
 		old: "rows, err := tx.Reservations(sns)", now: "rows, err := map[string]ledger.Row{}, error(nil)",
 		hidden: "the key of the ledger refuses it", test: unit{"services/inventory", "TestDirectPurchasesAreDecidedOnce"},
 	},
 	{
-		name: "direct sales go on in every mode", file: coreDir + "direct.go",
-		old: "return a.direct() && a.ModeEpoch == epoch && a.Degraded != nil && a.ModeChangedAt != nil &&\n" +
+		name: "direct sales go on in every mode", file: soldDir + "selling.go",
+		old: "return a.Direct() && a.ModeEpoch == epoch && a.Degraded != nil && a.ModeChangedAt != nil &&\n" +
 			"\t\t!now.Before(a.ModeChangedAt.Add(sellAfter))",
 		now:    "return a.Degraded != nil || epoch > 0 && now.IsZero()",
 		hidden: "processes follow the mode within a second", test: unit{"services/inventory", "TestNothingIsSoldDirectlyAtOtherTimes"},
@@ -99,9 +101,9 @@ var mutants = []mutant{
 		test:   unit{"services/seckill/internal/degraded", "TestNumbersIssuedWithoutRedisNeedRecentModes"},
 	},
 	{
-		name: "the gate does not get what was sold without it", file: coreDir + "mode.go",
-		old:    "if err := c.svc.Gates.resync(ctx, a.ID, since); err != nil {\n\t\treturn err\n\t}\n\treturn c",
-		now:    "_ = since\n\treturn c",
+		name: "the gate does not get what was sold without it", file: soldDir + "return.go",
+		old:    "if err := s.Gates.Resync(ctx, a.ID, since); err != nil {\n\t\treturn err\n\t}\n\treturn s",
+		now:    "_ = since\n\treturn s",
 		hidden: "the controller syncs a new master, and the reconciler the rest",
 		test:   unit{"services/inventory", "TestTheGateGetsWhatWasSoldWithoutIt"},
 	},
@@ -121,8 +123,8 @@ var mutants = []mutant{
 		hidden: "few sales have two processes with such an id", test: unit{"services/inventory", "TestWorkerLeases"},
 	},
 	{
-		name: "a mode never returns", file: coreDir + "gatecontroller.go",
-		old: "return c.returnToGate(ctx, a)", now: "return nil",
+		name: "a mode never returns", file: gatesDir + "controller.go",
+		old: "return c.Modes.ReturnToGate(ctx, a)", now: "return nil",
 	},
 	{
 		name: "accepted purchases are not handed over", file: keptDir + "watch.go",
@@ -214,8 +216,8 @@ var mutants = []mutant{
 		old: "  return 'ok'\nend\nlocal applied_sku", now: "  stored = nil\nend\nlocal applied_sku",
 	},
 	{
-		name: "an undone adjustment stays", file: coreDir + "gatesync.go",
-		old: "return g.gate.UndoAdjust(ctx, a.ActivityID, a)", now: "return nil",
+		name: "an undone adjustment stays", file: gatesDir + "adjustment.go",
+		old: "return g.Gate.UndoAdjust(ctx, a.ActivityID, a)", now: "return nil",
 		hidden: "the reconciler corrects the counters",
 		test:   unit{"services/inventory", "^TestKilledWhileAdjusting$/^refused_by_the_database$"},
 	},
@@ -249,7 +251,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "overdue reservations are ignored", file: sweepDir + "overdue.go",
-		old: "if err := w.Inventory.PublishClosing(ctx, closing); err != nil {",
+		old: "if err := w.Inventory.PublishClosing(ctx, closing, 0); err != nil {",
 		now: "if err := error(nil); err != nil && len(closing.OrderSNs) > 0 {",
 	},
 	{
@@ -258,7 +260,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "unfinished adjustments are ignored", file: sweepDir + "adjustments.go",
-		old: "_, err := w.Inventory.ResumeAdjustment(ctx, a)", now: "var err error",
+		old: "_, err := w.Gates.ResumeAdjustment(ctx, a)", now: "var err error",
 	},
 	{
 		name: "a failed adjustment stays first", file: sweepDir + "adjustments.go",
@@ -305,13 +307,13 @@ var mutants = []mutant{
 		test:   unit{"services/order/internal/core", "^TestARedeliveredDeductionPublishesTheSameEvents$"},
 	},
 	{
-		name: "a new master is not synced", file: coreDir + "gatecontroller.go",
+		name: "a new master is not synced", file: gatesDir + "controller.go",
 		old: "if r.lacks(a.ID) {", now: "if r.lacks(a.ID) && false {",
 		hidden: "the reconciler updates the gate some seconds later",
 		test:   unit{"services/inventory", "^TestANewMasterIsSynced$"},
 	},
 	{
-		name: "a restart shortens the window of a new master", file: coreDir + "gatecontroller.go",
+		name: "a restart shortens the window of a new master", file: gatesDir + "controller.go",
 		old: "return c.At.Add(-window)", now: "return now.Add(-window)",
 		hidden: "the reconciler updates the gate some seconds later",
 		test:   unit{"services/inventory", "^TestAMasterReplacedAfterALongOutageAndARestartIsSynced$"},
@@ -361,7 +363,7 @@ var mutants = []mutant{
 	},
 	// Confirmations of Redis masters, unreadable rows, fair sweeps.
 	{
-		name: "a replaced master counts as confirmed", file: coreDir + "gatecontroller.go",
+		name: "a replaced master counts as confirmed", file: gatesDir + "controller.go",
 		old: "return !known || last.Master != r.seen.Master", now: "return !known || last.Master == \"\"",
 		hidden: "the reconciler updates the gate some seconds later",
 		test:   unit{"services/inventory", "^TestANewMasterIsSynced$"},
@@ -448,13 +450,13 @@ var mutants = []mutant{
 	},
 	{
 		name: "closings go on during an import", file: coreDir + "closing.go",
-		old: "err := s.guard.MayClose(ctx, c.ActivityID)", now: "err := error(nil)",
+		old: "err := s.Guard.MayClose(ctx, c.ActivityID)", now: "err := error(nil)",
 		hidden: "a tombstone before the order comes back closes a purchase that was reserved; both agree",
 		test:   unit{"services/inventory", "^TestABusThatIsAheadDuringAnImport$"},
 	},
 	{
-		name: "withdrawals do not wait for an import", file: coreDir + "adjustment.go",
-		old: "err := s.guard.MayClose(ctx, a.ActivityID); err != nil {", now: "err := s.guard.MayClose(ctx, a.ActivityID); err != nil && false {",
+		name: "withdrawals do not wait for an import", file: gatesDir + "adjustment.go",
+		old: "err := g.Guard.MayClose(ctx, a.ActivityID); err != nil {", now: "err := g.Guard.MayClose(ctx, a.ActivityID); err != nil && false {",
 		hidden: "few simulated withdrawals meet an import and a lost addition",
 		test:   unit{"services/inventory", "^TestAWithdrawalWaitsForTheImport$"},
 	},
@@ -484,7 +486,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "events without a row end during an import", file: coreDir + "events.go",
-		old: "err := s.guard.MayClose(ctx, f.missing); err != nil {", now: "err := s.guard.MayClose(ctx, f.missing); err != nil && f.missing == \"\" {",
+		old: "err := s.Guard.MayClose(ctx, f.missing); err != nil {", now: "err := s.Guard.MayClose(ctx, f.missing); err != nil && f.missing == \"\" {",
 		hidden: "few simulated payments meet an import before their row",
 		test:   unit{"services/inventory", "^TestEventsWaitForTheImport$"},
 	},
@@ -503,13 +505,13 @@ var mutants = []mutant{
 	},
 	// Epochs and their proofs.
 	{
-		name: "a gate of an unknown epoch is not imported", file: coreDir + "gateepoch.go",
+		name: "a gate of an unknown epoch is not imported", file: gatesDir + "epoch.go",
 		old: "known := audit.Epoch == \"\"", now: "if !audit.Importing {\n\t\treturn true, nil\n\t}\n\tknown := audit.Epoch == \"\"",
 		hidden: "a simulated operator draws the epoch",
 		test:   unit{"services/inventory", "^TestAGateOfAnotherEpoch$"},
 	},
 	{
-		name: "one reading of a gate draws an epoch", file: coreDir + "gateepoch.go",
+		name: "one reading of a gate draws an epoch", file: gatesDir + "epoch.go",
 		old: "if !c.confirmUnknown(a.ID, audit.Epoch) {", now: "if !c.confirmUnknown(a.ID, audit.Epoch) && false {",
 		hidden: "an import without a loss changes nothing",
 		test:   unit{"services/inventory", "^TestAGateOfAnotherEpoch$"},

@@ -13,6 +13,7 @@ import (
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/eventstream"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/merchants"
 )
 
 // MaxPoints bounds the points of a sample: 15 min.
@@ -53,9 +54,9 @@ type Sample struct {
 	AsOf     time.Time
 	Activity core.Activity
 	Units    Units // as the gate counts them; as the database does, if the activity has no gate
-	Orders   core.ReservationCounts
+	Orders   merchants.ReservationCounts
 	Totals   Requests // since the publication; if the activity has no gate, Accepted is the database's
-	Stock    *core.StockView
+	Stock    *merchants.StockView
 	// Points holds the seconds with requests, oldest first, up to some seconds ago: processes that respond have added
 	// their counts of them. Counts that are added late change a point.
 	Points  []Point
@@ -74,7 +75,7 @@ type Gate interface {
 // Ledger is what the board reads in the tables.
 type Ledger interface {
 	Activity(ctx context.Context, in core.Scope, id string) (*core.Activity, error)
-	ReservationCounts(ctx context.Context, in core.Scope, activityID string) (core.ReservationCounts, error)
+	ReservationCounts(ctx context.Context, in core.Scope, activityID string) (merchants.ReservationCounts, error)
 }
 
 // Config has the bounds and intervals of a Board.

@@ -16,6 +16,7 @@ import (
 
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/merchants"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -58,8 +59,8 @@ func (s *sale) Activity(_ context.Context, in core.Scope, id string) (*core.Acti
 	return &a, nil
 }
 
-func (s *sale) ReservationCounts(context.Context, core.Scope, string) (core.ReservationCounts, error) {
-	return core.ReservationCounts{Reserved: 2, Sold: 1}, nil
+func (s *sale) ReservationCounts(context.Context, core.Scope, string) (merchants.ReservationCounts, error) {
+	return merchants.ReservationCounts{Reserved: 2, Sold: 1}, nil
 }
 
 func (s *sale) Audit(context.Context, string) (core.GateAudit, error) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/merchants"
 )
 
 const (
@@ -212,7 +213,7 @@ func (u Units) plus(o Units) Units {
 // the two readings appears as a difference, so such a comparison is repeated with the next sample.
 func (w *watch) stock(
 	ctx context.Context, before *core.Activity, audit core.GateAudit, present bool,
-) (*core.StockView, error) {
+) (*merchants.StockView, error) {
 	b := w.board
 	if w.latest != nil && b.Now().Before(w.stockAt.Add(b.StockEvery)) {
 		return w.latest.Stock, nil
@@ -221,7 +222,7 @@ func (w *watch) stock(
 	if err != nil {
 		return nil, err
 	}
-	view, settled := core.CompareStock(before, after, audit, present, b.Now().UTC())
+	view, settled := merchants.CompareStock(before, after, audit, present, b.Now().UTC())
 	if w.unequal++; !settled && w.latest != nil && w.unequal < stockReadings {
 		return w.latest.Stock, nil
 	}

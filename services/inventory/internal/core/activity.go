@@ -1,6 +1,8 @@
 package core
 
 import (
+	"cmp"
+	"errors"
 	"time"
 
 	"flashsale.internal/pkg/contract"
@@ -115,8 +117,8 @@ func (a *Activity) Phase(now time.Time) string {
 	return "open"
 }
 
-// challenge returns the challenge as gates have it.
-func (a *Activity) challenge() contract.Captcha {
+// Challenge returns the challenge as gates have it.
+func (a *Activity) Challenge() contract.Captcha {
 	if !a.Captcha.On() {
 		return contract.Captcha{}
 	}
@@ -127,15 +129,70 @@ func (a *Activity) challenge() contract.Captcha {
 func (a *Activity) GateConfig() GateConfig {
 	return GateConfig{
 		State: a.State, StartsAt: a.StartsAt, EndsAt: a.EndsAt, PerUserLimit: a.PerUserLimit,
-		ReorderLimit: a.ReorderLimit, RoomRate: a.RoomRate, Captcha: a.challenge(),
+		ReorderLimit: a.ReorderLimit, RoomRate: a.RoomRate, Captcha: a.Challenge(),
 		Version: a.Version,
 	}
 }
 
-// taken returns the number of units that reservations hold or have bought.
-func (a *Activity) taken() (n int64) {
-	for _, it := range a.Items {
-		n += it.Reserved + it.Sold
-	}
-	return n
+// DegradedSale bounds the sale of an activity while Redis is unavailable.
+type DegradedSale struct {
+	PerSecond int64 // purchases, over all processes
+	Drop      int64 // per cent of the purchase requests that seckill refuses at random
+	Reserve   int64 // per cent of the stock that is kept for purchases accepted before, beyond those that are known
 }
+
+// DirectSale holds the figures of a sale without Redis.
+type DirectSale struct {
+	SeenAt    time.Time        // when a process last began to read the gate; zero: never
+	FiguresAt time.Time        // the time of Redis then
+	NotedAt   time.Time        // when the reading had ended
+	Unlanded  map[string]int64 // by SKU, units in the gate that were not known to be in the ledger
+	// HeldBack has, by SKU, the units that are kept for purchases that the gate had accepted before FiguresAt. Reserve has
+	// those for purchases that it has accepted since.
+	HeldBack, Reserve map[string]int64
+	// SoldCount purchases were sold in the second that begins at SoldSecond (Unix time).
+	SoldSecond, SoldCount int64
+}
+
+// Direct reports whether purchases are decided by the ledger alone.
+func (a *Activity) Direct() bool { return a.Mode == contract.ModeDirect }
+
+// UsesGate reports whether seckill may use the gate.
+func (a *Activity) UsesGate() bool { return a.Mode == "" || a.Mode == contract.ModeGate }
+
+// WithoutGate reports whether a reading of the gate failed with err because the sale goes on without it.
+func (a *Activity) WithoutGate(err error) bool {
+	return !a.UsesGate() && (errors.Is(err, ErrGateUnavailable) || errors.Is(err, ErrNoGate))
+}
+
+// CompareIDs compares ids as the numbers they are.
+func CompareIDs(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }
+
+// Milliseconds returns t as the tables keep it: UTC, in milliseconds.
+func Milliseconds(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
+
+// Adjustment adds units to a live stock or withdraws them.
+type Adjustment struct {
+	ID         string
+	ActivityID string
+	SKUID      string
+	Delta      int64
+	Reason     string
+	State      string // intent, applied or refused
+	Decision   string // "", taken or refused: whether the stock in the database contains it
+	CreatedBy  string
+	CreatedAt  time.Time
+	UpdatedAt  time.Time
+
+	ResumeAt      *time.Time // when the sweep tries it again; nil before the first failed attempt
+	ResumeAttempt int        // failed attempts of the sweep
+}
+
+// States and decisions of adjustments.
+const (
+	AdjustmentIntent  = "intent"
+	AdjustmentApplied = "applied"
+	AdjustmentRefused = "refused"
+	DecisionTaken     = "taken"
+	DecisionRefused   = "refused"
+)

@@ -16,6 +16,16 @@ type Change struct {
 	Detail     any // as JSON
 }
 
+// PastChange is an entry of the change log as it was stored.
+type PastChange struct {
+	ID     string
+	At     time.Time
+	Who    string
+	Role   string // RoleMerchant or RoleOperator; "" for repairs of the reconciler
+	Action string
+	Detail string // JSON; "" without any
+}
+
 // Reconciler is the actor recorded for repairs that no operator requested, ActionReconcile the action of all repairs.
 const (
 	Reconciler      = "reconciler"
@@ -34,9 +44,9 @@ type IdempotencyKey struct {
 	BodyHash                    [32]byte
 }
 
-// of returns the key of a call that creates an object of a merchant. One user may act for several merchants on the
+// Of returns the key of a call that creates an object of a merchant. One user may act for several merchants on the
 // same path, so the path of the key also names the merchant. No URL path contains a #.
-func (k *IdempotencyKey) of(merchantID string) *IdempotencyKey {
+func (k *IdempotencyKey) Of(merchantID string) *IdempotencyKey {
 	if k == nil {
 		return nil
 	}

@@ -12,15 +12,15 @@ import (
 )
 
 // CloseDue makes the order service close orders whose pay window has ended, and makes the ledger follow its response.
-// deadLetters are items of the message that could not be read. During an import it puts closings off, as if they had come
-// too early.
+// deadLetters are items of the message that could not be read. During an import it puts closings off, as if they had
+// come too early.
 func (s *Service) CloseDue(ctx context.Context, due []contract.OrderClose, deadLetters []contract.DeadLetter) error {
 	if err := s.AddDeadLetters(ctx, deadLetters); err != nil {
 		return err
 	}
 	var errs []error
 	for _, c := range due {
-		err := s.guard.MayClose(ctx, c.ActivityID)
+		err := s.Guard.MayClose(ctx, c.ActivityID)
 		switch {
 		case errors.Is(err, ErrImporting):
 			err = s.closeAgain(ctx, closing{request: c, later: map[time.Time][]string{c.DueAt: c.OrderSNs}})
@@ -49,7 +49,7 @@ func (s *Service) CloseOrders(
 	}
 	for _, o := range outcomes {
 		if incident := c.addOutcome(o); incident != "" {
-			s.recorder.Incident(ctx, incident, "order_sn", o.OrderSN, "outcome", o.Outcome)
+			s.Recorder.Incident(ctx, incident, "order_sn", o.OrderSN, "outcome", o.Outcome)
 		}
 	}
 	if err := s.followOutcomes(ctx, c.steps); err != nil {
@@ -74,7 +74,7 @@ func (s *Service) followOutcomes(ctx context.Context, steps []step) error {
 	for i, st := range steps {
 		sns[i] = st.orderSN
 	}
-	rows, err := s.store.Reservations(ctx, sns)
+	rows, err := s.Store.Reservations(ctx, sns)
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (s *Service) closeAgain(ctx context.Context, c closing) error {
 	if len(c.later) == 0 {
 		return nil
 	}
-	now, err := s.store.Now(ctx)
+	now, err := s.Store.Now(ctx)
 	if err != nil {
 		return err
 	}
@@ -103,26 +103,21 @@ func (s *Service) closeAgain(ctx context.Context, c closing) error {
 				"activity_id", again.ActivityID, "due_at", again.DueAt, "attempts", again.Attempt)
 			continue
 		}
-		errs = append(errs, s.publishClosing(ctx, again.OrderClose, again.delay))
+		errs = append(errs, s.PublishClosing(ctx, again.OrderClose, again.delay))
 	}
 	return errors.Join(errs...)
 }
 
-// PublishClosing publishes a closing that is due now.
-func (s *Service) PublishClosing(ctx context.Context, c contract.OrderClose) error {
-	return s.publishClosing(ctx, c, 0)
-}
-
-// publishClosing makes up to three attempts, each with what is left of the delay then. A delayed closing stays one: its
-// handler may be this call's caller.
-func (s *Service) publishClosing(ctx context.Context, c contract.OrderClose, delay time.Duration) error {
+// PublishClosing publishes a closing. It makes up to three attempts, each with what is left of the delay then. A delayed
+// closing stays one: its handler may be this call's caller.
+func (s *Service) PublishClosing(ctx context.Context, c contract.OrderClose, delay time.Duration) error {
 	began := time.Now() //nolint:forbidigo // measures only how long this takes, also if the clock is set meanwhile
 	return s.retry(ctx, func() error {
 		left := delay - time.Since(began) //nolint:forbidigo // as above
 		if delay > 0 {
 			left = max(left, firstClosePause)
 		}
-		return s.pub.Closing(ctx, c, left)
+		return s.Pub.Closing(ctx, c, left)
 	})
 }
 
@@ -130,11 +125,14 @@ func (s *Service) publishClosing(ctx context.Context, c contract.OrderClose, del
 func (s *Service) RequestClose(ctx context.Context, sns []string, reason string) (outcomes []CloseOutcome, err error) {
 	err = s.retry(ctx, func() error {
 		outcomes = outcomes[:0]
-		return chunks(sns, contract.MaxItems, func(c []string) error {
-			o, err := s.orders.Close(ctx, c, reason)
+		for c := range slices.Chunk(sns, contract.MaxItems) {
+			o, err := s.Orders.Close(ctx, c, reason)
 			outcomes = append(outcomes, o...)
-			return err
-		})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	return outcomes, err
 }

@@ -39,7 +39,7 @@ const (
 
 // DeadLetters lists the dead letters in a state, newest first.
 func (s *Service) DeadLetters(ctx context.Context, in Scope, state string, p Page) ([]DeadLetter, error) {
-	return s.store.DeadLetters(ctx, in, state, p)
+	return s.Deps.DeadLetters.DeadLetters(ctx, in, state, p)
 }
 
 // AddDeadLetters writes items that a consumer of inventory or of the order service gave up on. An item that fails
@@ -48,7 +48,7 @@ func (s *Service) AddDeadLetters(ctx context.Context, list []contract.DeadLetter
 	if len(list) == 0 {
 		return nil
 	}
-	now, err := s.store.Now(ctx)
+	now, err := s.Store.Now(ctx)
 	if err != nil {
 		return err
 	}
@@ -56,20 +56,20 @@ func (s *Service) AddDeadLetters(ctx context.Context, list []contract.DeadLetter
 	for i := range list {
 		list[i].At = ledger.SanitizeTime(list[i].At, now)
 	}
-	if err := s.store.AddDeadLetters(ctx, list); err != nil {
+	if err := s.Deps.DeadLetters.AddDeadLetters(ctx, list); err != nil {
 		return err
 	}
 	for _, d := range list {
-		s.recorder.Incident(ctx, "dead letter", "where", d.Where, "topic", d.Topic, "order_sn", d.OrderSN)
+		s.Recorder.Incident(ctx, "dead letter", "where", d.Where, "topic", d.Topic, "order_sn", d.OrderSN)
 	}
 	return nil
 }
 
 // deadLetter returns one dead letter, refused with not_found if there is none.
 func (s *Service) deadLetter(ctx context.Context, in Scope, id string) (*DeadLetter, error) {
-	d, err := s.store.DeadLetter(ctx, in, id)
+	d, err := s.Deps.DeadLetters.DeadLetter(ctx, in, id)
 	if err == nil && d == nil {
-		err = notFound()
+		err = NotFound()
 	}
 	return d, err
 }
@@ -93,10 +93,10 @@ func (s *Service) ReplayDeadLetter(ctx context.Context, by Caller, id string) (*
 		return nil, contract.Refuse(contract.CodeStateConflict,
 			"the item was too long to be kept whole; it can only be rejected")
 	}
-	if err := s.pub.Replay(ctx, *d); err != nil {
+	if err := s.Pub.Replay(ctx, *d); err != nil {
 		return nil, Unavailable("the message could not be published; repeat the call", err)
 	}
-	return s.store.DecideDeadLetter(ctx, *d, DeadLetterReplayed, s.deadLetterChange(by, "dead_letter.replay", d))
+	return s.Deps.DeadLetters.DecideDeadLetter(ctx, *d, DeadLetterReplayed, s.deadLetterChange(by, "dead_letter.replay", d))
 }
 
 // RejectDeadLetter releases the units of a dead letter; its buyer gets failed (system). Every step may be repeated,
@@ -111,16 +111,16 @@ func (s *Service) RejectDeadLetter(ctx context.Context, by Caller, id string) (*
 	}
 	// Events and closings hold no units: other messages and sweeps repeat how their orders ended.
 	if err != nil {
-		return nil, gateUnreachable(err)
+		return nil, GateUnreachable(err)
 	}
-	return s.store.DecideDeadLetter(ctx, *d, DeadLetterRejected, s.deadLetterChange(by, "dead_letter.reject", d))
+	return s.Deps.DeadLetters.DecideDeadLetter(ctx, *d, DeadLetterRejected, s.deadLetterChange(by, "dead_letter.reject", d))
 }
 
 // rejectPurchase ends the purchase of a dead letter. If half of a rejection were followed by a replay, the purchase
 // would stay reserved: the order service creates no order after the tombstone. So a dead letter whose rejection has
 // begun can only be rejected.
 func (s *Service) rejectPurchase(ctx context.Context, d *DeadLetter) error {
-	if err := s.store.BeginRejection(ctx, d.ID); err != nil {
+	if err := s.Deps.DeadLetters.BeginRejection(ctx, d.ID); err != nil {
 		return err
 	}
 	if d.Topic == contract.TopicReservations {
@@ -131,7 +131,7 @@ func (s *Service) rejectPurchase(ctx context.Context, d *DeadLetter) error {
 
 func (s *Service) deadLetterChange(by Caller, action string, d *DeadLetter) Change {
 	return Change{
-		At: s.clock(), Who: by.UserID, Role: by.role(), Action: action,
+		At: s.clock(), Who: by.UserID, Role: by.Role(), Action: action,
 		Object: "dead_letter", ObjectID: d.ID, MerchantID: d.MerchantID,
 		Detail: map[string]any{"order_sn": d.OrderSN, "topic": d.Topic},
 	}
@@ -150,7 +150,7 @@ func (s *Service) rejectReservation(ctx context.Context, d *DeadLetter) error {
 	}
 	var row ledger.Row
 	mine := false
-	err := s.store.Ledger(ctx, []string{it.ActivityID}, func(tx LedgerTx) error {
+	err := s.Store.Ledger(ctx, []string{it.ActivityID}, func(tx LedgerTx) error {
 		rows, err := tx.Reservations([]string{it.OrderSN})
 		if err != nil {
 			return err
@@ -197,7 +197,7 @@ func (s *Service) endConflicting(ctx context.Context, row ledger.Row, it contrac
 	if it.Validate() != nil {
 		return nil // completeFromGate found no entry: it holds no units
 	}
-	e, err := s.gate.Lookup(ctx, it.ActivityID, it.OrderSN)
+	e, err := s.Gate.Lookup(ctx, it.ActivityID, it.OrderSN)
 	if err != nil && !errors.Is(err, ErrNoGate) {
 		return err
 	}
@@ -216,7 +216,7 @@ func (s *Service) completeFromGate(ctx context.Context, it *contract.Reservation
 		return nil
 	}
 	it.UserID, it.Lines = "", nil
-	e, err := s.gate.Lookup(ctx, it.ActivityID, it.OrderSN)
+	e, err := s.Gate.Lookup(ctx, it.ActivityID, it.OrderSN)
 	if errors.Is(err, ErrNoGate) {
 		due, derr := s.Gates.Due(ctx, it.ActivityID)
 		if derr != nil || due {
@@ -236,7 +236,7 @@ func (s *Service) rejectDeduction(ctx context.Context, d *DeadLetter) error {
 	if !contract.ValidID(d.OrderSN) {
 		return nil
 	}
-	rows, err := s.store.Reservations(ctx, []string{d.OrderSN})
+	rows, err := s.Store.Reservations(ctx, []string{d.OrderSN})
 	if err != nil {
 		return err
 	}

@@ -116,41 +116,21 @@ const (
 	FindingAhead      = "gate_ahead"       // entry with a status above that of its row
 )
 
-// EpochStore keeps epochs and imports. Every method is one transaction.
-type EpochStore interface {
-	PresentEpoch(ctx context.Context) (Epoch, error)
-	// HasEpoch reports whether the database has drawn this epoch.
-	HasEpoch(ctx context.Context, value string) (bool, error)
-	// DrawEpoch draws a new epoch and plans its imports: of all orders, and of each activity. If an import of the
-	// present epoch is not complete, the new one starts from the earlier time of both. If the present epoch is not
-	// instead ("" for any), another process has drawn one, which DrawEpoch returns.
-	DrawEpoch(ctx context.Context, since time.Time, cause, instead string, now time.Time) (Epoch, error)
-	PendingImports(ctx context.Context) (PendingImports, error)
-	// AddImport adds an import; it changes nothing if the activity has one.
-	AddImport(ctx context.Context, i Import) error
-	// RestartImport sets a complete import back to a step.
-	RestartImport(ctx context.Context, i Import) error
-	// StartOfOldest returns when the oldest activity began that is not over, or whose units are held; now without one.
-	StartOfOldest(ctx context.Context, now time.Time) (time.Time, error)
-	// ActivityIDs returns the ids of these activities that exist, and whether each is a draft.
-	ActivityDrafts(ctx context.Context, ids []string) (map[string]bool, error)
-}
-
 // DrawEpoch draws a new epoch, for the reconciler and the gate controller. instead is the epoch that the caller saw.
 func (s *Service) DrawEpoch(ctx context.Context, instead, cause string) error {
-	now, err := s.store.Now(ctx)
+	now, err := s.Store.Now(ctx)
 	if err != nil {
 		return err
 	}
-	since, err := s.store.StartOfOldest(ctx, now)
+	since, err := s.Store.StartOfOldest(ctx, now)
 	if err != nil {
 		return err
 	}
-	e, err := s.store.DrawEpoch(ctx, since, cause, instead, now)
+	e, err := s.Store.DrawEpoch(ctx, since, cause, instead, now)
 	if err != nil {
 		return err
 	}
-	s.recorder.Incident(ctx, "a new epoch of the database: gates sell nothing until their import is complete", "cause", e.Cause,
+	s.Recorder.Incident(ctx, "a new epoch of the database: gates sell nothing until their import is complete", "cause", e.Cause,
 		"since", e.Since)
 	return nil
 }

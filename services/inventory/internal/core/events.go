@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"flashsale.internal/pkg/contract"
@@ -53,12 +54,12 @@ func (s *Service) applySteps(
 	var f following
 	missingChecked := false
 	commit := func() error {
-		return inSpan(ctx, s.recorder, "ledger transaction", true, func(ctx context.Context) error {
+		return InSpan(ctx, s.Recorder, "ledger transaction", true, func(ctx context.Context) error {
 			ids := map[string]bool{}
 			for _, st := range steps {
 				ids[st.activityID] = true
 			}
-			return s.store.Ledger(ctx, sortedKeys(ids), func(tx LedgerTx) error {
+			return s.Store.Ledger(ctx, sortedKeys(ids), func(tx LedgerTx) error {
 				now, err := tx.Now()
 				if err != nil {
 					return err
@@ -77,7 +78,7 @@ func (s *Service) applySteps(
 	}
 	err := commit()
 	if errors.Is(err, errMissingRow) {
-		if err := s.guard.MayClose(ctx, f.missing); err != nil {
+		if err := s.Guard.MayClose(ctx, f.missing); err != nil {
 			return err
 		}
 		missingChecked = true
@@ -87,16 +88,16 @@ func (s *Service) applySteps(
 		return err
 	}
 	for _, d := range f.moves.DeadLetters {
-		s.recorder.Incident(ctx, "order event became a dead letter", "order_sn", d.OrderSN)
+		s.Recorder.Incident(ctx, "order event became a dead letter", "order_sn", d.OrderSN)
 	}
 	for _, sn := range f.unreserved {
-		s.recorder.Incident(ctx, "order exists but the ledger has no reservation", "order_sn", sn)
+		s.Recorder.Incident(ctx, "order exists but the ledger has no reservation", "order_sn", sn)
 	}
 	for _, sn := range f.contradicted {
-		s.recorder.Incident(ctx, "order is closed but the ledger row is sold", "order_sn", sn)
+		s.Recorder.Incident(ctx, "order is closed but the ledger row is sold", "order_sn", sn)
 	}
 	if f.closed > 0 {
-		s.recorder.Closed(ctx, f.closed, f.lateness)
+		s.Recorder.Closed(ctx, f.closed, f.lateness)
 	}
 	return errors.Join(s.Gates.Sync(ctx, f.rows), s.RefundUnreserved(ctx, f.refunds))
 }
@@ -107,17 +108,17 @@ func (s *Service) RefundUnreserved(ctx context.Context, orderSNs []string) error
 		return nil
 	}
 	return s.retry(ctx, func() error {
-		return chunks(orderSNs, contract.MaxItems, func(c []string) error {
-			outcomes, err := s.orders.Refund(ctx, c, "no_stock")
+		for c := range slices.Chunk(orderSNs, contract.MaxItems) {
+			outcomes, err := s.Orders.Refund(ctx, c, "no_stock")
 			if err != nil {
 				return err
 			}
 			for _, sn := range c {
-				s.recorder.Incident(ctx, "paid order without reserved units is refunded", "order_sn", sn, "outcome",
+				s.Recorder.Incident(ctx, "paid order without reserved units is refunded", "order_sn", sn, "outcome",
 					outcomes[sn])
 			}
-			return nil
-		})
+		}
+		return nil
 	})
 }
 

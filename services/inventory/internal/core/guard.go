@@ -19,20 +19,23 @@ type PendingImports map[string]bool
 // Include reports whether the import of an activity is not complete.
 func (p PendingImports) Include(activityID string) bool { return p[activityID] || p[AllActivities] }
 
-// guard decides what the ordinary path may do while an import after a restore is not complete, or while a sale goes on
+// Guard decides what the ordinary path may do while an import after a restore is not complete, or while a sale goes on
 // without its gate.
-type guard struct {
-	store interface {
+type Guard struct {
+	Store interface {
 		PendingImports(ctx context.Context) (PendingImports, error)
+		// NoteLacking reports whether the mode is direct. Then the gate is noted to lack changes from since on.
 		NoteLacking(ctx context.Context, activityID string, since time.Time) (direct bool, err error)
 	}
-	watch *GateWatch
+	Watch interface { // the part of redisless.Watch
+		UsesGate(activityID string) bool
+	}
 }
 
 // MayClose fails with ErrImporting while an import of the activity is not complete: an order that was lost must not
 // get a tombstone before it is created again, and units may belong to orders that the import brings back.
-func (g guard) MayClose(ctx context.Context, activityID string) error {
-	pending, err := g.store.PendingImports(ctx)
+func (g Guard) MayClose(ctx context.Context, activityID string) error {
+	pending, err := g.Store.PendingImports(ctx)
 	if err == nil && pending.Include(activityID) {
 		err = ErrImporting
 	}
@@ -43,11 +46,11 @@ func (g guard) MayClose(ctx context.Context, activityID string) error {
 // the gate gets them when the sale returns to it. A row of a change that is older than what is noted lowers that time.
 // Effects without a row in the ledger are never left out.
 //
-// The mode is read after the rows have committed. If it is direct, it changes later, and returnToGate reads the rows.
-func (g guard) MaySettle(ctx context.Context, rows []ledger.Row) ([]ledger.Row, error) {
+// The mode is read after the rows have committed. If it is direct, it changes later, and ReturnToGate reads the rows.
+func (g Guard) MaySettle(ctx context.Context, rows []ledger.Row) ([]ledger.Row, error) {
 	oldest := map[string]time.Time{}
 	for _, r := range rows {
-		if g.watch.usesGate(r.ActivityID) || r.ChangedAt.IsZero() {
+		if g.Watch.UsesGate(r.ActivityID) || r.ChangedAt.IsZero() {
 			continue
 		}
 		if at, known := oldest[r.ActivityID]; !known || r.ChangedAt.Before(at) {
@@ -56,7 +59,7 @@ func (g guard) MaySettle(ctx context.Context, rows []ledger.Row) ([]ledger.Row, 
 	}
 	direct := map[string]bool{}
 	for _, id := range sortedKeys(oldest) {
-		is, err := g.store.NoteLacking(ctx, id, oldest[id])
+		is, err := g.Store.NoteLacking(ctx, id, oldest[id])
 		if err != nil {
 			return nil, err
 		}

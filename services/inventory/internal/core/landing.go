@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"sort"
+	"sync"
 	"time"
 
 	"flashsale.internal/pkg/contract"
@@ -27,12 +28,25 @@ func (s *Service) Land(ctx context.Context, items []contract.Reservation, deadLe
 	return errors.Join(s.Gates.Sync(ctx, l.rows), s.PublishDeductions(ctx, l.rows))
 }
 
-// landInLedger runs the ledger transaction. It first takes all items for new ones. Only if the ledger has one of them, as
-// after a redelivery, or if new ones may not land now, does it read their rows. Items that were handed over become no
-// dead letters.
+// LandHandedOver writes reservations into the ledger that a process of seckill hands over without a message. It returns
+// their rows, and those that are new and hold units. The caller syncs the gate and publishes the deductions.
+func (s *Service) LandHandedOver(
+	ctx context.Context, items []contract.Reservation,
+) (rows, landed []ledger.Row, err error) {
+	l, err := s.landInLedger(ctx, items, nil, true)
+	if err != nil {
+		return nil, nil, err
+	}
+	s.recordLanding(ctx, l)
+	return l.rows, l.Landed, nil
+}
+
+// landInLedger runs the ledger transaction. It first takes all items for new ones. Only if the ledger has one of them,
+// as after a redelivery, or if new ones may not land now, does it read their rows. Items that were handed over become
+// no dead letters.
 func (s *Service) landInLedger(
 	ctx context.Context, items []contract.Reservation, deadLetters []contract.DeadLetter, handedOver bool,
-) (l landing, err error) {
+) (l Landing, err error) {
 	l, err = s.tryLanding(ctx, items, deadLetters, handedOver, handedOver)
 	if errors.Is(err, ErrKnown) || errors.Is(err, ErrImporting) {
 		return s.tryLanding(ctx, items, deadLetters, handedOver, true)
@@ -42,28 +56,28 @@ func (s *Service) landInLedger(
 
 func (s *Service) tryLanding(
 	ctx context.Context, items []contract.Reservation, deadLetters []contract.DeadLetter, handedOver, read bool,
-) (l landing, err error) {
-	err = inSpan(ctx, s.recorder, "ledger transaction", true, func(ctx context.Context) error {
-		return s.store.Ledger(ctx, activitiesOf(items), func(tx LedgerTx) error {
+) (l Landing, err error) {
+	err = InSpan(ctx, s.Recorder, "ledger transaction", true, func(ctx context.Context) error {
+		return s.Store.Ledger(ctx, activitiesOf(items), func(tx LedgerTx) error {
 			now, err := tx.Now()
 			if err != nil {
 				return err
 			}
-			l = landing{now: now, republishAfter: s.timing.RepublishAfter, handedOver: handedOver, read: read}
-			if err := l.decide(tx, items); err != nil {
+			l = Landing{now: now, republishAfter: s.Timing.RepublishAfter, handedOver: handedOver, read: read}
+			if err := l.decide(tx, items, s.HoldBack); err != nil {
 				return err
 			}
-			if len(l.moves.Insert) > 0 {
+			if len(l.Moves.Insert) > 0 {
 				if importing, err := tx.ImportsOrders(); err != nil || importing {
 					return cmp.Or(err, ErrImporting)
 				}
 			}
-			l.moves.DeadLetters = append(l.moves.DeadLetters, deadLetters...)
-			l.moves.Unread = !read
-			if err := tx.Apply(l.moves); err != nil {
+			l.Moves.DeadLetters = append(l.Moves.DeadLetters, deadLetters...)
+			l.Moves.Unread = !read
+			if err := tx.Apply(l.Moves); err != nil {
 				return err
 			}
-			if len(l.landed) == 0 {
+			if len(l.Landed) == 0 {
 				return nil
 			}
 			return l.purchases.Write(tx)
@@ -72,48 +86,56 @@ func (s *Service) tryLanding(
 	return l, err
 }
 
-func (s *Service) recordLanding(ctx context.Context, l landing) {
-	for _, d := range l.moves.DeadLetters {
-		s.recorder.Incident(ctx, "reservation became a dead letter", "order_sn", d.OrderSN)
+func (s *Service) recordLanding(ctx context.Context, l Landing) {
+	for _, d := range l.Moves.DeadLetters {
+		s.Recorder.Incident(ctx, "reservation became a dead letter", "order_sn", d.OrderSN)
 	}
-	lags := make([]time.Duration, 0, len(l.landed))
-	for _, r := range l.landed {
+	lags := make([]time.Duration, 0, len(l.Landed))
+	for _, r := range l.Landed {
 		lags = append(lags, l.now.Sub(r.ReservedAt))
 	}
-	s.recorder.Landed(ctx, len(l.landed), lags)
+	s.Recorder.Landed(ctx, len(l.Landed), lags)
 	for _, r := range l.displaced {
 		l.refused[r.Reason]--
-		s.recorder.Displaced(ctx, r.Reason)
+		s.Recorder.Displaced(ctx, r.Reason)
 		s.Alarms.Raise(ctx, "displaced "+r.ActivityID, "an accepted purchase lost to one that was sold without the gate",
 			"order_sn", r.OrderSN, "activity_id", r.ActivityID, "reason", r.Reason)
 	}
 	for reason, n := range l.refused {
 		if n > 0 {
-			s.recorder.Refused(ctx, reason, n)
+			s.Recorder.Refused(ctx, reason, n)
 		}
 	}
 	for _, sn := range l.conflicts {
-		s.recorder.Incident(ctx, "a purchase that was handed over contradicts the ledger", "order_sn", sn)
+		s.Recorder.Incident(ctx, "a purchase that was handed over contradicts the ledger", "order_sn", sn)
 	}
 }
 
-// landing is the outcome of one run of the ledger transaction.
-type landing struct {
+// Landing is the outcome of one run of a transaction that lands purchases.
+type Landing struct {
+	Moves  *ledger.Moves
+	Landed []ledger.Row // new rows that hold units
+
 	now            time.Time
 	republishAfter time.Duration
 	handedOver     bool // by a process of seckill, without a message
 	read           bool // the rows of the items; false: all items are taken for new ones
-	moves          *ledger.Moves
 	purchases      Purchases
 	rows           []ledger.Row   // all rows of the message in their present state, known ones included
-	landed         []ledger.Row   // new rows that hold units
 	refused        map[string]int // by reason, how many new rows were rejected
 	displaced      []ledger.Row   // those of activities that have sold directly
 	conflicts      []string       // order_sns that were handed over and contradict the ledger
 }
 
-func (l *landing) decide(tx LedgerTx, items []contract.Reservation) error {
-	l.moves, l.refused = ledger.NewMoves(), map[string]int{}
+// NewLanding makes the outcome of a transaction whose caller decides which purchases it places.
+func NewLanding(now time.Time, republishAfter time.Duration, purchases Purchases) *Landing {
+	return &Landing{
+		now: now, republishAfter: republishAfter, Moves: ledger.NewMoves(), purchases: purchases, refused: map[string]int{},
+	}
+}
+
+func (l *Landing) decide(tx LedgerTx, items []contract.Reservation, holdBack Decorator) error {
+	l.Moves, l.refused = ledger.NewMoves(), map[string]int{}
 	sns := make([]string, len(items))
 	users := map[string][]string{}
 	for i, it := range items {
@@ -127,8 +149,11 @@ func (l *landing) decide(tx LedgerTx, items []contract.Reservation) error {
 			return err
 		}
 	}
-	var err error
-	if l.purchases, err = openPurchases(tx, users); err != nil {
+	held, err := HeldBy(tx, users)
+	if err != nil {
+		return err
+	}
+	if l.purchases, err = holdBack(tx, held, sortedKeys(users)); err != nil {
 		return err
 	}
 	seen := map[string]bool{}
@@ -144,7 +169,7 @@ func (l *landing) decide(tx LedgerTx, items []contract.Reservation) error {
 			continue
 		}
 		if !known {
-			row = l.place(a, it)
+			row = l.Place(a, it)
 			rows[row.OrderSN] = row
 		}
 		if !seen[row.OrderSN] {
@@ -156,7 +181,7 @@ func (l *landing) decide(tx LedgerTx, items []contract.Reservation) error {
 }
 
 // invalid returns why an item becomes a dead letter, "" if it does not. known means that the ledger has its order_sn.
-func (l *landing) invalid(it contract.Reservation, row ledger.Row, known bool, a *Activity) string {
+func (l *Landing) invalid(it contract.Reservation, row ledger.Row, known bool, a *Activity) string {
 	switch {
 	case known && row.Same(it.UserID, it.ActivityID, it.Lines):
 		return ""
@@ -171,13 +196,13 @@ func (l *landing) invalid(it contract.Reservation, row ledger.Row, known bool, a
 	return ""
 }
 
-// place adds the row of a new reservation: reserved, or rejected for the limit or the stock. It updates a's items for the
-// next item.
-func (l *landing) place(a *Activity, it contract.Reservation) ledger.Row {
+// Place adds the row of a new reservation: reserved, or rejected for the limit or the stock. It updates a's items for
+// the next item.
+func (l *Landing) Place(a *Activity, it contract.Reservation) ledger.Row {
 	row := ledger.New(it, l.now)
 	if refusal := l.purchases.Refusal(a, it); refusal != "" {
 		row = row.Rejected(refusal)
-		l.moves.Place(row)
+		l.Moves.Place(row)
 		l.refused[row.Reason]++
 		if a.ModeEpoch > 0 {
 			l.displaced = append(l.displaced, row)
@@ -186,20 +211,20 @@ func (l *landing) place(a *Activity, it contract.Reservation) ledger.Row {
 	}
 	again := l.now.Add(l.republishAfter)
 	row.RepublishAt = &again
-	l.moves.Place(row)
+	l.Moves.Place(row)
 	l.purchases.Take(a, it)
-	l.landed = append(l.landed, row)
+	l.Landed = append(l.Landed, row)
 	return row
 }
 
-func (l *landing) addDeadLetter(it contract.Reservation, why string) {
+func (l *Landing) addDeadLetter(it contract.Reservation, why string) {
 	raw, err := json.Marshal(it)
 	if err != nil {
 		raw = []byte(it.OrderSN)
 	}
 	d := contract.NewDeadLetter(contract.GroupInventoryReservations, contract.TopicReservations, raw, why, l.now)
 	d.OrderSN, d.ActivityID = it.OrderSN, it.ActivityID // also where the reservation could not be encoded
-	l.moves.DeadLetters = append(l.moves.DeadLetters, d)
+	l.Moves.DeadLetters = append(l.Moves.DeadLetters, d)
 }
 
 // UnknownSKU returns a SKU of the lines that the activity does not sell, "" if there is none.
@@ -262,7 +287,7 @@ func (s *Service) PublishDeductions(ctx context.Context, rows []ledger.Row) erro
 	if len(due) == 0 {
 		return nil
 	}
-	return s.retry(ctx, func() error { return s.pub.Deductions(ctx, due, about) })
+	return s.retry(ctx, func() error { return s.Pub.Deductions(ctx, due, about) })
 }
 
 // PublishAgain publishes the deductions of rows of an activity, whether their orders are known or not. The activity was
@@ -273,7 +298,7 @@ func (s *Service) PublishAgain(ctx context.Context, a *Activity, asOf time.Time,
 		due[i] = deduction(a, r)
 	}
 	about := []contract.ActivityInfo{a.info(asOf)}
-	return s.retry(ctx, func() error { return s.pub.Deductions(ctx, due, about) })
+	return s.retry(ctx, func() error { return s.Pub.Deductions(ctx, due, about) })
 }
 
 // info describes the activity to the order service. The order service has an early end only if a deduction is
@@ -299,4 +324,58 @@ func deduction(a *Activity, r ledger.Row) contract.Deduction {
 		d.Lines = append(d.Lines, contract.PricedLine{SKUID: l.SKUID, Qty: l.Qty, Price: a.Item(l.SKUID).Price})
 	}
 	return d
+}
+
+// describedFor is the time for which a process describes an activity as it has read it. What a deduction takes from it
+// does not change while the activity sells, but for its end.
+const describedFor = time.Second
+
+// descriptions keeps the activities that deductions describe.
+type descriptions struct {
+	mu  sync.Mutex
+	all map[string]description
+}
+
+type description struct {
+	activity *Activity
+	asOf     time.Time // time of the database before the activity was read
+	until    time.Time // clock of the process
+}
+
+// get returns the description of an activity that is not too old.
+func (d *descriptions) get(id string, now time.Time) (description, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	e, found := d.all[id]
+	return e, found && now.Before(e.until) && now.After(e.until.Add(-2*describedFor))
+}
+
+// put keeps a description and drops those that are too old.
+func (d *descriptions) put(id string, e description, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.all == nil {
+		d.all = map[string]description{}
+	}
+	for k, old := range d.all {
+		if !now.Before(old.until) {
+			delete(d.all, k)
+		}
+	}
+	d.all[id] = e
+}
+
+// described returns an activity as it was at most a second ago, and the time of the database before it was read. The
+// activity is nil if it does not exist; nothing may change it.
+func (s *Service) described(ctx context.Context, id string) (*Activity, time.Time, error) {
+	now := s.clock()
+	if e, found := s.descriptions.get(id, now); found {
+		return e.activity, e.asOf, nil
+	}
+	a, asOf, err := s.Store.DatedActivity(ctx, id)
+	if err != nil || a == nil {
+		return nil, asOf, err
+	}
+	s.descriptions.put(id, description{a, asOf, now.Add(describedFor)}, now)
+	return a, asOf, nil
 }

@@ -3,49 +3,18 @@ package core
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/services/inventory/internal/ledger"
 )
 
-// Errors of the gate port. Its adapter maps all errors of the gate to these.
-var (
-	ErrNoGate           = errors.New("the gate is absent")
-	ErrGateUnavailable  = errors.New("the gate cannot be reached; the outcome is unknown")
-	ErrGateVersion      = errors.New("the gate has a newer version")
-	ErrGateInsufficient = errors.New("the gate has too few units left")
-	ErrGateDecided      = errors.New("the gate has another decision about the adjustment")
-	ErrGateLive         = errors.New("the gate is live already")
-	// ErrBuildSuperseded means that another build of the gate began, or that Redis lost a part of this one. It is an
-	// ErrGateUnavailable.
-	ErrBuildSuperseded = fmt.Errorf("%w: the build was superseded", ErrGateUnavailable)
-	// ErrBuildDiffers means that the rows that were put have other units than the stock. The build may go on.
-	ErrBuildDiffers = errors.New("the rows do not add up to the stock")
-	// ErrGateBroken means that the gate responded with an error that no retry can cure. An operator has to repair the
-	// gate or the tables.
-	ErrGateBroken = errors.New("the gate is broken")
-)
-
-// ErrLocksUnavailable means that no lock can be obtained now, whether it is free or not.
-var ErrLocksUnavailable = errors.New("locks are unavailable")
-
 // ErrBrokenRow means that a row of the tables cannot be read, and that no retry can cure it.
 var ErrBrokenRow = errors.New("a row cannot be read")
-
-// Page selects a part of a list: Limit rows after the id Cursor, "" for the start of the list.
-type Page struct {
-	Limit  int
-	Cursor string
-}
 
 // Store keeps the tables, which are the source of truth. Every method is one transaction. Transactions are repeated
 // after a deadlock, so the functions passed to them must start from nothing each time they run.
 type Store interface {
-	EpochStore
-	ModeStore
-
 	// Now returns the time of the database in UTC, in whole milliseconds. Everything that is compared with times in the
 	// tables is decided by it, never by the clock of a process.
 	Now(ctx context.Context) (time.Time, error)
@@ -53,97 +22,21 @@ type Store interface {
 	// changes a row's state or units, an allowance, a live stock or an adjustment's decision holds these locks. So none
 	// of these changes while fn runs.
 	Ledger(ctx context.Context, activityIDs []string, fn func(tx LedgerTx) error) error
-	// Rebuild locks the activity, then its stock rows, and runs fn. So nothing that a gate is built from changes while
-	// fn runs.
-	Rebuild(ctx context.Context, activityID string, fn func(tx RebuildTx) error) error
-	// GateRows pages by order_sn through the rows that are reserved or sold, or ended at kept or later. limit counts those
-	// that are left out too; next is "" after the last page. It fails with ErrBrokenRow if one cannot be read.
-	GateRows(
-		ctx context.Context, activityID string, kept time.Time, afterSN string, limit int,
-	) (rows []ledger.Row, next string, err error)
-	// RowVersions pages through the rows in a state that changed since then, by the time of their change.
-	RowVersions(
-		ctx context.Context, activityID string, state ledger.State, since time.Time, after *ReservationPlace, limit int,
-	) ([]RowVersion, error)
-	LatestChange(ctx context.Context, activityID string) (time.Time, error)             // of a row; zero: there is none
-	CountEnded(ctx context.Context, activityID string, before time.Time) (int64, error) // rows that ended before
 
 	Reservations(ctx context.Context, orderSNs []string) (map[string]ledger.Row, error)
-	// Newest first.
-	ReservationsOfActivity(
-		ctx context.Context, in Scope, activityID string, f ReservationFilter, p Page,
-	) ([]ledger.Row, error)
-	CountReservations(ctx context.Context, in Scope, activityID string) (ReservationCounts, error)
-	// EndedHolds returns the users with at least so many reservations that expired or were cancelled, those with most
-	// first. It reads one row for each released reservation of the activity.
-	EndedHolds(ctx context.Context, activityID string, least int64, limit int) ([]EndedHolds, error)
-	PurchasesOf(ctx context.Context, activityID string, userIDs []string) (map[string]int64, error) // that hold units
-	// HoldingReservations returns the reservations of these users that hold units, newest first.
-	HoldingReservations(ctx context.Context, activityID string, userIDs []string, p Page) ([]ledger.Row, error)
-	// ChangedReservations pages by order_sn through the rows in these states that changed since then (zero: all).
-	// broken are those whose lines cannot be read; next is "" after the last page.
-	ChangedReservations(
-		ctx context.Context, activityID string, states []ledger.State, since time.Time, afterSN string, limit int,
-	) (rows, broken []ledger.Row, next string, err error)
 
-	Activity(ctx context.Context, in Scope, id string) (*Activity, error) // nil when the scope has none
-	// Activities returns activities, newest first; those in a phase of Phases at the time now, if phase is not "".
-	Activities(ctx context.Context, in Scope, phase string, now time.Time, p Page) ([]Activity, error)
-	// AnyActivity returns an activity of any merchant, for internal work; nil when there is none.
-	AnyActivity(ctx context.Context, id string) (*Activity, error)
 	// DatedActivity is AnyActivity with the time of the database before the activity was read.
 	DatedActivity(ctx context.Context, id string) (*Activity, time.Time, error)
-	GateActivities(ctx context.Context, now time.Time) ([]Activity, error) // those whose gate is due
-	// GateConfirmations returns the confirmations of gates, by activity.
-	GateConfirmations(ctx context.Context, activityIDs []string) (map[string]GateConfirmation, error)
-	// ConfirmGate replaces the confirmation of a gate. Without a time it keeps that of the present one.
-	ConfirmGate(ctx context.Context, activityID string, c GateConfirmation) error
-	// LowerConfirmation lowers the time of a gate's confirmation to that of a change whose effect the master gets only
-	// now. Its master is held since now.
-	LowerConfirmation(ctx context.Context, activityID string, changed, now time.Time) error
-	// RenewConfirmations raises the time of those confirmations that name this master, are older, and whose master is
-	// held at least since c.HeldSince.
-	RenewConfirmations(ctx context.Context, activityIDs []string, c GateConfirmation) error
-	// CreateActivity writes the change too, and the key if it is not nil. If the key is known, it writes nothing and
-	// returns the activity that was made with it.
-	CreateActivity(ctx context.Context, key *IdempotencyKey, a Activity, c Change) (string, error)
-	// ChangeActivity locks the activity's row and calls fn to change it. Then it writes the row, the items if they
-	// were replaced, and the change. If fn returns false, it writes nothing. growth counts the merchant's activities
-	// that are published or paused and have not ended at the time of the change. It refuses with not_found if the
-	// scope has no such activity.
-	ChangeActivity(
-		ctx context.Context, in Scope, id string, c Change, growth Growth, fn func(a *Activity) (bool, error),
-	) (*Activity, error)
-	SKUs(ctx context.Context, in Scope, ids []string) (map[string]SKU, error)
+	// DrawEpoch draws a new epoch and plans its imports: of all orders, and of each activity. If an import of the
+	// present epoch is not complete, the new one starts from the earlier time of both. If the present epoch is not
+	// instead ("" for any), another process has drawn one, which DrawEpoch returns.
+	DrawEpoch(ctx context.Context, since time.Time, cause, instead string, now time.Time) (Epoch, error)
+	// StartOfOldest returns when the oldest activity began that is not over, or whose units are held; now without one.
+	StartOfOldest(ctx context.Context, now time.Time) (time.Time, error)
+}
 
-	// CreateProduct and ChangeProduct write the change too. growth counts the merchant's SKUs. CreateProduct writes the
-	// key if it is not nil; if the key is known, it only returns the product that was made with it.
-	CreateProduct(ctx context.Context, key *IdempotencyKey, p Product, c Change, growth Growth) (*Product, error)
-	Product(ctx context.Context, in Scope, id string) (*Product, error) // nil when the scope has none
-	Products(ctx context.Context, in Scope, p Page) ([]Product, error)
-	ChangeProduct(
-		ctx context.Context, in Scope, id string, c Change, growth Growth, fn func(p *Product) error,
-	) (*Product, error)
-
-	// BeginAdjustment writes the intent and the Idempotency-Key, if check allows it. If the key is known, it returns
-	// the adjustment that was made with it. It refuses with not_found if the scope has no such activity, also when the
-	// key is known.
-	BeginAdjustment(
-		ctx context.Context, in Scope, k IdempotencyKey, a Adjustment, c Change, check func(*Activity) error,
-	) (*Adjustment, error)
-	// DecideAdjustment takes or refuses an intent; it returns a decided one as it is. It fails with ErrImporting for a
-	// withdrawal while an import of the activity is not complete, and with ErrGateUnavailable while its mode is not gate.
-	DecideAdjustment(ctx context.Context, id string, refuse bool, now time.Time) (*Adjustment, error)
-	// FinishAdjustment ends the intent as decided. It deletes the Idempotency-Key of a refused one.
-	FinishAdjustment(ctx context.Context, id string, now time.Time) (*Adjustment, error)
-	DecidedAdjustments(ctx context.Context, activityID string) ([]Adjustment, error)
-
-	// History of an activity, newest first. Changes are those of merchants and operators; reconciliations have repairs,
-	// or were requested.
-	ChangesOfActivity(ctx context.Context, in Scope, activityID string, p Page) ([]PastChange, error)
-	ReconciliationsOfActivity(ctx context.Context, in Scope, activityID string, p Page) ([]PastChange, error)
-	AdjustmentsOfActivity(ctx context.Context, in Scope, activityID string, p Page) ([]Adjustment, error)
-
+// DeadLetters keeps dead letters. Every method is one transaction.
+type DeadLetters interface {
 	AddDeadLetters(ctx context.Context, list []contract.DeadLetter) error
 	DeadLetters(ctx context.Context, in Scope, state string, p Page) ([]DeadLetter, error)
 	DeadLetter(ctx context.Context, in Scope, id string) (*DeadLetter, error) // nil when the scope has none
@@ -154,8 +47,6 @@ type Store interface {
 	// (Occurrences), if the dead letter is rejected already, or if its rejection has begun and the decision is another.
 	// It returns the dead letter as it is then.
 	DecideDeadLetter(ctx context.Context, d DeadLetter, state string, c Change) (*DeadLetter, error)
-
-	Record(ctx context.Context, c Change) error
 }
 
 // LedgerTx is a ledger transaction.
@@ -166,10 +57,6 @@ type LedgerTx interface {
 	Activity(id string) *Activity // nil: unknown; with its locked stock, without the names of its SKUs
 	Reservations(orderSNs []string) (map[string]ledger.Row, error)
 	Allowances(activityID string, userIDs []string) (map[string]int64, error) // by user, in units
-	// HeldByReservations sums the units that the users' reservations hold.
-	HeldByReservations(activityID string, userIDs []string) (map[string]int64, error)
-	// SetAllowance rewrites an allowance that differs from the reservations, whatever the limit is.
-	SetAllowance(b ledger.Buyer, held int64) error
 	Apply(m *ledger.Moves) error
 	DecidedAdjustments(activityID string) (ids []string, err error)
 	// ImportsOrders reports whether the import of the orders of all activities is not complete.
@@ -179,156 +66,8 @@ type LedgerTx interface {
 	PutDirectSale(activityID string, s DirectSale) error
 }
 
-// ModeStore keeps the modes of activities, and what sales without Redis need.
-type ModeStore interface {
-	// DegradedActivities returns the activities that are published or paused, have not ended and have a degraded sale, and
-	// those whose mode is not gate.
-	DegradedActivities(ctx context.Context, now time.Time) ([]Activity, error)
-	// DirectSales returns the figures of activities, by activity.
-	DirectSales(ctx context.Context, activityIDs []string) (map[string]DirectSale, error)
-	// ChangeMode locks the activity and its stock, and calls fn to change the mode and the figures. It writes both if fn
-	// returns true, and returns the activity. A ledger transaction runs before or after the change.
-	ChangeMode(
-		ctx context.Context, activityID string, fn func(a *Activity, figures *DirectSale, now time.Time) (bool, error),
-	) (*Activity, error)
-	// NoteGate records a reading of the gate, unless there is a later one.
-	NoteGate(ctx context.Context, activityID string, read DirectSale) error
-	// NoteLacking reports whether the mode is direct. Then the gate is noted to lack changes from since on.
-	NoteLacking(ctx context.Context, activityID string, since time.Time) (direct bool, err error)
-	// LeaseWorker leases or renews a worker id.
-	LeaseWorker(ctx context.Context, ids WorkerLeases, r contract.WorkerLease) (contract.LeasedWorker, error)
-}
-
 // ErrKnown means that the ledger has one of the order_sns of Moves.Insert.
 var ErrKnown = errors.New("the ledger has this order_sn")
-
-// RebuildTx reads, under the locks of Store.Rebuild, what the last step of a build needs. Each call has its own ctx,
-// which may end before that of the transaction.
-type RebuildTx interface {
-	Activity() Activity // with its locked stock
-	// Changed returns at most limit rows that changed since then, in no order.
-	Changed(ctx context.Context, since time.Time, limit int) ([]RowVersion, error)
-	Reservations(ctx context.Context, orderSNs []string) ([]ledger.Row, error)
-	// Adjusted returns the ids of the decided adjustments: the stock contains them, or never will.
-	Adjusted(ctx context.Context) ([]string, error)
-}
-
-// RowVersion shows whether a row has changed since it was read.
-type RowVersion struct {
-	OrderSN   string
-	State     ledger.State
-	ChangedAt time.Time
-}
-
-// GateBuild is a gate in the making: absent for all others. After ErrGateUnavailable the outcome of a call is unknown,
-// and the call may be repeated. It fails with ErrBuildSuperseded once another build of the gate began.
-type GateBuild interface {
-	// Put adds rows. One that was put before is replaced.
-	Put(ctx context.Context, rows []ledger.Row) error
-	// PutAdjusted adds ids of decided adjustments.
-	PutAdjusted(ctx context.Context, ids []string) error
-	// Commit makes the gate exist. It fails with ErrBuildDiffers if the rows that were put have other units than the
-	// stock of the activity. endedBefore is the number of rows that ended too long ago to be put.
-	Commit(ctx context.Context, a Activity, endedBefore int64, epoch GateEpoch) error
-}
-
-// GateEpoch is the epoch that a new gate gets.
-type GateEpoch struct {
-	Value     string // "" while an import is to follow
-	Importing bool   // the gate sells nothing until the import is complete
-}
-
-// Locks serialize work between processes. They only save work: when a lock is lost, the context of its work is
-// cancelled, and the work may run concurrently with that of the next holder for a moment.
-type Locks interface {
-	// DoWithin waits for the lock and runs work while holding it. It fails with ErrGateUnavailable if the wait was too
-	// short, and with ErrLocksUnavailable if work has not begun for another reason.
-	DoWithin(ctx context.Context, wait time.Duration, name string, work func(ctx context.Context) error) error
-}
-
-// GateConfig is the part of an activity that the gate enforces.
-type GateConfig struct {
-	State            ActivityState
-	StartsAt, EndsAt time.Time
-	PerUserLimit     int64
-	RoomRate         int64
-	Captcha          contract.Captcha
-	ReorderLimit     int64 // in an audit -1 if the gate has lost it
-	Version          int64
-}
-
-// GateStock holds the counters of one SKU in the gate, in units. Journal and InFlight are the shares of Held that have
-// not landed: in the journal, and published.
-type GateStock struct{ Left, Held, Sold, Total, Journal, InFlight int64 }
-
-// GateAudit is the configuration and the counters of a gate.
-type GateAudit struct {
-	Config     GateConfig
-	SKUs       map[string]GateStock
-	Revision   GateRevision
-	Held       int64    // units held in all
-	Incomplete []string // SKUs without a counter of the units left
-	Epoch      string   // "" while an import is to follow
-	Importing  bool     // the gate sells nothing until the import is complete
-	Trimmed    int64    // purchases that ended and whose entries were removed
-
-	// Numbers of entries. They are 0 in an audit that a collection of changes returns.
-	Entries  int64 // all
-	Unlanded int64 // queued, and not known to have a row
-	Ended    int64 // terminal
-}
-
-// GateRevision identifies the build of a gate and the last correction of its counters at the time of a reading.
-type GateRevision struct {
-	Build       string // of the build that made the gate
-	Corrections int64  // how often its counters were corrected
-}
-
-// GateEntry is an entry of the gate.
-type GateEntry struct {
-	OrderSN, UserID string
-	Lines           []contract.Line
-	JournaledAt     time.Time // of unlanded entries only
-}
-
-// KnownAdjustment is an adjustment that a gate has. Without a SKU it has no further effect.
-type KnownAdjustment struct {
-	ID, SKUID string
-	Delta     int64 // units
-}
-
-// Gate builds gates and writes the ledger's state into them. Every call may be repeated.
-type Gate interface {
-	// BeginBuild begins to build an absent gate. It fails with ErrGateLive if there is one.
-	BeginBuild(ctx context.Context, activityID string) (GateBuild, error)
-	Configure(ctx context.Context, activityID string, c GateConfig) error
-	Settle(ctx context.Context, activityID string, e []ledger.Entry) error  // of purchases that hold units
-	Release(ctx context.Context, activityID string, e []ledger.Entry) error // of purchases that had an order
-	Drop(ctx context.Context, activityID string, e []ledger.Entry) error    // of purchases that never had one
-	// Adjust adds to the units left. Unless forced it fails with ErrGateInsufficient if too few are left, and with
-	// ErrGateDecided if it removes units and is decided in the gate, because it was undone there or is in its build.
-	Adjust(ctx context.Context, activityID string, a Adjustment, force bool) error
-	UndoAdjust(ctx context.Context, activityID string, a Adjustment) error
-	Audit(ctx context.Context, activityID string) (GateAudit, error)
-	Lookup(ctx context.Context, activityID, orderSN string) (*GateEntry, error) // nil: the gate has none
-	// Known returns which of these order_sns have an entry.
-	Known(ctx context.Context, activityID string, orderSNs []string) (map[string]bool, error)
-	// Deletes some of the entries that ended long ago.
-	Trim(ctx context.Context, activityID string) error
-	Now(ctx context.Context) (time.Time, error) // Redis's clock, which stamps reservations
-	RefusedRequests(ctx context.Context, activityID string) (RefusedRequests, error)
-	Registered(ctx context.Context) ([]string, error)
-	Register(ctx context.Context, activityIDs []string) error // adds them to Registered
-	Unregister(ctx context.Context, activityID string) error
-	ShowSale(ctx context.Context, a Activity) error // writes the sale document, if it differs
-	// MarkForImport makes a gate of another epoch, or without one, sell nothing until RenewEpoch.
-	MarkForImport(ctx context.Context, activityID, epoch string) error
-	Ready(ctx context.Context) (bool, error)
-	// BeginFilling returns a value that Redis keeps until it loses its data.
-	BeginFilling(ctx context.Context) (string, error)
-	MarkReady(ctx context.Context) error
-	ReplicationID(ctx context.Context) (string, error) // it changes when a master is restarted or replaced
-}
 
 // Publisher publishes messages that follow from a committed transaction. It returns nil once the broker has confirmed.
 type Publisher interface {
@@ -361,8 +100,6 @@ const (
 type Orders interface {
 	Close(ctx context.Context, orderSNs []string, reason string) ([]CloseOutcome, error)
 	Refund(ctx context.Context, orderSNs []string, reason string) (map[string]string, error)
-	// Lookup returns the orders that exist, at most contract.MaxItems in a call.
-	Lookup(ctx context.Context, orderSNs []string) (map[string]OrderDetails, error)
 }
 
 // OrderTombstone is the state of an order_sn that never gets an order.
@@ -395,15 +132,21 @@ type Recorder interface {
 	Refused(ctx context.Context, reason string, n int)
 	// Displaced counts an accepted purchase that the ledger refused in an activity that has sold without its gate.
 	Displaced(ctx context.Context, reason string)
-	// SoldDirectly counts purchases that the ledger alone has decided, by outcome.
-	SoldDirectly(ctx context.Context, results []contract.DirectResult)
 	Closed(ctx context.Context, n int, lateness time.Duration)
-	Rebuilt(ctx context.Context, activityID string, b BuildReport)
-	Resettled(ctx context.Context, activityID string, rows int)
 	// Unreadable counts ledger rows that were set aside because they cannot be read.
 	Unreadable(ctx context.Context, rows int)
 	// Incident records a state that must not occur, such as a dead letter. An operator has to examine it.
 	Incident(ctx context.Context, what string, attrs ...any)
-	Info(ctx context.Context, what string, attrs ...any)
-	Warn(ctx context.Context, what string, err error)
+}
+
+// Gates writes the ledger's state into the gates.
+type Gates interface {
+	// Sync repeats the effect of every reservation's present state on its gate.
+	Sync(ctx context.Context, rows []ledger.Row) error
+	Due(ctx context.Context, activityID string) (bool, error) // whether the gate has to exist now
+}
+
+// Gate is what is read in a gate.
+type Gate interface {
+	Lookup(ctx context.Context, activityID, orderSN string) (*GateEntry, error) // nil: the gate has none
 }

@@ -15,14 +15,8 @@ type Purchases interface {
 	Write(tx LedgerTx) error
 }
 
-// openPurchases returns the Purchases of users, by activity. Activities that sell without their gate decorate them.
-func openPurchases(tx LedgerTx, users map[string][]string) (Purchases, error) {
-	held, err := HeldBy(tx, users)
-	if err != nil {
-		return nil, err
-	}
-	return keepBack(tx, held, sortedKeys(users))
-}
+// Decorator decorates the Purchases of those activities that sell without their gate.
+type Decorator func(tx LedgerTx, next Purchases, activityIDs []string) (Purchases, error)
 
 // HeldUnits are the Purchases that only the stock and the units that buyers hold bound.
 type HeldUnits map[ledger.Buyer]int64

@@ -1,6 +1,11 @@
 package core
 
-import "flashsale.internal/pkg/contract"
+import (
+	"time"
+
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/services/inventory/internal/ledger"
+)
 
 // Scope limits a query to what its caller may see: the objects of one merchant, or those of all merchants. The zero
 // Scope contains nothing. Every method of the Store that reads or changes a product, an activity or what belongs to
@@ -38,19 +43,50 @@ func (c Caller) Scope() Scope {
 	return OfMerchant(c.MerchantID)
 }
 
-// role returns the role that is recorded with the caller's changes.
-func (c Caller) role() string {
+// Role returns the role that is recorded with the caller's changes.
+func (c Caller) Role() string {
 	if c.Operator {
 		return RoleOperator
 	}
 	return RoleMerchant
 }
 
-// owner returns the merchant who owns what the caller creates. It refuses a caller who acts for no merchant.
-func (c Caller) owner() (string, error) {
+// Owner returns the merchant who owns what the caller creates. It refuses a caller who acts for no merchant.
+func (c Caller) Owner() (string, error) {
 	if c.MerchantID == "" {
 		return "", contract.Refuse(contract.CodeForbidden,
 			"the token names no merchant, so there is no owner for a new object")
 	}
 	return c.MerchantID, nil
+}
+
+// ReservationFilter selects reservations of an activity. The zero value selects all.
+type ReservationFilter struct {
+	UserID  string
+	OrderSN string
+	// State is a state of a reservation, or that of its order according to the ledger: pending (reserved, and the order
+	// exists), paid (sold), closed or refunded (released, by its reason).
+	State string
+}
+
+// FilterStates are the values of ReservationFilter.State besides "".
+var FilterStates = []string{"pending", "paid", "closed", "refunded", "reserved", "sold", "released", "rejected"}
+
+// ReservationPlace is the position of a reservation in the order of last changes.
+type ReservationPlace struct {
+	ChangedAt time.Time
+	OrderSN   string
+}
+
+// RowVersion shows whether a row has changed since it was read.
+type RowVersion struct {
+	OrderSN   string
+	State     ledger.State
+	ChangedAt time.Time
+}
+
+// Page selects a part of a list: Limit rows after the id Cursor, "" for the start of the list.
+type Page struct {
+	Limit  int
+	Cursor string
 }

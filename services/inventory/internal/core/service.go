@@ -1,3 +1,6 @@
+// Package core holds the rules of the ledger: how purchases land, how orders' events and closings change their rows,
+// what dead letters and epochs do to them. It also has the types that the packages beside it share. It imports the
+// standard library, the contract and ledger only.
 package core
 
 import (
@@ -24,96 +27,64 @@ func DefaultTiming() Timing {
 
 // Deps are the ports and settings of a Service.
 type Deps struct {
-	Store    Store
-	Gate     Gate
+	Store       Store
+	DeadLetters DeadLetters
+	Gate        interface { // the part of gate.Gate that finds the entry of a dead letter, nil if the gate has none
+		Lookup(ctx context.Context, activityID, orderSN string) (*GateEntry, error)
+	}
 	Pub      Publisher
 	Orders   Orders
-	Refunds  Refunds
 	Recorder Recorder
+	Gates    Gates
+	Alarms   *Alarms
+	Guard    Guard
+	HoldBack Decorator
 	Now      func() time.Time // clock of the process; see Service.clock
-	// CheckClocks returns an error while this process must not decide by time; nil: it always may.
-	CheckClocks func(ctx context.Context) error
-	Timing      Timing
-	Quotas      Quotas
-	Locks       Locks       // nil: builds of gates are serialized within this process only
-	Build       BuildConfig // zero for DefaultBuildConfig
+	Timing   Timing
 }
 
-// Service holds the rules of the inventory: landing, order events, closings, activities, stock and dead letters. The
-// sweeps and the gate controller are structs of their own, which work through it. It is safe for concurrent use.
+// Service holds the rules of the ledger: landing, order events, closings, dead letters and epochs. It is safe for
+// concurrent use.
 type Service struct {
-	Alarms *Alarms
-	Gates  *GateSync // writes the ledger's state into the gates
-	Watch  *GateWatch
-
-	store    Store
-	gate     Gate
-	pub      Publisher
-	orders   Orders
-	refunds  Refunds
-	recorder Recorder
-	// clock is that of the process. It decides how long a process keeps what it has read and when it repeats an alarm,
-	// and it stamps records for operators. Everything else is decided by Store.Now.
-	clock  func() time.Time
-	timing Timing
-	quotas Quotas
-	counts restCache[counted, ReservationCounts]
-	abuse  restCache[string, Abuse] // by activity
-
-	guard        guard
+	Deps
+	// clock is that of the process, with the times of the tables. It decides how long a process keeps what it has read and
+	// stamps records for operators. Everything else is decided by Store.Now.
+	clock        func() time.Time
 	descriptions descriptions
-	deductions   laterDeductions
 }
 
 // New makes the service.
 func New(d Deps) *Service {
-	if d.Build == (BuildConfig{}) {
-		d.Build = DefaultBuildConfig()
-	}
-	if d.CheckClocks == nil {
-		d.CheckClocks = func(context.Context) error { return nil }
-	}
-	now := TableTime(d.Now)
-	alarms, watch := NewAlarms(d.Recorder, now), newGateWatch(d)
-	g := guard{store: d.Store, watch: watch}
-	return &Service{
-		Alarms: alarms, Gates: newGateSync(d, alarms, g), Watch: watch, guard: g, deductions: newLaterDeductions(),
-		store: d.Store, gate: d.Gate, pub: d.Pub, orders: d.Orders,
-		refunds: d.Refunds, recorder: d.Recorder, clock: now, timing: d.Timing, quotas: d.Quotas,
-	}
+	return &Service{Deps: d, clock: TableTime(d.Now)}
 }
 
 // TableTime returns a clock whose times are as the tables keep them: UTC, in milliseconds.
 func TableTime(clock func() time.Time) func() time.Time {
-	return func() time.Time { return ms(clock()) }
+	return func() time.Time { return Milliseconds(clock()) }
 }
 
 func (s *Service) retry(ctx context.Context, work func() error) error {
-	return retry(ctx, s.timing.Pause, work)
+	return Retry(ctx, s.Timing.Pause, work)
 }
 
-// retry runs work up to three times within one delivery, with a growing pause. Work that fails three times is retried
+// Retry runs work up to three times within one delivery, with a growing pause. Work that fails three times is retried
 // with the redelivered message. So a short failure costs no redelivery, and a long one does not block a handler.
-func retry(ctx context.Context, pause time.Duration, work func() error) error {
+func Retry(ctx context.Context, pause time.Duration, work func() error) error {
 	for attempt := 1; ; attempt++ {
 		err := work()
 		if err == nil || attempt == 3 {
 			return err
 		}
-		t := time.NewTimer(pause + rand.N(pause+1)) //nolint:gosec // no secret depends on it
-		select {
-		case <-ctx.Done():
-			t.Stop()
+		if Sleep(ctx, pause+rand.N(pause+1)) != nil { //nolint:gosec // no secret depends on it
 			return err
-		case <-t.C:
 		}
 		pause *= 3
 	}
 }
 
-// inSpan runs work inside a span of the trace.
-func inSpan(
-	ctx context.Context, recorder Recorder, name string, database bool, work func(ctx context.Context) error,
+// InSpan runs work inside a span of the trace.
+func InSpan(
+	ctx context.Context, recorder Spans, name string, database bool, work func(ctx context.Context) error,
 ) error {
 	ctx, end := recorder.Span(ctx, name, database)
 	err := work(ctx)
@@ -121,14 +92,19 @@ func inSpan(
 	return err
 }
 
-// chunks calls fn with successive parts of all, each of at most n elements, until fn fails.
-func chunks[T any](all []T, n int, fn func([]T) error) error {
-	for len(all) > 0 {
-		k := min(n, len(all))
-		if err := fn(all[:k]); err != nil {
-			return err
-		}
-		all = all[k:]
+// Spans begins spans of traces; the returned function ends a span.
+type Spans interface {
+	Span(ctx context.Context, name string, database bool) (context.Context, func(error))
+}
+
+// Sleep waits for d. It returns the error of ctx if that ends first.
+func Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
 	}
-	return nil
 }

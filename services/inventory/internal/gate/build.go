@@ -7,16 +7,17 @@ import (
 
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/gates"
 	"flashsale.internal/services/inventory/internal/ledger"
 )
 
-// build implements core.GateBuild.
+// build implements gates.Build.
 type build struct {
 	build *stockgate.Build
 }
 
-// BeginBuild implements core.Gate.
-func (g *Gate) BeginBuild(ctx context.Context, activityID string) (core.GateBuild, error) {
+// BeginBuild implements gates.Gate.
+func (g *Gate) BeginBuild(ctx context.Context, activityID string) (gates.Build, error) {
 	b, err := g.gate.BeginBuild(ctx, activityID)
 	if err != nil {
 		return nil, translateBuild(err)
@@ -31,7 +32,7 @@ func translateBuild(err error) error {
 	return translate(err)
 }
 
-// Put implements core.GateBuild. It leaves out rejected rows that no gate can have.
+// Put implements gates.Build. It leaves out rejected rows that no gate can have.
 func (b *build) Put(ctx context.Context, rows []ledger.Row) error {
 	entries := make([]stockgate.Entry, 0, len(rows))
 	for _, row := range rows {
@@ -42,13 +43,13 @@ func (b *build) Put(ctx context.Context, rows []ledger.Row) error {
 	return translateBuild(b.build.Put(ctx, entries))
 }
 
-// PutAdjusted implements core.GateBuild.
+// PutAdjusted implements gates.Build.
 func (b *build) PutAdjusted(ctx context.Context, ids []string) error {
 	return translateBuild(b.build.PutAdjusted(ctx, ids))
 }
 
-// Commit implements core.GateBuild.
-func (b *build) Commit(ctx context.Context, a core.Activity, endedBefore int64, epoch core.GateEpoch) error {
+// Commit implements gates.Build.
+func (b *build) Commit(ctx context.Context, a core.Activity, endedBefore int64, epoch gates.GateEpoch) error {
 	f := stockgate.Figures{
 		Config: config(a.GateConfig()), SKUs: make(map[string]stockgate.Shelf, len(a.Items)), EndedBefore: endedBefore,
 		Epoch: epoch.Value, Importing: epoch.Importing,

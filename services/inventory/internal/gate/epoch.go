@@ -8,7 +8,7 @@ import (
 	"flashsale.internal/services/inventory/internal/core"
 )
 
-// MarkForImport implements core.Gate.
+// MarkForImport implements gates.Registry.
 func (g *Gate) MarkForImport(ctx context.Context, activityID, epoch string) error {
 	_, err := g.gate.MarkForImport(ctx, activityID, epoch)
 	return translate(err)

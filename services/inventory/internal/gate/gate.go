@@ -1,4 +1,4 @@
-// Package gate implements the gate ports of core, restore, sweep and reconcile on pkg/stockgate.
+// Package gate implements the ports of the gates on pkg/stockgate, for all packages that use them.
 package gate
 
 import (
@@ -11,21 +11,10 @@ import (
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/ledger"
-	"flashsale.internal/services/inventory/internal/reconcile"
-	"flashsale.internal/services/inventory/internal/restore"
-	"flashsale.internal/services/inventory/internal/sweep"
 )
 
-// Gate implements core.Gate, reconcile.Gate, restore.Gate, restore.Entries and sweep.JournalGate.
+// Gate implements the ports of a gate, of all packages that use one.
 type Gate struct{ gate *stockgate.Gate }
-
-var (
-	_ core.Gate         = (*Gate)(nil)
-	_ reconcile.Gate    = (*Gate)(nil)
-	_ restore.Entries   = (*Gate)(nil)
-	_ restore.Gate      = (*Gate)(nil)
-	_ sweep.JournalGate = (*Gate)(nil)
-)
 
 // New makes the adapter.
 func New(g *stockgate.Gate) *Gate { return &Gate{gate: g} }
@@ -76,12 +65,12 @@ func config(c core.GateConfig) stockgate.Config {
 	}
 }
 
-// Configure implements core.Gate.
+// Configure implements gates.Gate.
 func (g *Gate) Configure(ctx context.Context, activityID string, c core.GateConfig) error {
 	return translate(g.gate.Configure(ctx, activityID, config(c)))
 }
 
-// Settle implements core.Gate.
+// Settle implements gates.Gate.
 func (g *Gate) Settle(ctx context.Context, activityID string, list []ledger.Entry) error {
 	items := make([]stockgate.Settlement, len(list))
 	for i, s := range list {
@@ -100,28 +89,28 @@ func endings(list []ledger.Entry) []stockgate.Ending {
 	return items
 }
 
-// Release implements core.Gate.
+// Release implements gates.Gate.
 func (g *Gate) Release(ctx context.Context, activityID string, list []ledger.Entry) error {
 	return translate(g.gate.Release(ctx, activityID, endings(list)))
 }
 
-// Drop implements core.Gate.
+// Drop implements gates.Gate.
 func (g *Gate) Drop(ctx context.Context, activityID string, list []ledger.Entry) error {
 	return translate(g.gate.Drop(ctx, activityID, endings(list)))
 }
 
-// Adjust implements core.Gate.
+// Adjust implements gates.Gate.
 func (g *Gate) Adjust(ctx context.Context, activityID string, a core.Adjustment, force bool) error {
 	return translate(g.gate.Adjust(ctx, activityID,
 		stockgate.Adjustment{ID: a.ID, SKUID: a.SKUID, Delta: a.Delta, Force: force}))
 }
 
-// UndoAdjust implements core.Gate.
+// UndoAdjust implements gates.Gate.
 func (g *Gate) UndoAdjust(ctx context.Context, activityID string, a core.Adjustment) error {
 	return translate(g.gate.UndoAdjust(ctx, activityID, a.ID))
 }
 
-// Audit implements core.Gate.
+// Audit implements gates.Registry.
 func (g *Gate) Audit(ctx context.Context, activityID string) (core.GateAudit, error) {
 	a, err := g.gate.Audit(ctx, activityID)
 	if err != nil {
@@ -169,7 +158,7 @@ func (g *Gate) Rejournal(ctx context.Context, activityID string, orderSNs []stri
 	return n, translate(err)
 }
 
-// Lookup implements core.Gate.
+// Lookup returns the entry of an order_sn, nil if the gate has none.
 func (g *Gate) Lookup(ctx context.Context, activityID, orderSN string) (*core.GateEntry, error) {
 	found, err := g.gate.Lookup(ctx, activityID, []string{orderSN})
 	if err != nil {
@@ -185,7 +174,7 @@ func (g *Gate) Lookup(ctx context.Context, activityID, orderSN string) (*core.Ga
 	return &core.GateEntry{OrderSN: e.OrderSN, UserID: e.UserID, Lines: e.Lines}, nil
 }
 
-// Known implements core.Gate.
+// Known implements gates.Gate.
 func (g *Gate) Known(ctx context.Context, activityID string, orderSNs []string) (map[string]bool, error) {
 	found, err := g.gate.Lookup(ctx, activityID, orderSNs)
 	if err != nil {
@@ -201,29 +190,29 @@ func (g *Gate) Known(ctx context.Context, activityID string, orderSNs []string) 
 // trimBatch bounds the entries that one call deletes.
 const trimBatch = 500
 
-// Trim implements core.Gate.
+// Trim implements gates.Registry.
 func (g *Gate) Trim(ctx context.Context, activityID string) error {
 	_, err := g.gate.Trim(ctx, activityID, trimBatch)
 	return translate(err)
 }
 
-// Registered implements core.Gate.
+// Registered implements gates.Registry.
 func (g *Gate) Registered(ctx context.Context) ([]string, error) {
 	activityIDs, err := g.gate.Registered(ctx)
 	return activityIDs, translate(err)
 }
 
-// Register implements core.Gate.
+// Register implements gates.Registry.
 func (g *Gate) Register(ctx context.Context, activityIDs []string) error {
 	return translate(g.gate.Register(ctx, activityIDs...))
 }
 
-// Unregister implements core.Gate.
+// Unregister implements gates.Registry.
 func (g *Gate) Unregister(ctx context.Context, activityID string) error {
 	return translate(g.gate.Unregister(ctx, activityID))
 }
 
-// ShowSale implements core.Gate.
+// ShowSale implements gates.Gate.
 func (g *Gate) ShowSale(ctx context.Context, a core.Activity) error {
 	sale := saleOf(a)
 	shown, err := g.gate.Sale(ctx, a.ID)
@@ -265,22 +254,22 @@ func same(a, b stockgate.Sale) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// Ready implements core.Gate.
+// Ready implements gates.Redis.
 func (g *Gate) Ready(ctx context.Context) (bool, error) {
 	ok, err := g.gate.Ready(ctx)
 	return ok, translate(err)
 }
 
-// BeginFilling implements core.Gate.
+// BeginFilling implements gates.Redis.
 func (g *Gate) BeginFilling(ctx context.Context) (string, error) {
 	filling, err := g.gate.BeginFilling(ctx)
 	return filling, translate(err)
 }
 
-// MarkReady implements core.Gate.
+// MarkReady implements gates.Redis.
 func (g *Gate) MarkReady(ctx context.Context) error { return translate(g.gate.MarkReady(ctx)) }
 
-// ReplicationID implements core.Gate.
+// ReplicationID implements gates.Redis.
 func (g *Gate) ReplicationID(ctx context.Context) (string, error) {
 	id, err := g.gate.ReplicationID(ctx)
 	return id, translate(err)

@@ -116,13 +116,13 @@ func (g *Gate) Repair(
 	return done, translate(err)
 }
 
-// RebuildBuyer implements reconcile.Gate.
+// RebuildBuyer implements reconcile.Repairs.
 func (g *Gate) RebuildBuyer(ctx context.Context, activityID, userID string, orderSNs []string) (bool, error) {
 	changed, err := g.gate.RebuildBuyer(ctx, activityID, userID, orderSNs)
 	return changed, translate(err)
 }
 
-// Correct implements reconcile.Gate.
+// Correct implements reconcile.Repairs.
 func (g *Gate) Correct(
 	ctx context.Context, activityID string, read core.GateRevision, held int64, list []reconcile.Correction,
 ) error {
@@ -136,7 +136,7 @@ func (g *Gate) Correct(
 	return translate(g.gate.Correct(ctx, activityID, revision, held, items))
 }
 
-// OverrideConfig implements reconcile.Gate.
+// OverrideConfig implements reconcile.Repairs.
 func (g *Gate) OverrideConfig(ctx context.Context, activityID string, readVersion int64, c core.GateConfig) error {
 	return translate(g.gate.OverrideConfig(ctx, activityID, readVersion, config(c)))
 }

@@ -8,8 +8,8 @@ import (
 
 	"flashsale.internal/pkg/httpserver"
 	"flashsale.internal/services/inventory/api"
-	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/ledger"
+	"flashsale.internal/services/inventory/internal/merchants"
 )
 
 // maxAbuseRows bounds the addresses and the users of a response.
@@ -24,7 +24,7 @@ func (m *Merchant) GetAbuse(w http.ResponseWriter, r *http.Request, id string, _
 		m.refuse(w, r, err)
 		return
 	}
-	a, err := m.core.Abuse(r.Context(), caller(r).Scope(), id)
+	a, err := m.merchants.Abuse(r.Context(), caller(r).Scope(), id)
 	if err != nil {
 		m.refuse(w, r, err)
 		return
@@ -37,7 +37,7 @@ func (m *Merchant) GetAbuse(w http.ResponseWriter, r *http.Request, id string, _
 	httpserver.WriteJSON(w, http.StatusOK, v)
 }
 
-func abuseView(a core.Abuse) api.Abuse {
+func abuseView(a merchants.Abuse) api.Abuse {
 	v := api.Abuse{
 		AsOf: a.AsOf, RequestsAvailable: a.Requests != nil, Refused: map[string]int64{},
 		Addresses: views(a.Addresses[:min(maxAbuseRows, len(a.Addresses))], abuseAddress),
@@ -52,14 +52,14 @@ func abuseView(a core.Abuse) api.Abuse {
 	return v
 }
 
-func abuseAddress(s core.Suspect) api.AbuseAddress {
+func abuseAddress(s merchants.Suspect) api.AbuseAddress {
 	return api.AbuseAddress{
 		Address: s.Key, Early: s.Early, RateLimited: s.RateLimited, FailedChallenges: s.FailedChallenges,
 		VoidedPaths: s.VoidedPaths,
 	}
 }
 
-func abuseUser(u core.SuspectUser) api.AbuseUser {
+func abuseUser(u merchants.SuspectUser) api.AbuseUser {
 	return api.AbuseUser{
 		UserId: u.UserID, Early: u.Early, RateLimited: u.RateLimited, FailedChallenges: u.FailedChallenges,
 		VoidedPaths: u.VoidedPaths, ExpiredHolds: u.Expired, CancelledHolds: u.Cancelled, Purchases: u.Purchases,
@@ -67,8 +67,8 @@ func abuseUser(u core.SuspectUser) api.AbuseUser {
 	}
 }
 
-func abuseCauses(list []core.AbuseCause) []api.AbuseCause {
-	return views(list, func(c core.AbuseCause) api.AbuseCause { return api.AbuseCause(c) })
+func abuseCauses(list []merchants.AbuseCause) []api.AbuseCause {
+	return views(list, func(c merchants.AbuseCause) api.AbuseCause { return api.AbuseCause(c) })
 }
 
 // writeAbuseCSV sends a row for each address and each user.
@@ -106,19 +106,19 @@ func (m *Merchant) ListReview(w http.ResponseWriter, r *http.Request, id string,
 	if !ok {
 		return
 	}
-	list, requestsKnown, err := m.core.Review(r.Context(), caller(r).Scope(), id, p)
+	list, requestsKnown, err := m.merchants.Review(r.Context(), caller(r).Scope(), id, p)
 	if err != nil {
 		m.refuse(w, r, err)
 		return
 	}
-	list, next := cutPage(list, p, func(o core.ReviewedOrder) string { return o.OrderSN })
-	h, _ := m.withOrders(r, id, views(list, func(o core.ReviewedOrder) ledger.Row { return o.Row }))
+	list, next := cutPage(list, p, func(o merchants.ReviewedOrder) string { return o.OrderSN })
+	h, _ := m.withOrders(r, id, views(list, func(o merchants.ReviewedOrder) ledger.Row { return o.Row }))
 	httpserver.WriteJSON(w, http.StatusOK, api.ReviewList{
 		Items: views(list, h.reviewItem), RequestsAvailable: requestsKnown, NextCursor: next,
 	})
 }
 
-func (h orderDetails) reviewItem(o core.ReviewedOrder) api.ReviewItem {
+func (h orderDetails) reviewItem(o merchants.ReviewedOrder) api.ReviewItem {
 	v := h.view(o.Row)
 	item := api.ReviewItem{
 		OrderSn: v.OrderSn, UserId: v.UserId, Lines: v.Lines, State: api.ReviewItemState(v.State), ReservedAt: v.ReservedAt,
@@ -141,13 +141,13 @@ func (m *Merchant) CancelReviewed(w http.ResponseWriter, r *http.Request, id str
 		m.refuse(w, r, err)
 		return
 	}
-	results, err := m.core.CancelOrders(r.Context(), caller(r), id, body.OrderSns, body.Reason)
+	results, err := m.merchants.CancelOrders(r.Context(), caller(r), id, body.OrderSns, body.Reason)
 	if err != nil {
 		m.refuse(w, r, err)
 		return
 	}
 	httpserver.WriteJSON(w, http.StatusOK, api.CancelResults{
-		Results: views(results, func(c core.CancelResult) api.CancelResult {
+		Results: views(results, func(c merchants.CancelResult) api.CancelResult {
 			return api.CancelResult{OrderSn: c.OrderSN, Outcome: api.CancelResultOutcome(c.Outcome)}
 		}),
 	})

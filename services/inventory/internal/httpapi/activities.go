@@ -10,6 +10,7 @@ import (
 	"flashsale.internal/pkg/httpserver"
 	"flashsale.internal/services/inventory/api"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/merchants"
 )
 
 func (m *Merchant) activityView(a core.Activity) api.Activity {
@@ -46,8 +47,8 @@ func roomRate(room *api.WaitingRoom) *int64 {
 	return &room.AdmitPerSecond
 }
 
-func captcha(kind *api.CaptchaKind, difficulty *int64) core.CaptchaChange {
-	c := core.CaptchaChange{Difficulty: difficulty}
+func captcha(kind *api.CaptchaKind, difficulty *int64) merchants.CaptchaChange {
+	c := merchants.CaptchaChange{Difficulty: difficulty}
 	if kind != nil {
 		k := contract.CaptchaKind(*kind)
 		c.Kind = &k
@@ -55,9 +56,9 @@ func captcha(kind *api.CaptchaKind, difficulty *int64) core.CaptchaChange {
 	return c
 }
 
-func draftItems(items []api.NewActivityItem) []core.ActivityDraftItem {
-	return views(items, func(it api.NewActivityItem) core.ActivityDraftItem {
-		return core.ActivityDraftItem{SKUID: it.SkuId, Price: it.Price, Stock: it.Stock}
+func draftItems(items []api.NewActivityItem) []merchants.ActivityDraftItem {
+	return views(items, func(it api.NewActivityItem) merchants.ActivityDraftItem {
+		return merchants.ActivityDraftItem{SKUID: it.SkuId, Price: it.Price, Stock: it.Stock}
 	})
 }
 
@@ -65,7 +66,7 @@ func degradedSale(s *api.NewDegradedSale) *core.DegradedSale {
 	if s == nil {
 		return nil
 	}
-	d := &core.DegradedSale{PerSecond: s.PerSecond, Reserve: core.DefaultDegradedReserve}
+	d := &core.DegradedSale{PerSecond: s.PerSecond, Reserve: merchants.DefaultDegradedReserve}
 	if s.Drop != nil {
 		d.Drop = *s.Drop
 	}
@@ -86,7 +87,7 @@ func (m *Merchant) CreateActivity(w http.ResponseWriter, r *http.Request, params
 	if !ok {
 		return
 	}
-	draft := core.ActivityDraftRequest{
+	draft := merchants.ActivityDraftRequest{
 		Title: body.Title, StartsAt: body.StartsAt, EndsAt: body.EndsAt, PerUserLimit: body.PerUserLimit,
 		PayWithinS: body.PayWithinS, ReorderLimit: body.ReorderLimit, RoomRate: roomRate(body.WaitingRoom),
 		Captcha: captcha(body.Captcha, body.CaptchaDifficulty), Items: draftItems(body.Items), Degraded: degradedSale(body.DegradedSale), Key: key,
@@ -97,7 +98,7 @@ func (m *Merchant) CreateActivity(w http.ResponseWriter, r *http.Request, params
 	if body.ImageUrl != nil {
 		draft.ImageURL = *body.ImageUrl
 	}
-	a, err := m.core.CreateActivity(r.Context(), caller(r), draft)
+	a, err := m.merchants.CreateActivity(r.Context(), caller(r), draft)
 	if err != nil {
 		m.refuse(w, r, err)
 		return
@@ -127,7 +128,7 @@ func (m *Merchant) ListActivities(w http.ResponseWriter, r *http.Request, params
 			return
 		}
 	}
-	list, err := m.core.Activities(r.Context(), in, phase, p)
+	list, err := m.merchants.Activities(r.Context(), in, phase, p)
 	if err != nil {
 		m.refuse(w, r, err)
 		return
@@ -139,7 +140,7 @@ func (m *Merchant) ListActivities(w http.ResponseWriter, r *http.Request, params
 // GetActivity implements api.ServerInterface.
 func (m *Merchant) GetActivity(w http.ResponseWriter, r *http.Request, id string) {
 	if m.validID(w, r, id) {
-		a, err := m.core.Activity(r.Context(), caller(r).Scope(), id)
+		a, err := m.merchants.Activity(r.Context(), caller(r).Scope(), id)
 		m.respondActivity(w, r, a, err)
 	}
 }
@@ -158,7 +159,7 @@ func (m *Merchant) PatchActivity(w http.ResponseWriter, r *http.Request, id stri
 		m.refuse(w, r, err)
 		return
 	}
-	patch := core.ActivityPatch{
+	patch := merchants.ActivityPatch{
 		IfVersion: version, Title: body.Title, Description: body.Description, ImageURL: body.ImageUrl,
 		StartsAt: body.StartsAt, EndsAt: body.EndsAt, PerUserLimit: body.PerUserLimit, PayWithinS: body.PayWithinS,
 		ReorderLimit: body.ReorderLimit, RoomRate: roomRate(body.WaitingRoom),
@@ -169,28 +170,28 @@ func (m *Merchant) PatchActivity(w http.ResponseWriter, r *http.Request, id stri
 		items := draftItems(*body.Items)
 		patch.Items = &items
 	}
-	a, err := m.core.PatchActivity(r.Context(), caller(r), id, patch)
+	a, err := m.merchants.PatchActivity(r.Context(), caller(r), id, patch)
 	m.respondActivity(w, r, a, err)
 }
 
 // PublishActivity implements api.ServerInterface.
 func (m *Merchant) PublishActivity(w http.ResponseWriter, r *http.Request, id string) {
-	m.step(w, r, id, m.core.Publish)
+	m.step(w, r, id, m.merchants.Publish)
 }
 
 // PauseActivity implements api.ServerInterface.
 func (m *Merchant) PauseActivity(w http.ResponseWriter, r *http.Request, id string) {
-	m.step(w, r, id, m.core.Pause)
+	m.step(w, r, id, m.merchants.Pause)
 }
 
 // ResumeActivity implements api.ServerInterface.
 func (m *Merchant) ResumeActivity(w http.ResponseWriter, r *http.Request, id string) {
-	m.step(w, r, id, m.core.Resume)
+	m.step(w, r, id, m.merchants.Resume)
 }
 
 // EndActivity implements api.ServerInterface.
 func (m *Merchant) EndActivity(w http.ResponseWriter, r *http.Request, id string) {
-	m.step(w, r, id, m.core.End)
+	m.step(w, r, id, m.merchants.End)
 }
 
 func (m *Merchant) step(

@@ -13,7 +13,8 @@ import (
 
 // ListChanges implements api.ServerInterface.
 func (m *Merchant) ListChanges(w http.ResponseWriter, r *http.Request, id string, _ api.ListChangesParams) {
-	list, next, ok := ofActivity(m, w, r, id, m.core.ChangesOfActivity, func(c core.PastChange) string { return c.ID })
+	list, next, ok := ofActivity(m, w, r, id, m.merchants.History.ChangesOfActivity,
+		func(c core.PastChange) string { return c.ID })
 	if ok {
 		httpserver.WriteJSON(w, http.StatusOK, api.ChangeList{Items: views(list, changeView), NextCursor: next})
 	}
@@ -43,7 +44,8 @@ func changeView(c core.PastChange) api.Change {
 
 // ListAdjustments implements api.ServerInterface.
 func (m *Merchant) ListAdjustments(w http.ResponseWriter, r *http.Request, id string, _ api.ListAdjustmentsParams) {
-	list, next, ok := ofActivity(m, w, r, id, m.core.AdjustmentsOfActivity, func(a core.Adjustment) string { return a.ID })
+	list, next, ok := ofActivity(m, w, r, id, m.merchants.History.AdjustmentsOfActivity,
+		func(a core.Adjustment) string { return a.ID })
 	if ok {
 		httpserver.WriteJSON(w, http.StatusOK, api.AdjustmentList{Items: views(list, adjustmentView), NextCursor: next})
 	}
@@ -53,7 +55,7 @@ func (m *Merchant) ListAdjustments(w http.ResponseWriter, r *http.Request, id st
 func (m *Merchant) ListReconciliations(
 	w http.ResponseWriter, r *http.Request, id string, _ api.ListReconciliationsParams,
 ) {
-	list, next, ok := ofActivity(m, w, r, id, m.core.ReconciliationsOfActivity,
+	list, next, ok := ofActivity(m, w, r, id, m.merchants.History.ReconciliationsOfActivity,
 		func(c core.PastChange) string { return c.ID })
 	if !ok {
 		return
@@ -87,7 +89,7 @@ func ofActivity[T any](
 		return nil, nil, false
 	}
 	in := caller(r).Scope()
-	_, err := m.core.Activity(r.Context(), in, activityID)
+	_, err := m.merchants.Activity(r.Context(), in, activityID)
 	if err == nil {
 		list, err = read(r.Context(), in, activityID, p)
 	}

@@ -17,10 +17,11 @@ import (
 	"flashsale.internal/services/inventory/api"
 	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/ledger"
+	"flashsale.internal/services/inventory/internal/merchants"
 )
 
 // orderDetails is what the order service stores about the orders of a list, by order_sn.
-type orderDetails map[string]core.OrderDetails
+type orderDetails map[string]merchants.OrderDetails
 
 // withOrders returns the details of the orders of the rows, with contacts masked for operators. After an error, which
 // it logs, the result lacks some orders: the list is served without them.
@@ -31,7 +32,7 @@ func (m *Merchant) withOrders(r *http.Request, activityID string, rows []ledger.
 			sns = append(sns, row.OrderSN)
 		}
 	}
-	h, err := m.core.OrderDetails(r.Context(), sns)
+	h, err := m.merchants.OrderDetails(r.Context(), sns)
 	if err != nil {
 		m.tel.Log.WarnContext(r.Context(), "look up orders failed",
 			"activity_id", activityID, "count", len(sns), "error", err)
@@ -89,7 +90,7 @@ func (m *Merchant) ListActivityOrders(
 	if !ok {
 		return
 	}
-	if _, err := m.core.Activity(r.Context(), caller(r).Scope(), id); err != nil {
+	if _, err := m.merchants.Activity(r.Context(), caller(r).Scope(), id); err != nil {
 		m.refuse(w, r, err)
 		return
 	}
@@ -98,12 +99,12 @@ func (m *Merchant) ListActivityOrders(
 		m.csv(w, r, id, filter)
 		return
 	}
-	list, err := m.core.ReservationsOfActivity(r.Context(), caller(r).Scope(), id, filter, p)
+	list, err := m.merchants.Rows.ReservationsOfActivity(r.Context(), caller(r).Scope(), id, filter, p)
 	if err != nil {
 		m.refuse(w, r, err)
 		return
 	}
-	counts, err := m.core.ReservationCounts(r.Context(), caller(r).Scope(), id)
+	counts, err := m.merchants.ReservationCounts(r.Context(), caller(r).Scope(), id)
 	if err != nil {
 		m.refuse(w, r, err)
 		return
@@ -189,7 +190,7 @@ func (m *Merchant) csv(w http.ResponseWriter, r *http.Request, id string, filter
 	out := csv.NewWriter(w)
 	cursor, budget := "", newLookupBudget()
 	for first := true; ; first = false {
-		rows, err := m.core.ReservationsOfActivity(r.Context(), caller(r).Scope(), id, filter,
+		rows, err := m.merchants.Rows.ReservationsOfActivity(r.Context(), caller(r).Scope(), id, filter,
 			core.Page{Limit: csvPage, Cursor: cursor})
 		if err != nil && first {
 			m.refuse(w, r, err)

@@ -15,11 +15,12 @@ import (
 	"flashsale.internal/pkg/problem"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/redisless"
 )
 
 // Internal serves the calls of the other services: messages that arrive directly, and sales without Redis.
 type Internal struct {
-	core      *core.Service
+	redisless *redisless.Service
 	tel       *telemetry.Telemetry
 	transient func(error) bool
 }
@@ -27,16 +28,16 @@ type Internal struct {
 // NewInternal returns the handler of the internal listener. It accepts each of the secrets. messages handles the
 // messages that arrive directly, transient reports whether the database is unavailable.
 func NewInternal(
-	svc *core.Service, tel *telemetry.Telemetry, secrets []string, messages http.Handler, transient func(error) bool,
+	svc *redisless.Service, tel *telemetry.Telemetry, secrets []string, messages http.Handler, transient func(error) bool,
 ) http.Handler {
-	h := &Internal{core: svc, tel: tel, transient: transient}
+	h := &Internal{redisless: svc, tel: tel, transient: transient}
 	r := httpserver.NewRouter(tel, httpserver.Trusted(), httpserver.LargeBodies(contract.MaxDirectBytes))
 	r.Use(httpserver.Timeout(callTimeout), auth.Internal(secrets...))
 	r.Method(http.MethodPost, contract.MessagesPath+"{topic}", messages)
 	r.Get(contract.ModesPath, h.modes)
 	r.Post(contract.ReservePath, respond(h, h.reserve))
 	r.Post(contract.LookupPath, respond(h, h.lookup))
-	r.Post(contract.LeasePath, respond(h, h.core.LeaseWorker))
+	r.Post(contract.LeasePath, respond(h, h.redisless.LeaseWorker))
 	return r
 }
 
@@ -78,7 +79,7 @@ func (h *Internal) modes(w http.ResponseWriter, r *http.Request) {
 		}
 		lost[id] = time.Duration(n) * time.Millisecond
 	}
-	modes, err := h.core.Modes(r.Context(), lost)
+	modes, err := h.redisless.Modes(r.Context(), lost)
 	if err != nil {
 		h.refuse(w, r, err)
 		return
@@ -93,7 +94,7 @@ func (h *Internal) reserve(ctx context.Context, r contract.DirectReserve) (contr
 	if len(r.Items) < 1 || len(r.Items) > contract.MaxItems {
 		return contract.DirectResults{}, contract.InvalidField("items", "must have 1 to 256 elements")
 	}
-	purchases := make([]core.DirectPurchase, len(r.Items))
+	purchases := make([]redisless.DirectPurchase, len(r.Items))
 	seen := make(map[string]bool, len(r.Items))
 	for i, p := range r.Items {
 		at := "items[" + strconv.Itoa(i) + "]"
@@ -110,9 +111,9 @@ func (h *Internal) reserve(ctx context.Context, r contract.DirectReserve) (contr
 			return contract.DirectResults{}, contract.InvalidField(at+".lines", err.Error())
 		}
 		seen[p.OrderSN] = true
-		purchases[i] = core.DirectPurchase{DirectPurchase: p, MayBeKnown: sn.Worker < ordersn.RedisWorkers}
+		purchases[i] = redisless.DirectPurchase{DirectPurchase: p, MayBeKnown: sn.Worker < ordersn.RedisWorkers}
 	}
-	results, err := h.core.ReserveDirectly(ctx, r.ActivityID, r.Epoch, purchases)
+	results, err := h.redisless.ReserveDirectly(ctx, r.ActivityID, r.Epoch, purchases)
 	return contract.DirectResults{Results: results}, err
 }
 
@@ -130,5 +131,5 @@ func (h *Internal) lookup(ctx context.Context, l contract.DirectLookup) (contrac
 			return contract.DirectStates{}, contract.InvalidField("order_sns", "has an element that is not an order_sn")
 		}
 	}
-	return h.core.LookupDirectly(ctx, l)
+	return h.redisless.LookupDirectly(ctx, l)
 }

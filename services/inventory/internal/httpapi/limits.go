@@ -252,7 +252,7 @@ func (m *Merchant) changeLimit(
 	var version int64
 	err := limitsUnavailable(errNoLimitStore)
 	if m.limits.Store != nil {
-		err = m.core.ChangeLimit(r.Context(), caller(r).UserID, action, name, rule, func(ctx context.Context) (err error) {
+		err = m.merchants.ChangeLimit(r.Context(), caller(r).UserID, action, name, rule, func(ctx context.Context) (err error) {
 			if version, err = do(ctx); err != nil && contract.RefusalOf(err) == nil {
 				return limitsUnavailable(err)
 			}

@@ -20,6 +20,7 @@ import (
 	"flashsale.internal/services/inventory/api"
 	"flashsale.internal/services/inventory/internal/board"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/merchants"
 	"flashsale.internal/services/inventory/internal/reconcile"
 )
 
@@ -44,6 +45,7 @@ func pageOrExportTimeout(r *http.Request) time.Duration {
 // Merchant serves the API for merchants and operators.
 type Merchant struct {
 	core       *core.Service
+	merchants  *merchants.Service
 	reconciler *reconcile.Reconciler
 	board      *board.Board
 	presence   *presence.Announcer
@@ -56,6 +58,7 @@ type Merchant struct {
 // Deps are the dependencies of the handler.
 type Deps struct {
 	Core       *core.Service
+	Merchants  *merchants.Service
 	Reconciler *reconcile.Reconciler
 	Board      *board.Board
 	Presence   *presence.Announcer // of this process
@@ -71,8 +74,8 @@ var _ api.ServerInterface = (*Merchant)(nil)
 // NewMerchant returns the handler of the API.
 func NewMerchant(d Deps) http.Handler {
 	m := &Merchant{
-		core: d.Core, reconciler: d.Reconciler, board: d.Board, presence: d.Presence, limits: d.Limits, tel: d.Tel,
-		transient: d.Transient, now: d.Now,
+		core: d.Core, merchants: d.Merchants, reconciler: d.Reconciler, board: d.Board, presence: d.Presence,
+		limits: d.Limits, tel: d.Tel, transient: d.Transient, now: d.Now,
 	}
 	w := api.ServerInterfaceWrapper{Handler: m, ErrorHandlerFunc: m.refuseParameter}
 	r := httpserver.NewRouter(d.Tel)

@@ -7,14 +7,14 @@ import (
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/httpserver"
 	"flashsale.internal/services/inventory/api"
-	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/merchants"
 )
 
-func productView(p core.Product) api.Product {
+func productView(p merchants.Product) api.Product {
 	return api.Product{
 		ProductId: p.ID, MerchantId: p.MerchantID, Name: p.Name, Description: p.Description, ImageUrl: p.ImageURL,
 		Version: p.Version, CreatedAt: p.CreatedAt, UpdatedAt: p.UpdatedAt,
-		Skus: views(p.SKUs, func(k core.SKU) api.SKU {
+		Skus: views(p.SKUs, func(k merchants.SKU) api.SKU {
 			return api.SKU{SkuId: k.ID, Name: k.Name, ListPrice: k.ListPrice, Currency: k.Currency}
 		}),
 	}
@@ -31,7 +31,7 @@ func (m *Merchant) CreateProduct(w http.ResponseWriter, r *http.Request, params 
 	if !ok {
 		return
 	}
-	p := core.Product{Name: body.Name}
+	p := merchants.Product{Name: body.Name}
 	if body.Description != nil {
 		p.Description = *body.Description
 	}
@@ -39,9 +39,9 @@ func (m *Merchant) CreateProduct(w http.ResponseWriter, r *http.Request, params 
 		p.ImageURL = *body.ImageUrl
 	}
 	for _, k := range body.Skus {
-		p.SKUs = append(p.SKUs, core.SKU{Name: k.Name, ListPrice: k.ListPrice, Currency: k.Currency})
+		p.SKUs = append(p.SKUs, merchants.SKU{Name: k.Name, ListPrice: k.ListPrice, Currency: k.Currency})
 	}
-	created, err := m.core.CreateProduct(r.Context(), caller(r), p, key)
+	created, err := m.merchants.CreateProduct(r.Context(), caller(r), p, key)
 	if err != nil {
 		m.refuse(w, r, err)
 		return
@@ -61,12 +61,12 @@ func (m *Merchant) ListProducts(w http.ResponseWriter, r *http.Request, _ api.Li
 	if !ok {
 		return
 	}
-	list, err := m.core.Products(r.Context(), in, p)
+	list, err := m.merchants.Products(r.Context(), in, p)
 	if err != nil {
 		m.refuse(w, r, err)
 		return
 	}
-	list, next := cutPage(list, p, func(p core.Product) string { return p.ID })
+	list, next := cutPage(list, p, func(p merchants.Product) string { return p.ID })
 	httpserver.WriteJSON(w, http.StatusOK, api.ProductList{Items: views(list, productView), NextCursor: next})
 }
 
@@ -75,7 +75,7 @@ func (m *Merchant) GetProduct(w http.ResponseWriter, r *http.Request, id string)
 	if !m.validID(w, r, id) {
 		return
 	}
-	p, err := m.core.Product(r.Context(), caller(r).Scope(), id)
+	p, err := m.merchants.Product(r.Context(), caller(r).Scope(), id)
 	if err != nil {
 		m.refuse(w, r, err)
 		return
@@ -98,12 +98,12 @@ func (m *Merchant) PatchProduct(w http.ResponseWriter, r *http.Request, id strin
 		m.refuse(w, r, err)
 		return
 	}
-	patch := core.ProductPatch{
+	patch := merchants.ProductPatch{
 		IfVersion: version, Name: body.Name, Description: body.Description, ImageURL: body.ImageUrl,
 	}
 	if body.Skus != nil {
 		for i, k := range *body.Skus {
-			sku := core.SKUPatch{Name: k.Name, ListPrice: k.ListPrice, Currency: k.Currency}
+			sku := merchants.SKUPatch{Name: k.Name, ListPrice: k.ListPrice, Currency: k.Currency}
 			if k.SkuId != nil {
 				if !contract.ValidID(*k.SkuId) {
 					m.refuse(w, r, contract.InvalidField(fmt.Sprintf("skus[%d].sku_id", i), "not an id"))
@@ -114,7 +114,7 @@ func (m *Merchant) PatchProduct(w http.ResponseWriter, r *http.Request, id strin
 			patch.SKUs = append(patch.SKUs, sku)
 		}
 	}
-	p, err := m.core.PatchProduct(r.Context(), caller(r), id, patch)
+	p, err := m.merchants.PatchProduct(r.Context(), caller(r), id, patch)
 	if err != nil {
 		m.refuse(w, r, err)
 		return

@@ -6,7 +6,7 @@ import (
 
 	"flashsale.internal/pkg/httpserver"
 	"flashsale.internal/services/inventory/api"
-	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/merchants"
 )
 
 // Largest lengths of the texts of a settlement in characters; the API description has the same figures.
@@ -22,7 +22,7 @@ func (m *Merchant) ListRefunds(w http.ResponseWriter, r *http.Request, _ api.Lis
 		m.refuse(w, r, err)
 		return
 	}
-	list, next, err := m.core.WaitingRefunds(r.Context(), core.RefundPage(page))
+	list, next, err := m.merchants.Refunds.WaitingRefunds(r.Context(), merchants.RefundPage(page))
 	if err != nil {
 		m.refuse(w, r, err)
 		return
@@ -35,7 +35,7 @@ func (m *Merchant) RetryRefund(w http.ResponseWriter, r *http.Request, id string
 	if !m.validID(w, r, id) || !m.requireNoFields(w, r) {
 		return
 	}
-	refund, err := m.core.RetryRefund(r.Context(), caller(r), id)
+	refund, err := m.merchants.RetryRefund(r.Context(), caller(r), id)
 	m.writeRefund(w, r, refund, err)
 }
 
@@ -56,11 +56,11 @@ func (m *Merchant) SettleRefund(w http.ResponseWriter, r *http.Request, id strin
 		m.refuse(w, r, err)
 		return
 	}
-	refund, err := m.core.SettleRefund(r.Context(), caller(r), id, body.Reference, body.Reason)
+	refund, err := m.merchants.SettleRefund(r.Context(), caller(r), id, body.Reference, body.Reason)
 	m.writeRefund(w, r, refund, err)
 }
 
-func (m *Merchant) writeRefund(w http.ResponseWriter, r *http.Request, refund core.Refund, err error) {
+func (m *Merchant) writeRefund(w http.ResponseWriter, r *http.Request, refund merchants.Refund, err error) {
 	if err != nil {
 		m.refuse(w, r, err)
 		return
@@ -68,7 +68,7 @@ func (m *Merchant) writeRefund(w http.ResponseWriter, r *http.Request, refund co
 	httpserver.WriteJSON(w, http.StatusOK, refundView(refund))
 }
 
-func refundView(r core.Refund) api.Refund {
+func refundView(r merchants.Refund) api.Refund {
 	v := api.Refund{
 		RefundId: r.ID, OrderSn: r.OrderSN, Provider: r.Provider, Amount: r.Amount, Currency: r.Currency,
 		State: api.RefundState(r.State), Reason: r.Reason, Attempts: r.Attempts, NextAttemptAt: inUTC(r.NextAttemptAt),

@@ -9,6 +9,7 @@ import (
 	"flashsale.internal/pkg/idempotency"
 	"flashsale.internal/services/inventory/api"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/merchants"
 	"flashsale.internal/services/inventory/internal/reconcile"
 )
 
@@ -32,7 +33,7 @@ func (m *Merchant) AdjustStock(w http.ResponseWriter, r *http.Request, id string
 		m.refuse(w, r, err)
 		return
 	}
-	a, err := m.core.AdjustStock(r.Context(), caller(r), core.AdjustmentRequest{
+	a, err := m.merchants.AdjustStock(r.Context(), caller(r), merchants.AdjustmentRequest{
 		ActivityID: id, SKUID: body.SkuId, Delta: body.Delta, Reason: body.Reason,
 		Key: core.IdempotencyKey{
 			Caller: caller(r).UserID, Method: r.Method, Path: r.URL.Path, Value: key,
@@ -62,7 +63,7 @@ func (m *Merchant) GetStock(w http.ResponseWriter, r *http.Request, id string) {
 	if !m.validID(w, r, id) {
 		return
 	}
-	v, err := m.core.StockView(r.Context(), caller(r).Scope(), id)
+	v, err := m.merchants.StockView(r.Context(), caller(r).Scope(), id)
 	if err != nil {
 		m.refuse(w, r, err)
 		return
@@ -70,8 +71,8 @@ func (m *Merchant) GetStock(w http.ResponseWriter, r *http.Request, id string) {
 	httpserver.WriteJSON(w, http.StatusOK, stockView(v))
 }
 
-func stockView(v *core.StockView) api.StockView {
-	return api.StockView{AsOf: v.AsOf, Skus: views(v.SKUs, func(k core.SKUView) api.StockSKU {
+func stockView(v *merchants.StockView) api.StockView {
+	return api.StockView{AsOf: v.AsOf, Skus: views(v.SKUs, func(k merchants.SKUView) api.StockSKU {
 		view := api.StockSKU{
 			SkuId: k.SKUID, Total: k.Total,
 			Mysql:      api.StockMySQL{Available: k.Available, Reserved: k.Reserved, Sold: k.Sold},

@@ -16,6 +16,7 @@ import (
 
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/merchants"
 )
 
 const (
@@ -41,8 +42,6 @@ type Client struct {
 }
 
 type breaker = gobreaker.CircuitBreaker[response]
-
-var _ core.Orders = (*Client)(nil)
 
 // New returns a client of the order service's internal listener at the URL base. It sends the first secret, and the
 // others only to a process that does not accept it.
@@ -127,20 +126,20 @@ func (c *Client) Refund(ctx context.Context, orderSNs []string, reason string) (
 // stateUnknown is the state of an order that does not exist, in the response to a lookup.
 const stateUnknown = "unknown"
 
-// Lookup implements core.Orders.
-func (c *Client) Lookup(ctx context.Context, orderSNs []string) (map[string]core.OrderDetails, error) {
+// Lookup implements merchants.Orders.
+func (c *Client) Lookup(ctx context.Context, orderSNs []string) (map[string]merchants.OrderDetails, error) {
 	results, err := c.call(ctx, c.lookups, "/internal/v1/orders:lookup", request{OrderSNs: orderSNs})
 	if err != nil {
 		return nil, err
 	}
-	found := make(map[string]core.OrderDetails, len(results))
+	found := make(map[string]merchants.OrderDetails, len(results))
 	for _, r := range results {
 		if r.State == stateUnknown {
 			continue
 		}
-		d := core.OrderDetails{State: r.State, Amount: r.Amount, Currency: r.Currency}
+		d := merchants.OrderDetails{State: r.State, Amount: r.Amount, Currency: r.Currency}
 		if r.Contact != nil {
-			contact := core.Contact(*r.Contact)
+			contact := merchants.Contact(*r.Contact)
 			d.Contact = &contact
 		}
 		found[r.OrderSN] = d

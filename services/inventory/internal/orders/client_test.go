@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"flashsale.internal/pkg/auth"
-	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/merchants"
 )
 
 func TestAnIncompleteResponseIsAnError(t *testing.T) {
@@ -189,7 +189,7 @@ func TestCallsAboutRefundsPassByTheBreakers(t *testing.T) {
 		require.Error(t, err)
 	}
 	require.Equal(t, "open", c.Breaker())
-	_, _, err = c.WaitingRefunds(t.Context(), core.RefundPage{Limit: 1})
+	_, _, err = c.WaitingRefunds(t.Context(), merchants.RefundPage{Limit: 1})
 	require.NoError(t, err)
 }
 
@@ -202,9 +202,9 @@ func TestCallsAboutRefundsDuringARotationOfTheSecret(t *testing.T) {
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
 	c := New(srv.URL, []string{"old", "new"}, transport)
-	_, _, err := c.WaitingRefunds(t.Context(), core.RefundPage{Limit: 1})
+	_, _, err := c.WaitingRefunds(t.Context(), merchants.RefundPage{Limit: 1})
 	require.NoError(t, err)
-	_, err = c.SettleRefund(t.Context(), "7", core.RefundSettlement{By: "op", Reference: "a", Reason: "b"})
+	_, err = c.SettleRefund(t.Context(), "7", merchants.RefundSettlement{By: "op", Reference: "a", Reason: "b"})
 	require.NoError(t, err)
 	_, err = New(srv.URL, []string{"old"}, transport).RetryRefund(t.Context(), "7", "op")
 	require.Error(t, err)

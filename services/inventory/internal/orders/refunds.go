@@ -12,9 +12,8 @@ import (
 
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/merchants"
 )
-
-var _ core.Refunds = (*Client)(nil)
 
 type refund struct {
 	ID            string      `json:"refund_id"`
@@ -38,14 +37,14 @@ type settlement struct {
 	Reason    string `json:"reason"`
 }
 
-func (r refund) toCore() core.Refund {
-	out := core.Refund{
+func (r refund) toCore() merchants.Refund {
+	out := merchants.Refund{
 		ID: r.ID, OrderSN: r.OrderSN, Provider: r.Provider, Amount: r.Amount, Currency: r.Currency, State: r.State,
 		Reason: r.Reason, Attempts: r.Attempts, NextAttemptAt: r.NextAttemptAt, LastError: r.LastError,
 		CreatedAt: r.CreatedAt, RefundedAt: r.RefundedAt,
 	}
 	if r.Settled != nil {
-		settled := core.RefundSettlement(*r.Settled)
+		settled := merchants.RefundSettlement(*r.Settled)
 		out.Settled = &settled
 	}
 	return out
@@ -53,8 +52,8 @@ func (r refund) toCore() core.Refund {
 
 const refundsPath = "/internal/v1/refunds"
 
-// WaitingRefunds implements core.Refunds.
-func (c *Client) WaitingRefunds(ctx context.Context, p core.RefundPage) ([]core.Refund, string, error) {
+// WaitingRefunds implements merchants.Refunds.
+func (c *Client) WaitingRefunds(ctx context.Context, p merchants.RefundPage) ([]merchants.Refund, string, error) {
 	query := url.Values{"limit": {strconv.Itoa(p.Limit)}}
 	if p.Cursor != "" {
 		query.Set("cursor", p.Cursor)
@@ -66,7 +65,7 @@ func (c *Client) WaitingRefunds(ctx context.Context, p core.RefundPage) ([]core.
 	if err := c.decide(ctx, http.MethodGet, refundsPath+"?"+query.Encode(), nil, &doc); err != nil {
 		return nil, "", err
 	}
-	list := make([]core.Refund, len(doc.Items))
+	list := make([]merchants.Refund, len(doc.Items))
 	for i, r := range doc.Items {
 		if !contract.ValidID(r.ID) {
 			return nil, "", noResponse(fmt.Errorf("%s: response has a refund without an id", refundsPath))
@@ -76,28 +75,28 @@ func (c *Client) WaitingRefunds(ctx context.Context, p core.RefundPage) ([]core.
 	return list, doc.Next, nil
 }
 
-// RetryRefund implements core.Refunds.
-func (c *Client) RetryRefund(ctx context.Context, id, by string) (core.Refund, error) {
+// RetryRefund implements merchants.Refunds.
+func (c *Client) RetryRefund(ctx context.Context, id, by string) (merchants.Refund, error) {
 	return c.decideRefund(ctx, id, "retry", map[string]string{"by": by})
 }
 
-// SettleRefund implements core.Refunds.
-func (c *Client) SettleRefund(ctx context.Context, id string, how core.RefundSettlement) (core.Refund, error) {
+// SettleRefund implements merchants.Refunds.
+func (c *Client) SettleRefund(ctx context.Context, id string, how merchants.RefundSettlement) (merchants.Refund, error) {
 	return c.decideRefund(ctx, id, "settle", settlement(how))
 }
 
-func (c *Client) decideRefund(ctx context.Context, id, action string, body any) (core.Refund, error) {
+func (c *Client) decideRefund(ctx context.Context, id, action string, body any) (merchants.Refund, error) {
 	raw, err := json.Marshal(body)
 	if err != nil {
-		return core.Refund{}, err
+		return merchants.Refund{}, err
 	}
 	path := refundsPath + "/" + id + ":" + action
 	var r refund
 	if err := c.decide(ctx, http.MethodPost, path, raw, &r); err != nil {
-		return core.Refund{}, err
+		return merchants.Refund{}, err
 	}
 	if r.ID != id {
-		return core.Refund{}, noResponse(fmt.Errorf("%s: response has refund %q", path, r.ID))
+		return merchants.Refund{}, noResponse(fmt.Errorf("%s: response has refund %q", path, r.ID))
 	}
 	return r.toCore(), nil
 }

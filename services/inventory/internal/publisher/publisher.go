@@ -23,8 +23,6 @@ type Publisher struct {
 	tel *telemetry.Telemetry
 }
 
-var _ core.Publisher = (*Publisher)(nil)
-
 // New returns a publisher on a bus.
 func New(b bus.Publisher, tel *telemetry.Telemetry) *Publisher { return &Publisher{bus: b, tel: tel} }
 

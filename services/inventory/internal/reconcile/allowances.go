@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/ledger"
 )
 
@@ -18,7 +17,7 @@ const (
 // reservations holds these locks. So no allowance is repaired while a transaction changes it.
 func (p *pass) repairAllowances(ctx context.Context) error {
 	for after := ""; ; {
-		page, next, err := p.Store.Holders(ctx, p.activity.ID, after, holderPage)
+		page, next, err := p.Rows.Holders(ctx, p.activity.ID, after, holderPage)
 		if err != nil {
 			return err
 		}
@@ -44,7 +43,7 @@ func (p *pass) repairAllowances(ctx context.Context) error {
 func (p *pass) rewriteAllowances(ctx context.Context, users []string) error {
 	id := p.activity.ID
 	var rewritten []string
-	err := p.Store.Ledger(ctx, []string{id}, func(tx core.LedgerTx) error {
+	err := p.Rows.ChangeAllowances(ctx, id, func(tx AllowanceTx) error {
 		rewritten = nil
 		allowances, err := tx.Allowances(id, users)
 		if err != nil {

@@ -65,7 +65,7 @@ func (p *pass) check(ctx context.Context) (clean bool, err error) {
 
 // checkAgainst makes a check. If nothing is wrong, the baseline has the present purchases afterwards.
 func (p *pass) checkAgainst(ctx context.Context, b *baseline) (CheckOutcome, error) {
-	epoch, err := p.Store.PresentEpoch(ctx)
+	epoch, err := p.Imports.PresentEpoch(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -118,14 +118,14 @@ func (p *pass) countersMatch(ctx context.Context, b *baseline, audit core.GateAu
 	if audit.Config.Version != want.Version || !sameConfig(audit.Config, want) || !unitsMatch(audit, stock) {
 		return false, nil
 	}
-	totals, err := p.Store.Totals(ctx, p.activity.ID)
+	totals, err := p.Activities.Totals(ctx, p.activity.ID)
 	return err == nil && b.matches(audit, totals), err
 }
 
 // changesAgree reports whether the purchases agree whose rows changed since the last check, or whose sync was in
 // flight then. Rows that changed within the grace are left to the next check.
 func (p *pass) changesAgree(ctx context.Context, b *baseline) (bool, error) {
-	now, err := p.Store.Now(ctx)
+	now, err := p.Activities.Now(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -134,7 +134,7 @@ func (p *pass) changesAgree(ctx context.Context, b *baseline) (bool, error) {
 	}
 	for _, state := range allStates {
 		for after := (*core.ReservationPlace)(nil); ; {
-			page, err := p.Store.RowVersions(ctx, p.activity.ID, state, b.changedSince, after, repairBatch)
+			page, err := p.Rows.RowVersions(ctx, p.activity.ID, state, b.changedSince, after, repairBatch)
 			if err != nil {
 				return false, err
 			}

@@ -143,7 +143,7 @@ func (p *pass) compare(ctx context.Context) (*comparison, error) {
 		return nil, err
 	}
 	// An adjustment that is complete at the end of the comparison may have been half done when the gate was read.
-	adjusted, openBefore, err := p.Store.CountAdjustments(ctx, p.activity.ID)
+	adjusted, openBefore, err := p.Adjustments.CountAdjustments(ctx, p.activity.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +160,7 @@ func (p *pass) compare(ctx context.Context) (*comparison, error) {
 	if c.after, err = p.readActivity(ctx); err != nil {
 		return nil, err
 	}
-	adjustedNow, openNow, err := p.Store.CountAdjustments(ctx, p.activity.ID)
+	adjustedNow, openNow, err := p.Adjustments.CountAdjustments(ctx, p.activity.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +173,7 @@ func (p *pass) compare(ctx context.Context) (*comparison, error) {
 
 // readActivity reads the activity, refused with not_found if it was deleted.
 func (p *pass) readActivity(ctx context.Context) (*core.Activity, error) {
-	a, err := p.Store.AnyActivity(ctx, p.activity.ID)
+	a, err := p.Activities.AnyActivity(ctx, p.activity.ID)
 	if err == nil && a == nil {
 		err = contract.Refuse(contract.CodeNotFound, "no such resource")
 	}
@@ -312,14 +312,14 @@ var allStates = []ledger.State{
 
 // readLedger reads all rows and compares them with the entries. Both are sorted by order_sn.
 func (p *pass) readLedger(ctx context.Context, c *comparison, entries []entryDigest) error {
-	now, err := p.Store.Now(ctx)
+	now, err := p.Activities.Now(ctx)
 	if err != nil {
 		return err
 	}
 	c.ledgerRead = now
 	matched := make([]bool, len(entries)) // entries that have a row
 	for after := ""; ; {
-		rows, broken, next, err := p.Store.ChangedReservations(ctx, p.activity.ID, allStates, time.Time{},
+		rows, broken, next, err := p.Rows.ChangedReservations(ctx, p.activity.ID, allStates, time.Time{},
 			after, ledgerPage)
 		if err != nil {
 			return err
@@ -392,9 +392,9 @@ func (p *pass) compareConfig(ctx context.Context, c *comparison) error {
 	var err error
 	switch {
 	case has.Version > want.Version:
-		err = p.Gate.OverrideConfig(ctx, p.activity.ID, has.Version, want)
+		err = p.Repairs.OverrideConfig(ctx, p.activity.ID, has.Version, want)
 	case has.Version == want.Version && !sameConfig(has, want):
-		err = p.Gate.Configure(ctx, p.activity.ID, want)
+		err = p.Repairs.Configure(ctx, p.activity.ID, want)
 	default:
 		return nil
 	}

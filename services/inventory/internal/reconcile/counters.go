@@ -113,7 +113,7 @@ func (p *pass) isQuiet(ctx context.Context, c *comparison) (quiet, idle bool, er
 	if len(c.unlanded) == 0 {
 		return true, true, nil
 	}
-	open, err := p.Store.OpenDeadLetters(ctx, c.unlanded)
+	open, err := p.Rows.OpenDeadLetters(ctx, c.unlanded)
 	return true, len(open) == len(c.unlanded), err
 }
 
@@ -172,7 +172,7 @@ func (p *pass) correct(ctx context.Context, c *comparison, f counterErrors) (don
 func (p *pass) applyCorrections(
 	ctx context.Context, c *comparison, held int64, list []Correction, deltas []SKUDelta,
 ) error {
-	if err := p.Gate.Correct(ctx, p.activity.ID, c.audit.Revision, held, list); err != nil {
+	if err := p.Repairs.Correct(ctx, p.activity.ID, c.audit.Revision, held, list); err != nil {
 		p.warnUnknownOutcome(ctx, err, "counters", "deltas", deltas)
 		return err
 	}
@@ -209,7 +209,7 @@ func (p *pass) resendAdjustments(ctx context.Context, c *comparison, f counterEr
 	if err != nil {
 		return false, err
 	}
-	decided, err := p.Store.DecidedAdjustments(ctx, p.activity.ID)
+	decided, err := p.Adjustments.DecidedAdjustments(ctx, p.activity.ID)
 	if err != nil {
 		return false, err
 	}

@@ -78,7 +78,7 @@ func (p *pass) repairMismatches(ctx context.Context, c *comparison, list []misma
 	if err != nil {
 		return err
 	}
-	now, err := p.Store.Now(ctx)
+	now, err := p.Activities.Now(ctx)
 	if err != nil {
 		return err
 	}
@@ -112,14 +112,14 @@ func (p *pass) reread(ctx context.Context, list []mismatch) (*batch, error) {
 	if b.entries, err = p.Gate.Inspect(ctx, p.activity.ID, sns); err != nil {
 		return nil, err
 	}
-	if b.rows, err = p.Store.Reservations(ctx, sns); err != nil {
+	if b.rows, err = p.Rows.Reservations(ctx, sns); err != nil {
 		return nil, err
 	}
-	now, err := p.Store.Now(ctx)
+	now, err := p.Activities.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
-	b.ahead, err = p.Store.LeftAhead(ctx, p.activity.ID, sns, now.Add(-leftAheadFor))
+	b.ahead, err = p.Imports.LeftAhead(ctx, p.activity.ID, sns, now.Add(-leftAheadFor))
 	return b, err
 }
 
@@ -187,7 +187,7 @@ func (p *pass) applyRepairs(ctx context.Context, c *comparison, b *batch, list [
 	if len(list) == 0 {
 		return nil
 	}
-	done, err := p.Gate.Repair(ctx, p.activity.ID, c.audit.Revision.Build, list)
+	done, err := p.Repairs.Repair(ctx, p.activity.ID, c.audit.Revision.Build, list)
 	for _, to := range list {
 		f := b.findings[to.OrderSN]
 		if !done[to.OrderSN] {

@@ -204,7 +204,7 @@ const rebuiltEntries = 128
 func (p *pass) rebuildBuyers(ctx context.Context, c *comparison) error {
 	for _, user := range sortedKeys(c.indexMismatches) {
 		for sns := c.indexMismatches[user]; ; sns = sns[rebuiltEntries:] {
-			changed, err := p.Gate.RebuildBuyer(ctx, p.activity.ID, user, sns[:min(len(sns), rebuiltEntries)])
+			changed, err := p.Repairs.RebuildBuyer(ctx, p.activity.ID, user, sns[:min(len(sns), rebuiltEntries)])
 			if err != nil {
 				return err
 			}
@@ -327,7 +327,7 @@ func (p *pass) role() string {
 }
 
 func (p *pass) recordChange(ctx context.Context, repairs []changeLine) error {
-	return p.Store.Record(ctx, core.Change{
+	return p.Activities.Record(ctx, core.Change{
 		At: p.tableTime(), Who: p.actor, Role: p.role(), Action: core.ActionReconcile, Object: "activity",
 		ObjectID: p.activity.ID, MerchantID: p.activity.MerchantID,
 		Detail: map[string]any{"repairs": repairs, "left": len(p.result.Differences)},

@@ -18,13 +18,20 @@ type Locks interface {
 	Do(ctx context.Context, name string, work func(ctx context.Context) error) error
 }
 
-// Store is what the reconciler reads and writes in the tables.
-type Store interface {
+// Activities reads activities, and records what was done to them.
+type Activities interface {
 	Now(ctx context.Context) (time.Time, error) // the database's clock, by which the ages of rows are decided
 	// Activity returns an activity of the scope, nil when there is none. AnyActivity is for the timer.
 	Activity(ctx context.Context, in core.Scope, id string) (*core.Activity, error)
 	AnyActivity(ctx context.Context, id string) (*core.Activity, error)
 	GateActivities(ctx context.Context, now time.Time) ([]core.Activity, error)
+	// Totals adds up the tables of an activity as of one moment, without reading the rows of the ledger.
+	Totals(ctx context.Context, activityID string) (Totals, error)
+	Record(ctx context.Context, c core.Change) error
+}
+
+// Rows reads the rows of the ledger, and changes allowances.
+type Rows interface {
 	Reservations(ctx context.Context, orderSNs []string) (map[string]ledger.Row, error)
 	// ChangedReservations pages by order_sn through the reservations in these states that changed since then (zero:
 	// all). broken are those whose lines cannot be read. next is "" after the last page.
@@ -32,31 +39,45 @@ type Store interface {
 		ctx context.Context, activityID string, states []ledger.State, since time.Time, afterSN string,
 		limit int,
 	) (rows, broken []ledger.Row, next string, err error)
-	// Holders pages by user through the allowances and the users of reservations that hold units. next is "" after
-	// the last page. Allowances and reservations are not read at one moment.
-	Holders(ctx context.Context, activityID, afterUser string, limit int) (page []Holder, next string, err error)
-	// Ledger is that of core.Store: fn runs in a transaction that has locked the stock of the activities.
-	Ledger(ctx context.Context, activityIDs []string, fn func(tx core.LedgerTx) error) error
-	DecidedAdjustments(ctx context.Context, activityID string) ([]core.Adjustment, error)
-	// CountAdjustments counts all adjustments, and those of them that the gate may lack in whole or in part.
-	CountAdjustments(ctx context.Context, activityID string) (all, open int64, err error)
-	OpenDeadLetters(ctx context.Context, orderSNs []string) (map[string]bool, error)
-	// RowVersions is that of core.Store: it pages through the rows in a state that changed since then, by the time of
+	// RowVersions is that of gates.Rows: it pages through the rows in a state that changed since then, by the time of
 	// their change.
 	RowVersions(
 		ctx context.Context, activityID string, state ledger.State, since time.Time, after *core.ReservationPlace,
 		limit int,
 	) ([]core.RowVersion, error)
-	// Totals adds up the tables of an activity as of one moment, without reading the rows of the ledger.
-	Totals(ctx context.Context, activityID string) (Totals, error)
+	OpenDeadLetters(ctx context.Context, orderSNs []string) (map[string]bool, error)
+	// Holders pages by user through the allowances and the users of reservations that hold units. next is "" after
+	// the last page. Allowances and reservations are not read at one moment.
+	Holders(ctx context.Context, activityID, afterUser string, limit int) (page []Holder, next string, err error)
+	// ChangeAllowances runs fn with the locks of a ledger transaction of the activity.
+	ChangeAllowances(ctx context.Context, activityID string, fn func(tx AllowanceTx) error) error
+}
+
+// AllowanceTx is a transaction that no change of reservations and allowances runs beside.
+type AllowanceTx interface {
+	Allowances(activityID string, userIDs []string) (map[string]int64, error) // by user, in units
+	// HeldByReservations sums the units that the users' reservations hold.
+	HeldByReservations(activityID string, userIDs []string) (map[string]int64, error)
+	// SetAllowance rewrites an allowance that differs from the reservations, whatever the limit is.
+	SetAllowance(b ledger.Buyer, held int64) error
+}
+
+// Adjustments reads the adjustments of live stocks.
+type Adjustments interface {
+	DecidedAdjustments(ctx context.Context, activityID string) ([]core.Adjustment, error)
+	// CountAdjustments counts all adjustments, and those of them that the gate may lack in whole or in part.
+	CountAdjustments(ctx context.Context, activityID string) (all, open int64, err error)
+	// KnownAdjustments returns which of these ids the database has.
+	KnownAdjustments(ctx context.Context, ids []string) (map[string]bool, error)
+}
+
+// Imports reads the present epoch and its imports.
+type Imports interface {
 	PresentEpoch(ctx context.Context) (core.Epoch, error)
 	PendingImports(ctx context.Context) (core.PendingImports, error)
 	// LeftAhead returns which of these purchases an import has left with a status above that of their row, at this time
 	// or later: `order payments reconcile` may still raise the row.
 	LeftAhead(ctx context.Context, activityID string, orderSNs []string, since time.Time) (map[string]bool, error)
-	// KnownAdjustments returns which of these ids the database has.
-	KnownAdjustments(ctx context.Context, ids []string) (map[string]bool, error)
-	Record(ctx context.Context, c core.Change) error
 }
 
 // Holder compares the units that a user's reservations hold with the user's allowance.
@@ -72,10 +93,10 @@ type Totals struct {
 	Allowances int64 // units of all users
 }
 
-// Gate is what the reconciler reads and repairs in a gate.
+// Gate is what the reconciler reads in a gate.
 type Gate interface {
 	Audit(ctx context.Context, activityID string) (core.GateAudit, error)
-	ReplicationID(ctx context.Context) (string, error) // of the Redis master, as in core.Gate
+	ReplicationID(ctx context.Context) (string, error) // of the Redis master, as in gates.Redis
 	// TrackChanges makes the gate note which entries change from now on. A Survey of all entries follows, and then
 	// CollectChanges.
 	TrackChanges(ctx context.Context, activityID string) (token string, err error)
@@ -96,7 +117,10 @@ type Gate interface {
 	Inspect(ctx context.Context, activityID string, orderSNs []string) (map[string]ledger.StoredEntry, error)
 	// MismatchedBuyers pages through the buyers whose record does not match their entries.
 	MismatchedBuyers(ctx context.Context, activityID string, cursor uint64) (users []string, next uint64, err error)
+}
 
+// Repairs changes a gate.
+type Repairs interface {
 	// Repair rewrites entries that still are as they were read. It returns which of them it changed.
 	Repair(ctx context.Context, activityID, build string, list []ledger.EntryRepair) (map[string]bool, error)
 	// RebuildBuyer rebuilds a buyer's record and the indexes of these entries.
@@ -108,7 +132,7 @@ type Gate interface {
 	OverrideConfig(ctx context.Context, activityID string, readVersion int64, c core.GateConfig) error
 }
 
-// Gates is the part of core.GateSync that the reconciler needs.
+// Gates is the part of gates.Syncer that the reconciler needs.
 type Gates interface {
 	Due(ctx context.Context, activityID string) (bool, error)
 	Fill(ctx context.Context, activityID string) error

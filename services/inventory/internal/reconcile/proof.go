@@ -34,7 +34,7 @@ func (x proof) confirms(before proof) bool {
 
 // waitsForImport reports whether an import into the activity is not complete.
 func (p *pass) waitsForImport(ctx context.Context) (bool, error) {
-	pending, err := p.Store.PendingImports(ctx)
+	pending, err := p.Imports.PendingImports(ctx)
 	if err != nil || !pending.Include(p.activity.ID) {
 		return false, err
 	}
@@ -51,7 +51,7 @@ func (p *pass) addImporting() {
 // make buyers and stock follow a ledger that is incomplete. The second reconciliation in a row with the same proof draws
 // a new epoch.
 func (p *pass) provesLoss(ctx context.Context, c *comparison) (bool, error) {
-	epoch, err := p.Store.PresentEpoch(ctx)
+	epoch, err := p.Imports.PresentEpoch(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -92,7 +92,7 @@ func (p *pass) findLostAdjustments(ctx context.Context, found *proof) error {
 		for i, a := range page {
 			ids[i] = a.ID
 		}
-		known, err := p.Store.KnownAdjustments(ctx, ids)
+		known, err := p.Adjustments.KnownAdjustments(ctx, ids)
 		if err != nil {
 			return err
 		}

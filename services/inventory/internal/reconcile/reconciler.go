@@ -1,3 +1,8 @@
+// Package reconcile compares the gate, the ledger and the allowances of each activity while purchases go on, and
+// repairs what disagrees. It repairs purchases by order_sn, and counters by adding what they lack. It does not
+// repair what is in flight: the messages and calls of package core and the sweeps of package sweep complete that.
+//
+// It imports core, the standard library and the contract only.
 package reconcile
 
 import (
@@ -44,15 +49,19 @@ func DefaultConfig() Config {
 
 // Deps are the ports and settings of a Reconciler.
 type Deps struct {
-	Store    Store
-	Gate     Gate
-	Gates    Gates
-	Locks    Locks
-	Recorder Recorder
-	Alarms   Alarms
-	Epochs   Epochs
-	Now      func() time.Time // clock of the process: how long comparisons take, and how long it rests
-	Config   Config
+	Activities  Activities
+	Rows        Rows
+	Adjustments Adjustments
+	Imports     Imports
+	Gate        Gate
+	Repairs     Repairs
+	Gates       Gates
+	Locks       Locks
+	Recorder    Recorder
+	Alarms      Alarms
+	Epochs      Epochs
+	Now         func() time.Time // clock of the process: how long comparisons take, and how long it rests
+	Config      Config
 }
 
 // Reconciler compares gate, ledger and allowances of activities, and repairs them. It is safe for concurrent use.
@@ -87,7 +96,7 @@ func New(d Deps) *Reconciler {
 // Reconcile compares and repairs an activity now, on an operator's request. It refuses with not_found if there is no
 // such activity, and with unavailable if another reconciliation of it does not end in time.
 func (r *Reconciler) Reconcile(ctx context.Context, by core.Caller, activityID string) (*Result, error) {
-	a, err := r.Store.Activity(ctx, by.Scope(), activityID)
+	a, err := r.Activities.Activity(ctx, by.Scope(), activityID)
 	if err != nil {
 		return nil, err
 	}
@@ -115,11 +124,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, by core.Caller, activityID s
 // comparison is the oldest. An activity that fails does not hold up the others. The round ends early while a gate is
 // overloaded.
 func (r *Reconciler) ReconcileAll(ctx context.Context) error {
-	now, err := r.Store.Now(ctx)
+	now, err := r.Activities.Now(ctx)
 	if err != nil {
 		return err
 	}
-	activities, err := r.Store.GateActivities(ctx, now)
+	activities, err := r.Activities.GateActivities(ctx, now)
 	if err != nil {
 		return err
 	}

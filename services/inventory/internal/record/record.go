@@ -1,4 +1,4 @@
-// Package record records the work of core, the reconciler and the sweeps in metrics, spans and log lines.
+// Package record records the work of the service in metrics, spans and log lines.
 package record
 
 import (
@@ -12,11 +12,11 @@ import (
 
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/telemetry"
-	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/gates"
 	"flashsale.internal/services/inventory/internal/reconcile"
 )
 
-// Recorder implements core.Recorder, reconcile.Recorder and sweep.Recorder.
+// Recorder implements the recorders of all packages of the service.
 type Recorder struct {
 	tel             *telemetry.Telemetry
 	system          string
@@ -32,11 +32,6 @@ type Recorder struct {
 	repairs         metric.Int64Counter
 	checks          metric.Int64Counter
 }
-
-var (
-	_ core.Recorder      = (*Recorder)(nil)
-	_ reconcile.Recorder = (*Recorder)(nil)
-)
 
 // New makes the instruments. system is the database's name by OpenTelemetry's conventions.
 func New(tel *telemetry.Telemetry, system string) (*Recorder, error) {
@@ -110,7 +105,7 @@ func (r *Recorder) Displaced(ctx context.Context, reason string) {
 	r.count(ctx, 1, "displaced", telemetry.AttrReason.String(reason))
 }
 
-// SoldDirectly implements core.Recorder.
+// SoldDirectly implements redisless.Recorder.
 func (r *Recorder) SoldDirectly(ctx context.Context, results []contract.DirectResult) {
 	for _, result := range results {
 		r.direct.Add(ctx, 1, metric.WithAttributes(telemetry.AttrOutcome.String(string(result.Outcome))))
@@ -123,14 +118,14 @@ func (r *Recorder) Closed(ctx context.Context, n int, lateness time.Duration) {
 	r.lateness.Record(ctx, max(0, lateness.Seconds()))
 }
 
-// Rebuilt implements core.Recorder.
-func (r *Recorder) Rebuilt(ctx context.Context, activityID string, b core.BuildReport) {
+// Rebuilt implements gates.Recorder.
+func (r *Recorder) Rebuilt(ctx context.Context, activityID string, b gates.BuildReport) {
 	r.rebuilt.Add(ctx, 1)
 	r.tel.Log.InfoContext(ctx, "gate built from the tables", "activity_id", activityID, "rows", b.Rows,
 		"took", b.Took.String(), "locked", b.Locked.String())
 }
 
-// Resettled implements core.Recorder.
+// Resettled implements gates.Recorder.
 func (r *Recorder) Resettled(ctx context.Context, activityID string, rows int) {
 	if rows == 0 {
 		return
@@ -177,7 +172,7 @@ func (r *Recorder) Incident(ctx context.Context, what string, attrs ...any) {
 	r.tel.Log.ErrorContext(ctx, what, attrs...)
 }
 
-// Info implements core.Recorder.
+// Info implements gates.Recorder.
 func (r *Recorder) Info(ctx context.Context, what string, attrs ...any) {
 	r.tel.Log.InfoContext(ctx, what, attrs...)
 }

@@ -28,7 +28,7 @@ type Epochs interface {
 	ActivityDrafts(ctx context.Context, ids []string) (map[string]bool, error)
 }
 
-// Tables reads and writes rows and activities. Its methods are those of core.Store.
+// Tables reads and writes rows and activities.
 type Tables interface {
 	Now(ctx context.Context) (time.Time, error)
 	Ledger(ctx context.Context, activityIDs []string, fn func(tx core.LedgerTx) error) error
@@ -86,7 +86,7 @@ type Orders interface {
 	Changed(ctx context.Context, since time.Time, cursor string) (page []core.ChangedOrder, next string, err error)
 }
 
-// Gates is the part of core.GateSync that an import needs.
+// Gates is the part of gates.Syncer that an import needs.
 type Gates interface {
 	Due(ctx context.Context, activityID string) (bool, error)
 	Fill(ctx context.Context, activityID string) error

@@ -7,11 +7,12 @@ import (
 
 	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/ledger"
+	"flashsale.internal/services/inventory/internal/merchants"
 )
 
-// EndedHolds implements core.Store. It reads by the index of activity, state and time of change.
-func (s *Store) EndedHolds(ctx context.Context, activityID string, least int64, limit int) ([]core.EndedHolds, error) {
-	var list []core.EndedHolds
+// EndedHolds implements merchants.Reservations. It reads by the index of activity, state and time of change.
+func (s *Store) EndedHolds(ctx context.Context, activityID string, least int64, limit int) ([]merchants.EndedHolds, error) {
+	var list []merchants.EndedHolds
 	err := s.read(ctx).Model(&reservationRow{}).
 		Select("user_id, SUM(reason = ?) AS expired, SUM(reason = ?) AS cancelled", ledger.ReasonExpired, ledger.ReasonCancelled).
 		Where("activity_id = ? AND state = ? AND reason IN ?", number(activityID), string(ledger.StateReleased),
@@ -20,7 +21,7 @@ func (s *Store) EndedHolds(ctx context.Context, activityID string, least int64, 
 	return list, err
 }
 
-// PurchasesOf implements core.Store.
+// PurchasesOf implements merchants.Reservations.
 func (s *Store) PurchasesOf(ctx context.Context, activityID string, userIDs []string) (map[string]int64, error) {
 	purchases := make(map[string]int64, len(userIDs))
 	err := chunked(userIDs, func(c []string) error {
@@ -39,7 +40,7 @@ func (s *Store) PurchasesOf(ctx context.Context, activityID string, userIDs []st
 	return purchases, err
 }
 
-// HoldingReservations implements core.Store.
+// HoldingReservations implements merchants.Reservations.
 func (s *Store) HoldingReservations(
 	ctx context.Context, activityID string, userIDs []string, p core.Page,
 ) ([]ledger.Row, error) {

@@ -12,6 +12,7 @@ import (
 	"flashsale.internal/pkg/sqldb"
 	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/ledger"
+	"flashsale.internal/services/inventory/internal/merchants"
 )
 
 type activityRow struct {
@@ -219,7 +220,7 @@ func datedActivityOf(
 	return toActivity(list[0].Activity, items), list[0].ReadAt.UTC(), nil
 }
 
-// Activity implements core.Store.
+// Activity implements merchants.Activities.
 func (s *Store) Activity(ctx context.Context, in core.Scope, id string) (*core.Activity, error) {
 	a, err := activityOf(within(s.read(ctx), in), number(id), nil)
 	if err != nil || a == nil {
@@ -229,7 +230,7 @@ func (s *Store) Activity(ctx context.Context, in core.Scope, id string) (*core.A
 	return a, err
 }
 
-// AnyActivity implements core.Store and reconcile.Store.
+// AnyActivity implements gates.Activities and reconcile.Activities.
 func (s *Store) AnyActivity(ctx context.Context, id string) (*core.Activity, error) {
 	return s.Activity(ctx, core.AllMerchants(), id)
 }
@@ -244,7 +245,7 @@ func (s *Store) DatedActivity(ctx context.Context, id string) (a *core.Activity,
 	return a, at, err
 }
 
-// Activities implements core.Store.
+// Activities implements merchants.Activities.
 func (s *Store) Activities(
 	ctx context.Context, in core.Scope, phase string, now time.Time, p core.Page,
 ) ([]core.Activity, error) {
@@ -278,7 +279,7 @@ func inPhase(q *gorm.DB, phase string, now time.Time) *gorm.DB {
 	return q.Where("(state = ? OR state IN ? AND ends_at <= ?)", string(core.ActivityEnded), []string{published, paused}, now)
 }
 
-// GateActivities implements core.Store.
+// GateActivities implements gates.Activities.
 func (s *Store) GateActivities(ctx context.Context, now time.Time) ([]core.Activity, error) {
 	var list []activityRow
 	err := s.read(ctx).Select(activityColumns).
@@ -343,7 +344,7 @@ func (s *Store) withItems(ctx context.Context, list []activityRow) ([]core.Activ
 	return activities, nil
 }
 
-// CreateActivity implements core.Store.
+// CreateActivity implements merchants.Activities.
 func (s *Store) CreateActivity(
 	ctx context.Context, key *core.IdempotencyKey, a core.Activity, c core.Change,
 ) (string, error) {
@@ -382,10 +383,10 @@ func writeItems(tx *gorm.DB, activityID int64, items []core.Stock) error {
 	return chunked(rows, func(c []stockRow) error { return tx.Create(&c).Error })
 }
 
-// ChangeActivity implements core.Store. It rewrites items only if the activity was a draft, since then nothing refers
+// ChangeActivity implements merchants.Activities. It rewrites items only if the activity was a draft, since then nothing refers
 // to them.
 func (s *Store) ChangeActivity(
-	ctx context.Context, in core.Scope, id string, c core.Change, growth core.Growth,
+	ctx context.Context, in core.Scope, id string, c core.Change, growth merchants.Growth,
 	fn func(a *core.Activity) (bool, error),
 ) (*core.Activity, error) {
 	var out *core.Activity

@@ -57,7 +57,7 @@ func adjustmentOf(tx *gorm.DB, id int64) (*core.Adjustment, error) {
 	return toAdjustment(list[0]), nil
 }
 
-// BeginAdjustment implements core.Store. With the Idempotency-Key it stores only the adjustment's id. For a repeated
+// BeginAdjustment implements merchants.Activities. With the Idempotency-Key it stores only the adjustment's id. For a repeated
 // call it returns the adjustment in its present state.
 func (s *Store) BeginAdjustment(
 	ctx context.Context, in core.Scope, k core.IdempotencyKey, a core.Adjustment, c core.Change,
@@ -118,7 +118,7 @@ func (s *Store) BeginAdjustment(
 	return out, nil
 }
 
-// DecideAdjustment implements core.Store. It decides under the locks of the activity's stock; a decision never
+// DecideAdjustment implements gates.Adjustments. It decides under the locks of the activity's stock; a decision never
 // changes. The orders of an import that is planned meanwhile get their units after it.
 func (s *Store) DecideAdjustment(
 	ctx context.Context, id string, refuse bool, now time.Time,
@@ -173,7 +173,7 @@ func (s *Store) DecideAdjustment(
 	return out, nil
 }
 
-// FinishAdjustment implements core.Store.
+// FinishAdjustment implements gates.Adjustments.
 func (s *Store) FinishAdjustment(ctx context.Context, id string, now time.Time) (*core.Adjustment, error) {
 	var out *core.Adjustment
 	err := sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
@@ -244,14 +244,14 @@ func (s *Store) PostponeAdjustments(ctx context.Context, list []core.Adjustment)
 	})
 }
 
-// DecidedAdjustments implements core.Store.
+// DecidedAdjustments implements gates.Adjustments.
 func (s *Store) DecidedAdjustments(ctx context.Context, activityID string) ([]core.Adjustment, error) {
 	var list []adjustmentRow
 	err := decidedOf(s.read(ctx), number(activityID)).Select(adjustmentColumns).Find(&list).Error
 	return toAdjustments(list), err
 }
 
-// CountAdjustments implements reconcile.Store.
+// CountAdjustments implements reconcile.Adjustments.
 func (s *Store) CountAdjustments(ctx context.Context, activityID string) (all, open int64, err error) {
 	var n struct{ Total, Unfinished int64 }
 	err = s.read(ctx).Model(&adjustmentRow{}).

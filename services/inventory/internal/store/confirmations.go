@@ -8,7 +8,7 @@ import (
 	"gorm.io/gorm/clause"
 
 	"flashsale.internal/pkg/sqldb"
-	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/gates"
 )
 
 type confirmationRow struct {
@@ -23,16 +23,16 @@ func (confirmationRow) TableName() string { return "gate_confirmations" }
 // unconfirmed is a time before all effects.
 var unconfirmed = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// GateConfirmations implements core.Store.
+// GateConfirmations implements gates.Confirmations.
 func (s *Store) GateConfirmations(
 	ctx context.Context, activityIDs []string,
-) (map[string]core.GateConfirmation, error) {
-	found := make(map[string]core.GateConfirmation, len(activityIDs))
+) (map[string]gates.Confirmation, error) {
+	found := make(map[string]gates.Confirmation, len(activityIDs))
 	err := chunked(activityIDs, func(c []string) error {
 		var list []confirmationRow
 		err := s.read(ctx).Where("activity_id IN ?", numbers(c)).Find(&list).Error
 		for _, r := range list {
-			confirmed := core.GateConfirmation{Master: r.Master, HeldSince: r.HeldSince.UTC()}
+			confirmed := gates.Confirmation{Master: r.Master, HeldSince: r.HeldSince.UTC()}
 			if r.ConfirmedAt.After(unconfirmed) {
 				confirmed.At = r.ConfirmedAt.UTC()
 			}
@@ -43,8 +43,8 @@ func (s *Store) GateConfirmations(
 	return found, err
 }
 
-// ConfirmGate implements core.Store.
-func (s *Store) ConfirmGate(ctx context.Context, activityID string, c core.GateConfirmation) error {
+// ConfirmGate implements gates.Confirmations.
+func (s *Store) ConfirmGate(ctx context.Context, activityID string, c gates.Confirmation) error {
 	return sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
 		row := confirmationRow{
 			ActivityID: number(activityID), Master: c.Master, ConfirmedAt: c.At, HeldSince: c.HeldSince,
@@ -59,8 +59,8 @@ func (s *Store) ConfirmGate(ctx context.Context, activityID string, c core.GateC
 	})
 }
 
-// RenewConfirmations implements core.Store.
-func (s *Store) RenewConfirmations(ctx context.Context, activityIDs []string, c core.GateConfirmation) error {
+// RenewConfirmations implements gates.Confirmations.
+func (s *Store) RenewConfirmations(ctx context.Context, activityIDs []string, c gates.Confirmation) error {
 	return chunked(activityIDs, func(chunk []string) error {
 		return sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
 			return tx.Exec("UPDATE gate_confirmations SET confirmed_at = ? "+
@@ -70,7 +70,7 @@ func (s *Store) RenewConfirmations(ctx context.Context, activityIDs []string, c 
 	})
 }
 
-// LowerConfirmation implements core.Store.
+// LowerConfirmation implements gates.Confirmations.
 func (s *Store) LowerConfirmation(ctx context.Context, activityID string, changed, now time.Time) error {
 	return sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
 		return tx.Exec("UPDATE gate_confirmations SET "+

@@ -131,14 +131,14 @@ func clip(s string, runes int) string {
 	return string([]rune(s)[:runes])
 }
 
-// AddDeadLetters implements core.Store.
+// AddDeadLetters implements core.DeadLetters.
 func (s *Store) AddDeadLetters(ctx context.Context, deadLetters []contract.DeadLetter) error {
 	return sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
 		return addDeadLetters(tx, deadLetters)
 	}, sqldb.RetryDuplicates())
 }
 
-// DeadLetters implements core.Store.
+// DeadLetters implements core.DeadLetters.
 func (s *Store) DeadLetters(
 	ctx context.Context, in core.Scope, state string, p core.Page,
 ) ([]core.DeadLetter, error) {
@@ -160,7 +160,7 @@ func (s *Store) DeadLetters(
 	return deadLetters, nil
 }
 
-// DeadLetter implements core.Store.
+// DeadLetter implements core.DeadLetters.
 func (s *Store) DeadLetter(ctx context.Context, in core.Scope, id string) (*core.DeadLetter, error) {
 	var list []deadLetterRow
 	err := ofActivities(s.read(ctx), in).Select(deadLetterColumns).Where("id = ?",
@@ -171,7 +171,7 @@ func (s *Store) DeadLetter(ctx context.Context, in core.Scope, id string) (*core
 	return toDeadLetter(list[0]), nil
 }
 
-// BeginRejection implements core.Store.
+// BeginRejection implements core.DeadLetters.
 func (s *Store) BeginRejection(ctx context.Context, id string) error {
 	return sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
 		return tx.Exec("UPDATE dead_letters SET rejecting = TRUE, state = ? WHERE id = ? AND state <> ?",
@@ -179,7 +179,7 @@ func (s *Store) BeginRejection(ctx context.Context, id string) error {
 	})
 }
 
-// DecideDeadLetter implements core.Store. The change is recorded only if the dead letter is changed.
+// DecideDeadLetter implements core.DeadLetters. The change is recorded only if the dead letter is changed.
 func (s *Store) DecideDeadLetter(
 	ctx context.Context, d core.DeadLetter, state string, c core.Change,
 ) (*core.DeadLetter, error) {
@@ -199,7 +199,7 @@ func (s *Store) DecideDeadLetter(
 	return s.DeadLetter(ctx, core.AllMerchants(), d.ID)
 }
 
-// OpenDeadLetters implements core.Store.
+// OpenDeadLetters implements reconcile.Rows.
 func (s *Store) OpenDeadLetters(ctx context.Context, orderSNs []string) (map[string]bool, error) {
 	open := map[string]bool{}
 	err := chunked(orderSNs, func(c []string) error {

@@ -86,20 +86,20 @@ func presentEpoch(tx *gorm.DB) (epochRow, error) {
 	return list[0], nil
 }
 
-// PresentEpoch implements core.EpochStore.
+// PresentEpoch implements gates.Epochs.
 func (s *Store) PresentEpoch(ctx context.Context) (core.Epoch, error) {
 	row, err := presentEpoch(s.read(ctx))
 	return toEpoch(row), err
 }
 
-// HasEpoch implements core.EpochStore.
+// HasEpoch implements gates.Epochs.
 func (s *Store) HasEpoch(ctx context.Context, value string) (bool, error) {
 	var n int64
 	err := s.read(ctx).Model(&epochRow{}).Where("epoch = ?", value).Count(&n).Error
 	return n > 0, err
 }
 
-// DrawEpoch implements core.EpochStore.
+// DrawEpoch implements core.Store.
 func (s *Store) DrawEpoch(
 	ctx context.Context, since time.Time, cause, instead string, now time.Time,
 ) (core.Epoch, error) {
@@ -144,7 +144,7 @@ func plan(tx *gorm.DB, epoch int64, now time.Time) error {
 		"SELECT ?, id, ?, '', '{}', ? FROM activities", epoch, string(core.ImportRows), now).Error
 }
 
-// PendingImports implements core.EpochStore.
+// PendingImports implements core.GuardStore.
 func (s *Store) PendingImports(ctx context.Context) (core.PendingImports, error) {
 	return pendingImports(s.read(ctx))
 }
@@ -193,7 +193,7 @@ func (s *Store) MoveImport(ctx context.Context, from, to core.Import) (moved boo
 	return moved, err
 }
 
-// AddImport implements core.EpochStore.
+// AddImport implements gates.Epochs.
 func (s *Store) AddImport(ctx context.Context, i core.Import) error {
 	row, err := fromImport(i)
 	if err != nil {
@@ -204,7 +204,7 @@ func (s *Store) AddImport(ctx context.Context, i core.Import) error {
 	})
 }
 
-// RestartImport implements core.EpochStore.
+// RestartImport implements gates.Epochs.
 func (s *Store) RestartImport(ctx context.Context, i core.Import) error {
 	return sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
 		return tx.Exec("UPDATE imports SET step = ?, position = '', updated_at = ? "+
@@ -228,7 +228,7 @@ func (s *Store) AddFindings(ctx context.Context, list []core.Finding) error {
 	})
 }
 
-// Findings implements core.EpochStore.
+// Findings returns what the imports of an epoch found, for an operator.
 func (s *Store) Findings(ctx context.Context, epoch int64, limit int) ([]core.Finding, error) {
 	var rows []findingRow
 	err := s.read(ctx).Where("epoch_id = ?", epoch).Order("kind, activity_id, subject").Limit(limit).Find(&rows).Error
@@ -242,7 +242,7 @@ func (s *Store) Findings(ctx context.Context, epoch int64, limit int) ([]core.Fi
 	return list, err
 }
 
-// KnownAdjustments implements restore.Epochs and reconcile.Store.
+// KnownAdjustments implements restore.Epochs and reconcile.Adjustments.
 func (s *Store) KnownAdjustments(ctx context.Context, ids []string) (map[string]bool, error) {
 	known := make(map[string]bool, len(ids))
 	err := chunked(ids, func(c []string) error {
@@ -256,7 +256,7 @@ func (s *Store) KnownAdjustments(ctx context.Context, ids []string) (map[string]
 	return known, err
 }
 
-// StartOfOldest implements core.EpochStore.
+// StartOfOldest implements core.Store.
 func (s *Store) StartOfOldest(ctx context.Context, now time.Time) (time.Time, error) {
 	due, err := s.GateActivities(ctx, now)
 	oldest := now
@@ -268,7 +268,7 @@ func (s *Store) StartOfOldest(ctx context.Context, now time.Time) (time.Time, er
 	return oldest, err
 }
 
-// ActivityDrafts implements core.EpochStore.
+// ActivityDrafts implements gates.Epochs.
 func (s *Store) ActivityDrafts(ctx context.Context, ids []string) (map[string]bool, error) {
 	drafts := make(map[string]bool, len(ids))
 	err := chunked(ids, func(c []string) error {
@@ -282,7 +282,7 @@ func (s *Store) ActivityDrafts(ctx context.Context, ids []string) (map[string]bo
 	return drafts, err
 }
 
-// LeftAhead implements reconcile.Store.
+// LeftAhead implements reconcile.Imports.
 func (s *Store) LeftAhead(
 	ctx context.Context, activityID string, orderSNs []string, since time.Time,
 ) (map[string]bool, error) {

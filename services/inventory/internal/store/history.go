@@ -8,7 +8,7 @@ import (
 	"flashsale.internal/services/inventory/internal/core"
 )
 
-// ChangesOfActivity implements core.Store.
+// ChangesOfActivity implements merchants.History.
 func (s *Store) ChangesOfActivity(
 	ctx context.Context, in core.Scope, activityID string, p core.Page,
 ) ([]core.PastChange, error) {
@@ -16,7 +16,7 @@ func (s *Store) ChangesOfActivity(
 		Where("NOT (action = ? AND who = ?)", core.ActionReconcile, core.Reconciler), p)
 }
 
-// ReconciliationsOfActivity implements core.Store.
+// ReconciliationsOfActivity implements merchants.History.
 func (s *Store) ReconciliationsOfActivity(
 	ctx context.Context, in core.Scope, activityID string, p core.Page,
 ) ([]core.PastChange, error) {
@@ -49,7 +49,7 @@ func changes(q *gorm.DB, p core.Page) ([]core.PastChange, error) {
 	return out, nil
 }
 
-// AdjustmentsOfActivity implements core.Store.
+// AdjustmentsOfActivity implements merchants.History.
 func (s *Store) AdjustmentsOfActivity(
 	ctx context.Context, in core.Scope, activityID string, p core.Page,
 ) ([]core.Adjustment, error) {

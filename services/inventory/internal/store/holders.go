@@ -35,7 +35,7 @@ func holderRows(tx *gorm.DB, activityID int64) *gorm.DB {
 		Where("activity_id = ? AND state IN ?", activityID, holdingStates)
 }
 
-// Holders implements reconcile.Store. It reads one page of allowances and one of reservations, both by user. It returns
+// Holders implements reconcile.Rows. It reads one page of allowances and one of reservations, both by user. It returns
 // the users up to the point that both pages cover completely.
 func (s *Store) Holders(
 	ctx context.Context, activityID, afterUser string, limit int,
@@ -98,7 +98,7 @@ func (s *Store) Holders(
 	return page, last, nil
 }
 
-// HeldByReservations implements core.LedgerTx.
+// HeldByReservations implements reconcile.AllowanceTx.
 func (l *ledgerTx) HeldByReservations(activityID string, userIDs []string) (map[string]int64, error) {
 	held := make(map[string]int64, len(userIDs))
 	err := chunked(userIDs, func(c []string) error {
@@ -118,7 +118,7 @@ func (l *ledgerTx) HeldByReservations(activityID string, userIDs []string) (map[
 	return held, err
 }
 
-// SetAllowance implements core.LedgerTx.
+// SetAllowance implements reconcile.AllowanceTx.
 func (l *ledgerTx) SetAllowance(b ledger.Buyer, held int64) error {
 	known, err := l.Allowances(b.ActivityID, []string{b.UserID})
 	if err != nil {

@@ -13,10 +13,20 @@ import (
 	"flashsale.internal/pkg/sqldb"
 	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/ledger"
+	"flashsale.internal/services/inventory/internal/reconcile"
 )
 
 // Ledger implements core.Store.
 func (s *Store) Ledger(ctx context.Context, activityIDs []string, fn func(tx core.LedgerTx) error) error {
+	return s.ledger(ctx, activityIDs, func(tx *ledgerTx) error { return fn(tx) })
+}
+
+// ChangeAllowances implements reconcile.Rows.
+func (s *Store) ChangeAllowances(ctx context.Context, activityID string, fn func(tx reconcile.AllowanceTx) error) error {
+	return s.ledger(ctx, []string{activityID}, func(tx *ledgerTx) error { return fn(tx) })
+}
+
+func (s *Store) ledger(ctx context.Context, activityIDs []string, fn func(tx *ledgerTx) error) error {
 	ids := numbers(activityIDs)
 	sort.Slice(ids, func(i, j int) bool { return ids[i] < ids[j] })
 	return sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {

@@ -8,6 +8,7 @@ import (
 
 	"flashsale.internal/pkg/sqldb"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/merchants"
 )
 
 // lockMerchant locks the row of a merchant until the end of the transaction; it inserts a missing row. So of two
@@ -24,19 +25,19 @@ func lockMerchant(tx *gorm.DB, merchantID string) error {
 }
 
 // growSKUs checks the quota of SKUs under the lock of the merchant.
-func growSKUs(tx *gorm.DB, merchantID string, growth core.Growth) error {
+func growSKUs(tx *gorm.DB, merchantID string, growth merchants.Growth) error {
 	return grow(tx, merchantID, growth, skusWithin(tx.Model(&skuRow{}), core.OfMerchant(merchantID)))
 }
 
 // growActivities checks the quota of activities under the lock of the merchant. Only those count that are published or
 // paused and have not ended.
-func growActivities(tx *gorm.DB, merchantID string, now time.Time, growth core.Growth) error {
+func growActivities(tx *gorm.DB, merchantID string, now time.Time, growth merchants.Growth) error {
 	live := within(tx.Model(&activityRow{}), core.OfMerchant(merchantID)).Where("state IN ? AND ends_at > ?",
 		[]string{string(core.ActivityPublished), string(core.ActivityPaused)}, now)
 	return grow(tx, merchantID, growth, live)
 }
 
-func grow(tx *gorm.DB, merchantID string, growth core.Growth, counted *gorm.DB) error {
+func grow(tx *gorm.DB, merchantID string, growth merchants.Growth, counted *gorm.DB) error {
 	if !growth.Adds() {
 		return nil
 	}

@@ -14,9 +14,10 @@ import (
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/sqldb"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/redisless"
 )
 
-// DegradedActivities implements core.ModeStore.
+// DegradedActivities implements redisless.Sales.
 func (s *Store) DegradedActivities(ctx context.Context, now time.Time) ([]core.Activity, error) {
 	var list []activityRow
 	err := s.read(ctx).Select(activityColumns).
@@ -88,7 +89,7 @@ func putDirectSale(tx *gorm.DB, activityID int64, sale core.DirectSale) error {
 		held, reserve, sale.SoldSecond, sale.SoldCount, activityID).Error
 }
 
-// DirectSales implements core.ModeStore.
+// DirectSales implements redisless.Sales.
 func (s *Store) DirectSales(ctx context.Context, activityIDs []string) (map[string]core.DirectSale, error) {
 	found := make(map[string]core.DirectSale, len(activityIDs))
 	err := chunked(activityIDs, func(c []string) error {
@@ -118,7 +119,7 @@ func (l *ledgerTx) PutDirectSale(activityID string, sale core.DirectSale) error 
 	return putDirectSale(l.tx, number(activityID), sale)
 }
 
-// ChangeMode implements core.ModeStore.
+// ChangeMode implements redisless.Sales.
 func (s *Store) ChangeMode(
 	ctx context.Context, activityID string, fn func(a *core.Activity, figures *core.DirectSale, now time.Time) (bool, error),
 ) (*core.Activity, error) {
@@ -156,7 +157,7 @@ func (s *Store) ChangeMode(
 	return out, nil
 }
 
-// NoteGate implements core.ModeStore. The figures stay while the mode is direct: what is held back refers to them.
+// NoteGate implements redisless.WatchedSales. The figures stay while the mode is direct: what is held back refers to them.
 func (s *Store) NoteGate(ctx context.Context, activityID string, read core.DirectSale) error {
 	figures, err := figuresJSON(read.Unlanded)
 	if err != nil {
@@ -183,7 +184,7 @@ func (s *Store) NoteGate(ctx context.Context, activityID string, read core.Direc
 	})
 }
 
-// NoteLacking implements core.ModeStore.
+// NoteLacking implements core.GuardStore.
 func (s *Store) NoteLacking(ctx context.Context, activityID string, since time.Time) (direct bool, err error) {
 	var list []activityRow
 	err = s.read(ctx).Select(activityColumns).Where("id = ?", number(activityID)).Limit(1).Find(&list).Error
@@ -212,10 +213,10 @@ type workerLeaseRow struct {
 
 func (workerLeaseRow) TableName() string { return "worker_leases" }
 
-// LeaseWorker implements core.ModeStore. A new owner may issue only after the present time and one term, and after the
+// LeaseWorker implements redisless.Sales. A new owner may issue only after the present time and one term, and after the
 // high-water mark of the last owner.
 func (s *Store) LeaseWorker(
-	ctx context.Context, ids core.WorkerLeases, r contract.WorkerLease,
+	ctx context.Context, ids redisless.WorkerLeases, r contract.WorkerLease,
 ) (out contract.LeasedWorker, err error) {
 	err = sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
 		// The locked rows stay as they are read. Two transactions that insert the same id are a race: one repeats.
@@ -251,7 +252,7 @@ func (s *Store) LeaseWorker(
 }
 
 // leaseWorker returns the lease that the request gets, nil for none.
-func leaseWorker(rows []workerLeaseRow, ids core.WorkerLeases, r contract.WorkerLease, now int64) *workerLeaseRow {
+func leaseWorker(rows []workerLeaseRow, ids redisless.WorkerLeases, r contract.WorkerLease, now int64) *workerLeaseRow {
 	term := ids.Term.Milliseconds()
 	byID := make(map[int]workerLeaseRow, len(rows))
 	for _, row := range rows {

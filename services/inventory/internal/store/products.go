@@ -8,6 +8,7 @@ import (
 
 	"flashsale.internal/pkg/sqldb"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/merchants"
 )
 
 type productRow struct {
@@ -40,23 +41,23 @@ func (skuRow) TableName() string { return "skus" }
 
 var skuColumns = []string{"id", "product_id", "name", "list_price", "currency", "created_at"}
 
-func toSKU(r skuRow) core.SKU {
-	return core.SKU{
+func toSKU(r skuRow) merchants.SKU {
+	return merchants.SKU{
 		ID: text(r.ID), ProductID: text(r.ProductID), Name: r.Name, ListPrice: r.ListPrice,
 		Currency: r.Currency,
 	}
 }
 
-func toProduct(r productRow, skus []core.SKU) *core.Product {
-	return &core.Product{
+func toProduct(r productRow, skus []merchants.SKU) *merchants.Product {
+	return &merchants.Product{
 		ID: text(r.ID), MerchantID: r.MerchantID, Name: r.Name, Description: r.Description, ImageURL: r.ImageURL,
 		Version: r.Version, SKUs: skus, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
 	}
 }
 
-// SKUs implements core.Store.
-func (s *Store) SKUs(ctx context.Context, in core.Scope, ids []string) (map[string]core.SKU, error) {
-	found := make(map[string]core.SKU, len(ids))
+// SKUs implements merchants.Products.
+func (s *Store) SKUs(ctx context.Context, in core.Scope, ids []string) (map[string]merchants.SKU, error) {
+	found := make(map[string]merchants.SKU, len(ids))
 	err := chunked(ids, func(c []string) error {
 		var list []skuRow
 		err := skusWithin(s.read(ctx), in).Select(skuColumns).Where("id IN ?", numbers(c)).Find(&list).Error
@@ -76,11 +77,11 @@ func skusWithin(q *gorm.DB, in core.Scope) *gorm.DB {
 	return q
 }
 
-// CreateProduct implements core.Store.
+// CreateProduct implements merchants.Products.
 func (s *Store) CreateProduct(
-	ctx context.Context, key *core.IdempotencyKey, p core.Product, c core.Change, growth core.Growth,
-) (*core.Product, error) {
-	var out *core.Product
+	ctx context.Context, key *core.IdempotencyKey, p merchants.Product, c core.Change, growth merchants.Growth,
+) (*merchants.Product, error) {
+	var out *merchants.Product
 	err := sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
 		known, err := begin(tx, key, createdProduct)
 		if err != nil {
@@ -116,8 +117,8 @@ func (s *Store) CreateProduct(
 	return out, err
 }
 
-func (s *Store) addSKUs(tx *gorm.DB, productID int64, skus []core.SKU, now time.Time) ([]core.SKU, error) {
-	out := make([]core.SKU, len(skus))
+func (s *Store) addSKUs(tx *gorm.DB, productID int64, skus []merchants.SKU, now time.Time) ([]merchants.SKU, error) {
+	out := make([]merchants.SKU, len(skus))
 	for i, k := range skus {
 		row := skuRow{ID: s.drawID(), ProductID: productID, Name: k.Name, ListPrice: k.ListPrice, Currency: k.Currency, CreatedAt: now}
 		if err := create(tx, &row); err != nil {
@@ -128,12 +129,12 @@ func (s *Store) addSKUs(tx *gorm.DB, productID int64, skus []core.SKU, now time.
 	return out, nil
 }
 
-// Product implements core.Store.
-func (s *Store) Product(ctx context.Context, in core.Scope, id string) (*core.Product, error) {
+// Product implements merchants.Products.
+func (s *Store) Product(ctx context.Context, in core.Scope, id string) (*merchants.Product, error) {
 	return productOf(s.read(ctx), in, number(id), false)
 }
 
-func productOf(db *gorm.DB, in core.Scope, id int64, lock bool) (*core.Product, error) {
+func productOf(db *gorm.DB, in core.Scope, id int64, lock bool) (*merchants.Product, error) {
 	q := db
 	if lock {
 		q = sqldb.ForUpdate(db)
@@ -154,8 +155,8 @@ func productOf(db *gorm.DB, in core.Scope, id int64, lock bool) (*core.Product, 
 	return p, nil
 }
 
-// Products implements core.Store.
-func (s *Store) Products(ctx context.Context, in core.Scope, p core.Page) ([]core.Product, error) {
+// Products implements merchants.Products.
+func (s *Store) Products(ctx context.Context, in core.Scope, p core.Page) ([]merchants.Product, error) {
 	q := within(s.read(ctx), in).Select(productColumns)
 	if p.Cursor != "" {
 		q = q.Where("id < ?", number(p.Cursor))
@@ -168,7 +169,7 @@ func (s *Store) Products(ctx context.Context, in core.Scope, p core.Page) ([]cor
 	for i, r := range list {
 		ids[i] = r.ID
 	}
-	skus := map[int64][]core.SKU{}
+	skus := map[int64][]merchants.SKU{}
 	err := chunked(ids, func(c []int64) error {
 		var rows []skuRow
 		err := s.read(ctx).Select(skuColumns).Where("product_id IN ?", c).Order("product_id, id").Find(&rows).Error
@@ -180,18 +181,18 @@ func (s *Store) Products(ctx context.Context, in core.Scope, p core.Page) ([]cor
 	if err != nil {
 		return nil, err
 	}
-	products := make([]core.Product, len(list))
+	products := make([]merchants.Product, len(list))
 	for i, r := range list {
 		products[i] = *toProduct(r, skus[r.ID])
 	}
 	return products, nil
 }
 
-// ChangeProduct implements core.Store.
+// ChangeProduct implements merchants.Products.
 func (s *Store) ChangeProduct(
-	ctx context.Context, in core.Scope, id string, c core.Change, growth core.Growth, fn func(p *core.Product) error,
-) (*core.Product, error) {
-	var out *core.Product
+	ctx context.Context, in core.Scope, id string, c core.Change, growth merchants.Growth, fn func(p *merchants.Product) error,
+) (*merchants.Product, error) {
+	var out *merchants.Product
 	err := sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
 		p, err := productOf(tx, in, number(id), true)
 		if err != nil {
@@ -221,7 +222,7 @@ func (s *Store) ChangeProduct(
 				}
 				continue
 			}
-			added, err := s.addSKUs(tx, number(id), []core.SKU{*k}, p.UpdatedAt)
+			added, err := s.addSKUs(tx, number(id), []merchants.SKU{*k}, p.UpdatedAt)
 			if err != nil {
 				return err
 			}

@@ -9,11 +9,12 @@ import (
 
 	"flashsale.internal/pkg/sqldb"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/gates"
 	"flashsale.internal/services/inventory/internal/ledger"
 )
 
-// Rebuild implements core.Store.
-func (s *Store) Rebuild(ctx context.Context, activityID string, fn func(tx core.RebuildTx) error) error {
+// Rebuild implements gates.Rows.
+func (s *Store) Rebuild(ctx context.Context, activityID string, fn func(tx gates.RebuildTx) error) error {
 	return sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
 		id := number(activityID)
 		var locked []int64
@@ -44,13 +45,13 @@ type rebuildTx struct {
 
 func (r *rebuildTx) Activity() core.Activity { return r.activity }
 
-// Changed implements core.RebuildTx.
+// Changed implements gates.RebuildTx.
 func (r *rebuildTx) Changed(ctx context.Context, since time.Time, limit int) ([]core.RowVersion, error) {
 	return versions(r.tx.WithContext(ctx).
 		Where("activity_id = ? AND state IN ? AND changed_at >= ?", r.id, gateStates, storable(since)).Limit(limit))
 }
 
-// Reservations implements core.RebuildTx.
+// Reservations implements gates.RebuildTx.
 func (r *rebuildTx) Reservations(ctx context.Context, orderSNs []string) ([]ledger.Row, error) {
 	list := make([]ledger.Row, 0, len(orderSNs))
 	err := eachBySN(r.tx.WithContext(ctx), orderSNs, func(row ledger.Row, err error) error {
@@ -60,7 +61,7 @@ func (r *rebuildTx) Reservations(ctx context.Context, orderSNs []string) ([]ledg
 	return list, err
 }
 
-// Adjusted implements core.RebuildTx.
+// Adjusted implements gates.RebuildTx.
 func (r *rebuildTx) Adjusted(ctx context.Context) ([]string, error) {
 	var ids []int64
 	if err := decidedOf(r.tx.WithContext(ctx), r.id).Pluck("id", &ids).Error; err != nil {
@@ -86,7 +87,7 @@ func storable(t time.Time) time.Time {
 	return t.UTC()
 }
 
-// GateRows implements core.Store. It reads the numbers of a page from the index by activity, and then the rows by their
+// GateRows implements gates.Rows. It reads the numbers of a page from the index by activity, and then the rows by their
 // primary key. With one statement for both, MariaDB reads that index from the activity's first row for each page.
 func (s *Store) GateRows(
 	ctx context.Context, activityID string, kept time.Time, afterSN string, limit int,
@@ -116,7 +117,7 @@ func (s *Store) GateRows(
 	return rows, next, err
 }
 
-// RowVersions implements core.Store. The index by activity, state and time of change has all columns, in this order.
+// RowVersions implements gates.Rows. The index by activity, state and time of change has all columns, in this order.
 func (s *Store) RowVersions(
 	ctx context.Context, activityID string, state ledger.State, since time.Time, after *core.ReservationPlace,
 	limit int,
@@ -152,7 +153,7 @@ func versions(q *gorm.DB) ([]core.RowVersion, error) {
 	return list, rows.Err()
 }
 
-// LatestChange implements core.Store. It reads one row of the index for each state.
+// LatestChange implements gates.Rows. It reads one row of the index for each state.
 func (s *Store) LatestChange(ctx context.Context, activityID string) (latest time.Time, err error) {
 	for _, state := range gateStates {
 		var at []time.Time
@@ -168,7 +169,7 @@ func (s *Store) LatestChange(ctx context.Context, activityID string) (latest tim
 	return latest, nil
 }
 
-// CountEnded implements core.Store.
+// CountEnded implements gates.Rows.
 func (s *Store) CountEnded(ctx context.Context, activityID string, before time.Time) (n int64, err error) {
 	err = s.read(ctx).Model(&reservationRow{}).
 		Where("activity_id = ? AND state IN ? AND changed_at < ?", number(activityID), endedStates, before.UTC()).

@@ -14,6 +14,7 @@ import (
 	"flashsale.internal/pkg/sqldb"
 	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/ledger"
+	"flashsale.internal/services/inventory/internal/merchants"
 )
 
 type reservationRow struct {
@@ -153,7 +154,7 @@ func eachBySN(tx *gorm.DB, orderSNs []string, fn func(ledger.Row, error) error) 
 	})
 }
 
-// ReservationsOfActivity implements core.Store.
+// ReservationsOfActivity implements redisless.Rows.
 func (s *Store) ReservationsOfActivity(
 	ctx context.Context, in core.Scope, activityID string, f core.ReservationFilter, p core.Page,
 ) ([]ledger.Row, error) {
@@ -193,10 +194,10 @@ func inFilterState(q *gorm.DB, state string) *gorm.DB {
 	return q.Where("state = ?", state)
 }
 
-// CountReservations implements core.Store.
+// CountReservations implements merchants.Reservations.
 func (s *Store) CountReservations(
 	ctx context.Context, in core.Scope, activityID string,
-) (n core.ReservationCounts, err error) {
+) (n merchants.ReservationCounts, err error) {
 	var list []struct {
 		State string
 		N     int64
@@ -218,7 +219,7 @@ func (s *Store) CountReservations(
 	return n, err
 }
 
-// ChangedReservations implements core.Store.
+// ChangedReservations implements gates.Rows.
 func (s *Store) ChangedReservations(
 	ctx context.Context, activityID string, states []ledger.State, since time.Time, afterSN string, limit int,
 ) (rows, broken []ledger.Row, next string, err error) {

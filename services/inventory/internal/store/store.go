@@ -21,31 +21,17 @@ import (
 	"flashsale.internal/pkg/idempotency"
 	"flashsale.internal/pkg/sqldb"
 	"flashsale.internal/services/inventory/internal/core"
-	"flashsale.internal/services/inventory/internal/reconcile"
-	"flashsale.internal/services/inventory/internal/restore"
-	"flashsale.internal/services/inventory/internal/sweep"
 )
 
 // chunkSize bounds the values of one IN (...) and the rows of one INSERT.
 const chunkSize = 500
 
-// Store implements core.Store, reconcile.Store, and the ports of restore and sweep.
+// Store implements the ports of the tables, of all packages that use them.
 type Store struct {
 	db    *gorm.DB
 	clock func() time.Time // nil: the database's
 	ids   drawnIDs
 }
-
-var (
-	_ core.Store             = (*Store)(nil)
-	_ reconcile.Store        = (*Store)(nil)
-	_ restore.Epochs         = (*Store)(nil)
-	_ restore.Tables         = (*Store)(nil)
-	_ sweep.OrdersStore      = (*Store)(nil)
-	_ sweep.OverdueStore     = (*Store)(nil)
-	_ sweep.JournalStore     = (*Store)(nil)
-	_ sweep.AdjustmentsStore = (*Store)(nil)
-)
 
 // Option changes a default of a Store.
 type Option func(*Store)
@@ -183,7 +169,7 @@ func record(tx *gorm.DB, c core.Change) error {
 	}).Error
 }
 
-// Record implements core.Store. It is for changes that are made outside of the database.
+// Record implements merchants.History. It is for changes that are made outside of the database.
 func (s *Store) Record(ctx context.Context, c core.Change) error { return record(s.read(ctx), c) }
 
 // SweepKeys deletes Idempotency-Keys that are older than 24 h.

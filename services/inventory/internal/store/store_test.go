@@ -14,7 +14,9 @@ import (
 	"flashsale.internal/pkg/sqldb/dbtest"
 	"flashsale.internal/services/inventory"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/gates"
 	"flashsale.internal/services/inventory/internal/ledger"
+	"flashsale.internal/services/inventory/internal/merchants"
 	"flashsale.internal/services/inventory/internal/reconcile"
 	"flashsale.internal/services/inventory/internal/store"
 )
@@ -26,7 +28,7 @@ func each(t *testing.T, fn func(t *testing.T, db *gorm.DB, s *store.Store, a *co
 	dbtest.Each(t, inventory.Migrations, func(t *testing.T, db *gorm.DB) {
 		s := store.New(db)
 		now := time.Now().UTC().Truncate(time.Millisecond)
-		p, err := s.CreateProduct(t.Context(), nil, core.Product{MerchantID: "m1", Name: "p", SKUs: []core.SKU{{Name: "k", ListPrice: 1, Currency: "EUR"}}, CreatedAt: now, UpdatedAt: now}, core.Change{At: now, Who: "m"}, core.Growth{})
+		p, err := s.CreateProduct(t.Context(), nil, merchants.Product{MerchantID: "m1", Name: "p", SKUs: []merchants.SKU{{Name: "k", ListPrice: 1, Currency: "EUR"}}, CreatedAt: now, UpdatedAt: now}, core.Change{At: now, Who: "m"}, merchants.Growth{})
 		require.NoError(t, err)
 		id, err := s.CreateActivity(t.Context(), nil, core.Activity{
 			MerchantID: "m1", Title: "t", State: core.ActivityPublished, StartsAt: now, EndsAt: now.Add(time.Hour), PerUserLimit: 2, PayWithinS: 9, Currency: "EUR", Version: 1,
@@ -149,7 +151,7 @@ func TestARebuildReadsUnderTheLocks(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []core.RowVersion{{OrderSN: "3", State: ledger.StateRejected, ChangedAt: short.ChangedAt}}, versions)
 
-		require.NoError(t, s.Rebuild(ctx, a.ID, func(tx core.RebuildTx) error {
+		require.NoError(t, s.Rebuild(ctx, a.ID, func(tx gates.RebuildTx) error {
 			require.Equal(t, int64(4), tx.Activity().Items[0].Available)
 			changed, err := tx.Changed(ctx, now.Add(-2*time.Hour), 9)
 			require.NoError(t, err)
@@ -163,7 +165,7 @@ func TestARebuildReadsUnderTheLocks(t *testing.T) {
 			return nil
 		}))
 		stop := errors.New("stop")
-		require.ErrorIs(t, s.Rebuild(ctx, a.ID, func(core.RebuildTx) error { return stop }), stop)
+		require.ErrorIs(t, s.Rebuild(ctx, a.ID, func(gates.RebuildTx) error { return stop }), stop)
 		require.Equal(t, contract.CodeNotFound, contract.CodeOf(s.Rebuild(ctx, "4242", nil)))
 	})
 }
@@ -338,9 +340,9 @@ func TestAScopeContainsOneMerchant(t *testing.T) {
 				deadLetter, err := s.DeadLetter(ctx, c.in, deadLetters[1].ID)
 				require.NoError(t, err)
 				counts["DeadLetter"] = n(deadLetter != nil)
-				_, err = s.ChangeProduct(ctx, c.in, product[0].ID, change, core.Growth{}, func(*core.Product) error { return nil })
+				_, err = s.ChangeProduct(ctx, c.in, product[0].ID, change, merchants.Growth{}, func(*merchants.Product) error { return nil })
 				counts["ChangeProduct"] = n(err == nil)
-				_, err = s.ChangeActivity(ctx, c.in, a.ID, change, core.Growth{}, func(*core.Activity) (bool, error) { return false, nil })
+				_, err = s.ChangeActivity(ctx, c.in, a.ID, change, merchants.Growth{}, func(*core.Activity) (bool, error) { return false, nil })
 				counts["ChangeActivity"] = n(err == nil)
 				_, err = s.BeginAdjustment(ctx, c.in, core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/p", Value: c.name}, core.Adjustment{
 					ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: 1, Reason: "r", State: core.AdjustmentIntent, CreatedBy: "m", CreatedAt: now, UpdatedAt: now,

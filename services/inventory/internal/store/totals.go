@@ -16,7 +16,7 @@ const totalsStatement = "SELECT 'stock', sku_id, total, available, reserved, sol
 	"UNION ALL SELECT state, 0, COUNT(*), 0, 0, 0 FROM reservations WHERE activity_id = ? GROUP BY state " +
 	"UNION ALL SELECT 'allowances', 0, COALESCE(SUM(held), 0), 0, 0, 0 FROM allowances WHERE activity_id = ?"
 
-// Totals implements reconcile.Store.
+// Totals implements reconcile.Activities.
 func (s *Store) Totals(ctx context.Context, activityID string) (reconcile.Totals, error) {
 	id := number(activityID)
 	t := reconcile.Totals{Stock: map[string]core.Stock{}, Rows: map[ledger.State]int64{}}

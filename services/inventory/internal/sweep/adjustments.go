@@ -32,8 +32,8 @@ type AdjustmentsStore interface {
 
 // AdjustmentsDeps are the ports and settings of Adjustments.
 type AdjustmentsDeps struct {
-	Store     AdjustmentsStore
-	Inventory interface { // the part of core.Service
+	Store AdjustmentsStore
+	Gates interface { // the part of gates.Syncer
 		ResumeAdjustment(ctx context.Context, a core.Adjustment) (*core.Adjustment, error)
 	}
 	Config AdjustmentsConfig
@@ -81,7 +81,7 @@ func (w *Adjustments) resume(ctx context.Context, activityID string) error {
 	var failed []core.Adjustment
 	var errs []error
 	for _, a := range due {
-		_, err := w.Inventory.ResumeAdjustment(ctx, a)
+		_, err := w.Gates.ResumeAdjustment(ctx, a)
 		if err == nil || errors.Is(err, core.ErrImporting) {
 			continue
 		}

@@ -45,7 +45,7 @@ type JournalGate interface {
 type JournalDeps struct {
 	Store JournalStore
 	Gate  JournalGate
-	Gates interface { // the part of core.GateSync
+	Gates interface { // the part of gates.Syncer
 		Sync(ctx context.Context, rows []ledger.Row) error
 	}
 	Recorder Recorder

@@ -174,7 +174,7 @@ func (w *Orders) abandon(ctx context.Context, activityID string, abandoned []str
 		return nil
 	}
 	w.Recorder.Info(ctx, "giving up reservations without an order", "activity_id", activityID, "rows", len(abandoned))
-	return w.Inventory.PublishClosing(ctx, contract.OrderClose{OrderSNs: abandoned, ActivityID: activityID, DueAt: now})
+	return w.Inventory.PublishClosing(ctx, contract.OrderClose{OrderSNs: abandoned, ActivityID: activityID, DueAt: now}, 0)
 }
 
 // schedule writes when each reservation is due next: after a growing pause, at the latest when it is to be given up.

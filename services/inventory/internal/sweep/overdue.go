@@ -139,7 +139,7 @@ func (w *Overdue) resend(ctx context.Context, activityID string, due []string, n
 	}
 	w.Recorder.Info(ctx, "resending closings of overdue reservations", "activity_id", activityID, "rows", len(due))
 	closing := contract.OrderClose{OrderSNs: due, ActivityID: activityID, DueAt: now}
-	if err := w.Inventory.PublishClosing(ctx, closing); err != nil {
+	if err := w.Inventory.PublishClosing(ctx, closing, 0); err != nil {
 		return err
 	}
 	w.resent.attempted(due, now)

@@ -48,7 +48,7 @@ type Alarms interface {
 
 // Closings is the part of core.Service that publishes closings.
 type Closings interface {
-	PublishClosing(ctx context.Context, c contract.OrderClose) error
+	PublishClosing(ctx context.Context, c contract.OrderClose, delay time.Duration) error
 }
 
 // Holdings is what the sweeps of reservations read in the tables.

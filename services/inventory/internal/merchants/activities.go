@@ -1,14 +1,14 @@
-package core
+package merchants
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"flashsale.internal/pkg/contract"
-	"flashsale.internal/services/inventory/internal/ledger"
+	"flashsale.internal/services/inventory/internal/core"
 )
 
 // Bounds of merchants' requests.
@@ -42,8 +42,8 @@ type ActivityDraftRequest struct {
 	RoomRate         *int64
 	Captcha          CaptchaChange
 	Items            []ActivityDraftItem
-	Degraded         *DegradedSale
-	Key              *IdempotencyKey // nil for a call without one
+	Degraded         *core.DegradedSale
+	Key              *core.IdempotencyKey // nil for a call without one
 }
 
 // ActivityPatch changes what is not nil.
@@ -61,13 +61,34 @@ type ActivityPatch struct {
 	Captcha          CaptchaChange
 	Items            *[]ActivityDraftItem
 	SetDegraded      bool // to Degraded; nil switches the degraded sale off
-	Degraded         *DegradedSale
+	Degraded         *core.DegradedSale
 }
 
 // CaptchaChange changes what is not nil of an activity's challenge.
 type CaptchaChange struct {
 	Kind       *contract.CaptchaKind
 	Difficulty *int64
+}
+
+// Bounds and defaults of a DegradedSale.
+const (
+	maxDegradedPerSecond   = 100_000
+	maxDegradedDrop        = 99
+	maxDegradedReserve     = 100
+	DefaultDegradedReserve = 1
+)
+
+func validateDegraded(d *core.DegradedSale) error {
+	switch {
+	case d == nil:
+	case d.PerSecond < 1 || d.PerSecond > maxDegradedPerSecond:
+		return contract.InvalidField("degraded_sale.per_second", "must be 1 to 100000")
+	case d.Drop < 0 || d.Drop > maxDegradedDrop:
+		return contract.InvalidField("degraded_sale.drop", "must be 0 to 99")
+	case d.Reserve < 0 || d.Reserve > maxDegradedReserve:
+		return contract.InvalidField("degraded_sale.reserve", "must be 0 to 100")
+	}
+	return nil
 }
 
 func (c CaptchaChange) apply(to *contract.Captcha) {
@@ -77,19 +98,19 @@ func (c CaptchaChange) apply(to *contract.Captcha) {
 
 // CreateActivity creates a draft. It belongs to the caller's merchant. If an earlier call of the caller had the same
 // key, CreateActivity returns the activity of that call as it is now.
-func (s *Service) CreateActivity(ctx context.Context, by Caller, r ActivityDraftRequest) (*Activity, error) {
-	owner, err := by.owner()
+func (s *Service) CreateActivity(ctx context.Context, by core.Caller, r ActivityDraftRequest) (*core.Activity, error) {
+	owner, err := by.Owner()
 	if err != nil {
 		return nil, err
 	}
-	now, err := s.store.Now(ctx)
+	now, err := s.Deps.Activities.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
-	a := Activity{
-		MerchantID: owner, State: ActivityDraft, Title: r.Title, Description: r.Description, ImageURL: r.ImageURL,
-		StartsAt: ms(r.StartsAt), EndsAt: ms(r.EndsAt), PerUserLimit: 1, PayWithinS: defaultWindow,
-		ReorderLimit: defaultReorders, Version: 1, CreatedAt: now, UpdatedAt: now, Degraded: r.Degraded,
+	a := core.Activity{
+		MerchantID: owner, State: core.ActivityDraft, Title: r.Title, Description: r.Description, ImageURL: r.ImageURL,
+		StartsAt: core.Milliseconds(r.StartsAt), EndsAt: core.Milliseconds(r.EndsAt), PerUserLimit: 1,
+		PayWithinS: defaultWindow, ReorderLimit: defaultReorders, Version: 1, CreatedAt: now, UpdatedAt: now, Degraded: r.Degraded,
 		Mode:    contract.ModeGate,
 		Captcha: contract.Captcha{Kind: contract.CaptchaNone, Difficulty: contract.DefaultCaptchaDifficulty},
 	}
@@ -98,73 +119,68 @@ func (s *Service) CreateActivity(ctx context.Context, by Caller, r ActivityDraft
 	set(&a.ReorderLimit, r.ReorderLimit)
 	set(&a.RoomRate, r.RoomRate)
 	r.Captcha.apply(&a.Captcha)
-	if err := a.validate(); err != nil {
+	if err := validate(&a); err != nil {
 		return nil, err
 	}
 	if err := s.setItems(ctx, &a, r.Items); err != nil {
 		return nil, err
 	}
-	c := Change{
-		At: now, Who: by.UserID, Role: by.role(), Action: "activity.create", Object: "activity", Detail: a.Title,
+	c := core.Change{
+		At: now, Who: by.UserID, Role: by.Role(), Action: "activity.create", Object: "activity", Detail: a.Title,
 	}
-	id, err := s.store.CreateActivity(ctx, r.Key.of(owner), a, c)
+	id, err := s.Deps.Activities.CreateActivity(ctx, r.Key.Of(owner), a, c)
 	if err != nil {
 		return nil, err
 	}
-	return s.Activity(ctx, OfMerchant(owner), id)
+	return s.Activity(ctx, core.OfMerchant(owner), id)
 }
 
 // Activity returns one activity, refused with not_found if there is none.
-func (s *Service) Activity(ctx context.Context, in Scope, id string) (*Activity, error) {
-	a, err := s.store.Activity(ctx, in, id)
+func (s *Service) Activity(ctx context.Context, in core.Scope, id string) (*core.Activity, error) {
+	a, err := s.Deps.Activities.Activity(ctx, in, id)
 	if err == nil && a == nil {
-		err = notFound()
+		err = core.NotFound()
 	}
 	return a, err
 }
 
 // Activities lists activities, newest first, if phase is not "" only those in this phase.
-func (s *Service) Activities(ctx context.Context, in Scope, phase string, p Page) ([]Activity, error) {
-	now, err := s.store.Now(ctx)
+func (s *Service) Activities(ctx context.Context, in core.Scope, phase string, p core.Page) ([]core.Activity, error) {
+	now, err := s.Deps.Activities.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return s.store.Activities(ctx, in, phase, now, p)
-}
-
-// ReservationsOfActivity lists the selected reservations of an activity, newest first.
-func (s *Service) ReservationsOfActivity(
-	ctx context.Context, in Scope, activityID string, f ReservationFilter, p Page,
-) ([]ledger.Row, error) {
-	return s.store.ReservationsOfActivity(ctx, in, activityID, f, p)
+	return s.Deps.Activities.Activities(ctx, in, phase, now, p)
 }
 
 // PatchActivity changes a draft; of a published activity only what buyers read, a later end and the degraded sale.
-func (s *Service) PatchActivity(ctx context.Context, by Caller, id string, p ActivityPatch) (*Activity, error) {
-	var draft *Activity
+func (s *Service) PatchActivity(
+	ctx context.Context, by core.Caller, id string, p ActivityPatch,
+) (*core.Activity, error) {
+	var draft *core.Activity
 	if p.Items != nil {
 		a, err := s.Activity(ctx, by.Scope(), id)
 		if err != nil {
 			return nil, err
 		}
-		draft = &Activity{MerchantID: a.MerchantID}
+		draft = &core.Activity{MerchantID: a.MerchantID}
 		if err := s.setItems(ctx, draft, *p.Items); err != nil {
 			return nil, err
 		}
 	}
-	now, err := s.store.Now(ctx)
+	now, err := s.Deps.Activities.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
-	c := Change{
-		At: now, Who: by.UserID, Role: by.role(), Action: "activity.patch", Object: "activity", ObjectID: id,
+	c := core.Change{
+		At: now, Who: by.UserID, Role: by.Role(), Action: "activity.patch", Object: "activity", ObjectID: id,
 		Detail: p.detail(),
 	}
-	a, err := s.store.ChangeActivity(ctx, by.Scope(), id, c, Growth{}, func(a *Activity) (bool, error) {
+	a, err := s.Deps.Activities.ChangeActivity(ctx, by.Scope(), id, c, Growth{}, func(a *core.Activity) (bool, error) {
 		if err := requireVersion(p.IfVersion, a.Version); err != nil {
 			return false, err
 		}
-		if a.State != ActivityDraft {
+		if a.State != core.ActivityDraft {
 			if p.StartsAt != nil || p.PerUserLimit != nil || p.PayWithinS != nil ||
 				p.ReorderLimit != nil || p.Items != nil {
 				return false, contract.Refuse(contract.CodeStateConflict,
@@ -179,7 +195,7 @@ func (s *Service) PatchActivity(ctx context.Context, by Caller, id string, p Act
 				if _, ended := a.EndedSince(now); ended {
 					return false, contract.Refuse(contract.CodeActivityEnded, "the activity has ended")
 				}
-				if ms(*p.EndsAt).Before(a.EndsAt) {
+				if core.Milliseconds(*p.EndsAt).Before(a.EndsAt) {
 					return false, contract.Refuse(contract.CodeStateConflict, "ends_at may only become later")
 				}
 			}
@@ -193,10 +209,10 @@ func (s *Service) PatchActivity(ctx context.Context, by Caller, id string, p Act
 		set(&a.RoomRate, p.RoomRate)
 		p.Captcha.apply(&a.Captcha)
 		if p.StartsAt != nil {
-			a.StartsAt = ms(*p.StartsAt)
+			a.StartsAt = core.Milliseconds(*p.StartsAt)
 		}
 		if p.EndsAt != nil {
-			a.EndsAt = ms(*p.EndsAt)
+			a.EndsAt = core.Milliseconds(*p.EndsAt)
 		}
 		if p.SetDegraded {
 			a.Degraded = p.Degraded
@@ -206,12 +222,12 @@ func (s *Service) PatchActivity(ctx context.Context, by Caller, id string, p Act
 		}
 		a.Version++
 		a.UpdatedAt = now
-		return true, a.validate()
+		return true, validate(a)
 	})
-	if err != nil || a.State == ActivityDraft {
+	if err != nil || a.State == core.ActivityDraft {
 		return a, err
 	}
-	return a, activityRefusal(s.Gates.syncActivity(ctx, a), a)
+	return a, activityRefusal(s.Gates.SyncActivity(ctx, a), a)
 }
 
 // detail returns the new values, by field, for the change log.
@@ -253,20 +269,20 @@ func add[T any](to map[string]any, name string, v *T) {
 
 // Publish publishes a draft, if its merchant may have one more activity, and builds its gate. For a published activity
 // it only syncs the gate and the sale document.
-func (s *Service) Publish(ctx context.Context, by Caller, id string) (*Activity, error) {
-	growth := s.quotas.moreActivities()
-	return s.transition(ctx, by, id, "publish", growth, func(a *Activity, now time.Time) (bool, error) {
+func (s *Service) Publish(ctx context.Context, by core.Caller, id string) (*core.Activity, error) {
+	growth := s.Quotas.moreActivities()
+	return s.transition(ctx, by, id, "publish", growth, func(a *core.Activity, now time.Time) (bool, error) {
 		if _, ended := a.EndedSince(now); ended {
 			return false, contract.Refuse(contract.CodeActivityEnded, "the activity has ended")
 		}
 		switch a.State {
-		case ActivityDraft:
+		case core.ActivityDraft:
 			if len(a.Items) == 0 {
 				return false, contract.Refuse(contract.CodeStateConflict, "the activity has no items")
 			}
-			a.State = ActivityPublished
+			a.State = core.ActivityPublished
 			return true, nil
-		case ActivityPublished:
+		case core.ActivityPublished:
 			return false, nil
 		}
 		return false, contract.Refuse(contract.CodeStateConflict, "the activity is paused: resume it")
@@ -274,18 +290,18 @@ func (s *Service) Publish(ctx context.Context, by Caller, id string) (*Activity,
 }
 
 // Pause stops the sale until it is resumed.
-func (s *Service) Pause(ctx context.Context, by Caller, id string) (*Activity, error) {
-	return s.transition(ctx, by, id, "pause", Growth{}, liveStep(ActivityPublished, ActivityPaused))
+func (s *Service) Pause(ctx context.Context, by core.Caller, id string) (*core.Activity, error) {
+	return s.transition(ctx, by, id, "pause", Growth{}, liveStep(core.ActivityPublished, core.ActivityPaused))
 }
 
 // Resume resumes the sale of a paused activity.
-func (s *Service) Resume(ctx context.Context, by Caller, id string) (*Activity, error) {
-	return s.transition(ctx, by, id, "resume", Growth{}, liveStep(ActivityPaused, ActivityPublished))
+func (s *Service) Resume(ctx context.Context, by core.Caller, id string) (*core.Activity, error) {
+	return s.transition(ctx, by, id, "resume", Growth{}, liveStep(core.ActivityPaused, core.ActivityPublished))
 }
 
-func liveStep(from, to ActivityState) func(a *Activity, now time.Time) (bool, error) {
-	return func(a *Activity, now time.Time) (bool, error) {
-		if a.State == ActivityDraft {
+func liveStep(from, to core.ActivityState) func(a *core.Activity, now time.Time) (bool, error) {
+	return func(a *core.Activity, now time.Time) (bool, error) {
+		if a.State == core.ActivityDraft {
 			return false, contract.Refuse(contract.CodeStateConflict, "the activity is a draft: publish it first")
 		}
 		if _, ended := a.EndedSince(now); ended {
@@ -303,15 +319,15 @@ func liveStep(from, to ActivityState) func(a *Activity, now time.Time) (bool, er
 }
 
 // End ends an activity before its time. Accepted reservations stay valid.
-func (s *Service) End(ctx context.Context, by Caller, id string) (*Activity, error) {
-	return s.transition(ctx, by, id, "end", Growth{}, func(a *Activity, now time.Time) (bool, error) {
+func (s *Service) End(ctx context.Context, by core.Caller, id string) (*core.Activity, error) {
+	return s.transition(ctx, by, id, "end", Growth{}, func(a *core.Activity, now time.Time) (bool, error) {
 		switch a.State {
-		case ActivityDraft:
+		case core.ActivityDraft:
 			return false, contract.Refuse(contract.CodeStateConflict, "the activity is a draft")
-		case ActivityEnded:
+		case core.ActivityEnded:
 			return false, nil
 		}
-		a.State, a.EndedAt = ActivityEnded, &now
+		a.State, a.EndedAt = core.ActivityEnded, &now
 		return true, nil
 	})
 }
@@ -322,16 +338,17 @@ func (s *Service) End(ctx context.Context, by Caller, id string) (*Activity, err
 //
 // growth applies only if fn changes the activity.
 func (s *Service) transition(
-	ctx context.Context, by Caller, id, action string, growth Growth, fn func(a *Activity, now time.Time) (bool, error),
-) (*Activity, error) {
-	now, err := s.store.Now(ctx)
+	ctx context.Context, by core.Caller, id, action string, growth Growth,
+	fn func(a *core.Activity, now time.Time) (bool, error),
+) (*core.Activity, error) {
+	now, err := s.Deps.Activities.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
-	c := Change{
-		At: now, Who: by.UserID, Role: by.role(), Action: "activity." + action, Object: "activity", ObjectID: id,
+	c := core.Change{
+		At: now, Who: by.UserID, Role: by.Role(), Action: "activity." + action, Object: "activity", ObjectID: id,
 	}
-	a, err := s.store.ChangeActivity(ctx, by.Scope(), id, c, growth, func(a *Activity) (bool, error) {
+	a, err := s.Deps.Activities.ChangeActivity(ctx, by.Scope(), id, c, growth, func(a *core.Activity) (bool, error) {
 		write, err := fn(a, now)
 		if write {
 			a.Version++
@@ -342,10 +359,10 @@ func (s *Service) transition(
 	if err != nil {
 		return nil, err
 	}
-	return a, activityRefusal(s.Gates.syncActivity(ctx, a), a)
+	return a, activityRefusal(s.Gates.SyncActivity(ctx, a), a)
 }
 
-func (a *Activity) validate() error {
+func validate(a *core.Activity) error {
 	switch {
 	case !validText(a.Title):
 		return contract.InvalidField("title", "must have 1 to 200 characters, not only white space")
@@ -368,14 +385,14 @@ func (a *Activity) validate() error {
 	case a.Captcha.Difficulty < 1 || a.Captcha.Difficulty > contract.MaxCaptchaDifficulty:
 		return contract.InvalidField("captcha_difficulty", "must be 1 to 1000")
 	}
-	if err := a.Degraded.validate(); err != nil {
+	if err := validateDegraded(a.Degraded); err != nil {
 		return err
 	}
 	return validatePresentation(a.Description, a.ImageURL)
 }
 
 // setItems sets the items and their currency. Only SKUs of the activity's merchant exist for it.
-func (s *Service) setItems(ctx context.Context, a *Activity, items []ActivityDraftItem) error {
+func (s *Service) setItems(ctx context.Context, a *core.Activity, items []ActivityDraftItem) error {
 	if len(items) < 1 || len(items) > maxItems {
 		return contract.InvalidField("items", "must have 1 to 100 elements")
 	}
@@ -394,7 +411,7 @@ func (s *Service) setItems(ctx context.Context, a *Activity, items []ActivityDra
 		}
 		ids[i], seen[it.SKUID] = it.SKUID, true
 	}
-	skus, err := s.store.SKUs(ctx, OfMerchant(a.MerchantID), ids)
+	skus, err := s.Deps.Products.SKUs(ctx, core.OfMerchant(a.MerchantID), ids)
 	if err != nil {
 		return err
 	}
@@ -410,20 +427,24 @@ func (s *Service) setItems(ctx context.Context, a *Activity, items []ActivityDra
 		}
 		a.Currency = sku.Currency
 		a.Items = append(a.Items,
-			Stock{SKUID: it.SKUID, Name: sku.Name, Price: it.Price, Total: it.Stock, Available: it.Stock})
+			core.Stock{SKUID: it.SKUID, Name: sku.Name, Price: it.Price, Total: it.Stock, Available: it.Stock})
 	}
-	slices.SortFunc(a.Items, func(x, y Stock) int { return CompareIDs(x.SKUID, y.SKUID) })
+	slices.SortFunc(a.Items, func(x, y core.Stock) int { return core.CompareIDs(x.SKUID, y.SKUID) })
 	return nil
 }
-
-// CompareIDs compares ids as the numbers they are.
-func CompareIDs(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }
-
-// ms returns t as the tables keep it: UTC, in milliseconds.
-func ms(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
 func set[T any](dst *T, v *T) {
 	if v != nil {
 		*dst = *v
 	}
+}
+
+// activityRefusal is gateRefusal for a change of an activity. The refusal has the version that the change was saved as:
+// the If-Match of a repeated call needs that one.
+func activityRefusal(err error, a *core.Activity) error {
+	var r *contract.Refusal
+	if err = core.GateRefusal(err); errors.As(err, &r) && r.Code == contract.CodeGateUnavailable {
+		return r.With("version", a.Version)
+	}
+	return err
 }

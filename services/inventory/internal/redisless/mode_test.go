@@ -1,4 +1,4 @@
-package core
+package redisless
 
 import (
 	"context"
@@ -9,34 +9,36 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"flashsale.internal/pkg/contract"
+	"flashsale.internal/services/inventory/internal/core"
 )
 
 // modeStore is a store of two activities. The figures of the first one cannot be read.
 type modeStore struct {
-	Store
+	Sales
+	Rows
 	now time.Time
 }
 
 func (s modeStore) Now(context.Context) (time.Time, error) { return s.now, nil }
 
-func (s modeStore) activity(id string) Activity {
-	return Activity{
-		ID: id, State: ActivityPublished, Mode: contract.ModeGate, Degraded: &DegradedSale{PerSecond: 1},
+func (s modeStore) activity(id string) core.Activity {
+	return core.Activity{
+		ID: id, State: core.ActivityPublished, Mode: contract.ModeGate, Degraded: &core.DegradedSale{PerSecond: 1},
 		StartsAt: s.now.Add(-time.Hour), EndsAt: s.now.Add(time.Hour),
 	}
 }
 
-func (s modeStore) DegradedActivities(context.Context, time.Time) ([]Activity, error) {
-	return []Activity{s.activity("1"), s.activity("2")}, nil
+func (s modeStore) DegradedActivities(context.Context, time.Time) ([]core.Activity, error) {
+	return []core.Activity{s.activity("1"), s.activity("2")}, nil
 }
 
-func (s modeStore) figures() DirectSale {
+func (s modeStore) figures() core.DirectSale {
 	seen := s.now.Add(-2 * lostAfter)
-	return DirectSale{SeenAt: seen, FiguresAt: seen, NotedAt: seen}
+	return core.DirectSale{SeenAt: seen, FiguresAt: seen, NotedAt: seen}
 }
 
-func (s modeStore) DirectSales(_ context.Context, ids []string) (map[string]DirectSale, error) {
-	found := map[string]DirectSale{}
+func (s modeStore) DirectSales(_ context.Context, ids []string) (map[string]core.DirectSale, error) {
+	found := map[string]core.DirectSale{}
 	for _, id := range ids {
 		if id == "1" {
 			return nil, errors.New("figures of direct sale 1: not JSON")
@@ -47,8 +49,8 @@ func (s modeStore) DirectSales(_ context.Context, ids []string) (map[string]Dire
 }
 
 func (s modeStore) ChangeMode(
-	_ context.Context, id string, fn func(*Activity, *DirectSale, time.Time) (bool, error),
-) (*Activity, error) {
+	_ context.Context, id string, fn func(*core.Activity, *core.DirectSale, time.Time) (bool, error),
+) (*core.Activity, error) {
 	a, figures := s.activity(id), s.figures()
 	_, err := fn(&a, &figures, s.now)
 	return &a, err
@@ -67,7 +69,7 @@ func TestASaleThatCannotBecomeDirectHoldsUpNoOther(t *testing.T) {
 	lost := contact{lostSince: now.Add(-2 * lostAfter)}
 	recorder := &warnings{}
 	s := &Service{
-		store: modeStore{now: now}, recorder: recorder, Watch: &GateWatch{contacts: map[string]contact{"1": lost, "2": lost}},
+		Deps: Deps{Sales: modeStore{now: now}, Rows: modeStore{now: now}, Recorder: recorder, Watch: &Watch{contacts: map[string]contact{"1": lost, "2": lost}}},
 	}
 	modes, err := s.Modes(t.Context(), map[string]time.Duration{"1": 2 * lostAfter, "2": 2 * lostAfter})
 	require.NoError(t, err)

@@ -1,4 +1,4 @@
-package core
+package gates
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"flashsale.internal/pkg/contract"
+	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/ledger"
 )
 
@@ -43,6 +44,70 @@ const (
 	lockedSteps  = 20 // attempts of the locked step
 )
 
+// Rows reads what a gate is built from.
+type Rows interface {
+	// Rebuild locks the activity, then its stock rows, and runs fn. So nothing that a gate is built from changes while
+	// fn runs.
+	Rebuild(ctx context.Context, activityID string, fn func(tx RebuildTx) error) error
+	// GateRows pages by order_sn through the rows that are reserved or sold, or ended at kept or later. limit counts those
+	// that are left out too; next is "" after the last page. It fails with ErrBrokenRow if one cannot be read.
+	GateRows(
+		ctx context.Context, activityID string, kept time.Time, afterSN string, limit int,
+	) (rows []ledger.Row, next string, err error)
+	// RowVersions pages through the rows in a state that changed since then, by the time of their change.
+	RowVersions(
+		ctx context.Context, activityID string, state ledger.State, since time.Time, after *core.ReservationPlace, limit int,
+	) ([]core.RowVersion, error)
+	LatestChange(ctx context.Context, activityID string) (time.Time, error)             // of a row; zero: there is none
+	CountEnded(ctx context.Context, activityID string, before time.Time) (int64, error) // rows that ended before
+	Reservations(ctx context.Context, orderSNs []string) (map[string]ledger.Row, error)
+	// ChangedReservations pages by order_sn through the rows in these states that changed since then (zero: all).
+	// broken are those whose lines cannot be read; next is "" after the last page.
+	ChangedReservations(
+		ctx context.Context, activityID string, states []ledger.State, since time.Time, afterSN string, limit int,
+	) (rows, broken []ledger.Row, next string, err error)
+}
+
+// RebuildTx reads, under the locks of Rows.Rebuild, what the last step of a build needs. Each call has its own ctx,
+// which may end before that of the transaction.
+type RebuildTx interface {
+	Activity() core.Activity // with its locked stock
+	// Changed returns at most limit rows that changed since then, in no order.
+	Changed(ctx context.Context, since time.Time, limit int) ([]core.RowVersion, error)
+	Reservations(ctx context.Context, orderSNs []string) ([]ledger.Row, error)
+	// Adjusted returns the ids of the decided adjustments: the stock contains them, or never will.
+	Adjusted(ctx context.Context) ([]string, error)
+}
+
+// Build is a gate in the making: absent for all others. After ErrGateUnavailable the outcome of a call is unknown,
+// and the call may be repeated. It fails with ErrBuildSuperseded once another build of the gate began.
+type Build interface {
+	// Put adds rows. One that was put before is replaced.
+	Put(ctx context.Context, rows []ledger.Row) error
+	// PutAdjusted adds ids of decided adjustments.
+	PutAdjusted(ctx context.Context, ids []string) error
+	// Commit makes the gate exist. It fails with ErrBuildDiffers if the rows that were put have other units than the
+	// stock of the activity. endedBefore is the number of rows that ended too long ago to be put.
+	Commit(ctx context.Context, a core.Activity, endedBefore int64, epoch GateEpoch) error
+}
+
+// GateEpoch is the epoch that a new gate gets.
+type GateEpoch struct {
+	Value     string // "" while an import is to follow
+	Importing bool   // the gate sells nothing until the import is complete
+}
+
+// ErrLocksUnavailable means that no lock can be obtained now, whether it is free or not.
+var ErrLocksUnavailable = errors.New("locks are unavailable")
+
+// Locks serialize work between processes. They only save work: when a lock is lost, the context of its work is
+// cancelled, and the work may run concurrently with that of the next holder for a moment.
+type Locks interface {
+	// DoWithin waits for the lock and runs work while holding it. It fails with ErrGateUnavailable if the wait was too
+	// short, and with ErrLocksUnavailable if work has not begun for another reason.
+	DoWithin(ctx context.Context, wait time.Duration, name string, work func(ctx context.Context) error) error
+}
+
 // BuildReport describes a finished build.
 type BuildReport struct {
 	Rows   int64         // written, repetitions included
@@ -52,6 +117,73 @@ type BuildReport struct {
 
 var errTooManyChanges = errors.New("too many rows changed since they were read")
 
+// Fill builds an absent gate from the tables, and waits for it until ctx ends. The build outlives ctx: with a million
+// rows it takes longer than a caller can wait. This process runs one build of a gate at a time, and other processes
+// wait for its lock. A gate that is live already keeps its entries; only its configuration and the sale document are
+// refreshed.
+//
+// While an import into the activity is to follow, the new gate has no epoch and sells nothing: the tables may lack
+// purchases that orders and messages still have.
+func (g *Syncer) Fill(ctx context.Context, activityID string) error {
+	return g.builds.do(ctx, activityID, func(ctx context.Context) error {
+		return core.InSpan(ctx, g.Recorder, "gate build", false, func(ctx context.Context) error {
+			return g.buildAlone(ctx, activityID)
+		})
+	})
+}
+
+// buildAlone builds a gate under its lock. The lock only saves work: of two builds, the one that began first fails. So
+// without locks the gate is built all the same.
+func (g *Syncer) buildAlone(ctx context.Context, activityID string) error {
+	if g.Locks == nil {
+		return g.build(ctx, activityID)
+	}
+	err := g.Locks.DoWithin(ctx, g.Limits.LockWait, "inventory gate build "+activityID, func(ctx context.Context) error {
+		return g.build(ctx, activityID)
+	})
+	if errors.Is(err, ErrLocksUnavailable) && ctx.Err() == nil {
+		return g.build(ctx, activityID)
+	}
+	return err
+}
+
+func (g *Syncer) build(ctx context.Context, activityID string) error {
+	r := rebuild{Syncer: g, activityID: activityID}
+	a, err := r.run(ctx)
+	switch {
+	case errors.Is(err, core.ErrGateLive):
+		fresh, err := g.Activities.AnyActivity(ctx, activityID)
+		if err != nil || fresh == nil {
+			return err
+		}
+		if err := g.configure(ctx, fresh); err != nil {
+			return err
+		}
+		return g.Gate.ShowSale(ctx, *fresh)
+	case err != nil:
+		return err
+	}
+	g.Recorder.Rebuilt(ctx, activityID, r.report)
+	return g.Gate.ShowSale(ctx, *a)
+}
+
+// epochFor returns the epoch that a new gate gets. An epoch that is drawn after this reading includes an import of the
+// activity, so the gate controller finds the difference.
+func (g *Syncer) epochFor(ctx context.Context, activityID string) (GateEpoch, error) {
+	e, err := g.Epochs.PresentEpoch(ctx) // before its imports
+	if err != nil {
+		return GateEpoch{}, err
+	}
+	pending, err := g.Epochs.PendingImports(ctx)
+	if err != nil {
+		return GateEpoch{}, err
+	}
+	if pending.Include(activityID) {
+		return GateEpoch{Importing: true}, nil
+	}
+	return GateEpoch{Value: e.Value}, nil
+}
+
 // rebuild builds one gate from the tables. It reads the rows page by page without locks, then those that changed
 // meanwhile, until few are left. Then it locks the stock rows, so that no row changes, reads those few, and lets the
 // gate exist if its units are those of the stock rows. If they are not, it reads more: rows may have committed long
@@ -60,9 +192,9 @@ var errTooManyChanges = errors.New("too many rows changed since they were read")
 // Whatever it missed would be a row of a transaction that committed while the gate was absent. The process of that
 // transaction waits for the gate and writes the row then, or the redelivered message does.
 type rebuild struct {
-	*GateSync
+	*Syncer
 	activityID string
-	build      GateBuild
+	build      Build
 	epoch      GateEpoch
 	kept       time.Time // entries that ended before are left out
 	endedUntil int64     // number of these
@@ -82,11 +214,11 @@ func stateOf(state ledger.State, changedAt time.Time) rowState {
 }
 
 // run builds the gate. It returns the activity that the gate was configured with.
-func (r *rebuild) run(ctx context.Context) (*Activity, error) {
+func (r *rebuild) run(ctx context.Context) (*core.Activity, error) {
 	began := time.Now() //nolint:forbidigo // measures only how long the build takes
 	r.adjusted = map[string]bool{}
 	err := r.step(ctx, func(ctx context.Context) error {
-		now, err := r.store.Now(ctx)
+		now, err := r.Activities.Now(ctx)
 		r.kept = now.Add(-ledger.GateKept)
 		return err
 	})
@@ -101,7 +233,7 @@ func (r *rebuild) run(ctx context.Context) (*Activity, error) {
 		return nil, err
 	}
 	err = r.step(ctx, func(ctx context.Context) (err error) {
-		r.build, err = r.gate.BeginBuild(ctx, r.activityID)
+		r.build, err = r.Gate.BeginBuild(ctx, r.activityID)
 		return err
 	})
 	if err != nil {
@@ -121,24 +253,26 @@ func (r *rebuild) run(ctx context.Context) (*Activity, error) {
 
 // step runs work with a time-out of its own. It is repeated after errors that may be transient.
 func (r *rebuild) step(ctx context.Context, work func(ctx context.Context) error) error {
-	pause := r.pause
+	pause := r.Pause
 	for attempt := 1; ; attempt++ {
-		bounded, cancel := context.WithTimeout(ctx, r.limits.StepTimeout)
+		bounded, cancel := context.WithTimeout(ctx, r.Limits.StepTimeout)
 		err := work(bounded)
 		cancel()
 		if err == nil || attempt == stepAttempts || finalForBuild(err) {
 			return err
 		}
-		if sleep(ctx, pause) != nil {
+		if core.Sleep(ctx, pause) != nil {
 			return err
 		}
-		pause = min(2*pause, longestPause*r.pause)
+		pause = min(2*pause, longestPause*r.Pause)
 	}
 }
 
 // finalForBuild reports whether the repetition of a step is useless.
 func finalForBuild(err error) bool {
-	for _, final := range []error{ErrBuildSuperseded, ErrBuildDiffers, ErrGateLive, ErrGateBroken, ErrBrokenRow} {
+	for _, final := range []error{
+		core.ErrBuildSuperseded, core.ErrBuildDiffers, core.ErrGateLive, core.ErrGateBroken, core.ErrBrokenRow,
+	} {
 		if errors.Is(err, final) {
 			return true
 		}
@@ -151,11 +285,11 @@ func finalForBuild(err error) bool {
 // that of the latest change, in case this process's clock is ahead.
 func (r *rebuild) mark(ctx context.Context) (mark time.Time, err error) {
 	err = r.step(ctx, func(ctx context.Context) error {
-		latest, err := r.store.LatestChange(ctx, r.activityID)
+		latest, err := r.Rows.LatestChange(ctx, r.activityID)
 		if err != nil {
 			return err
 		}
-		if mark, err = r.store.Now(ctx); latest.Before(mark) {
+		if mark, err = r.Activities.Now(ctx); latest.Before(mark) {
 			mark = latest
 		}
 		return err
@@ -166,7 +300,7 @@ func (r *rebuild) mark(ctx context.Context) (mark time.Time, err error) {
 // putAll puts all rows that belong into the gate, and the decided adjustments.
 func (r *rebuild) putAll(ctx context.Context) error {
 	err := r.step(ctx, func(ctx context.Context) (err error) {
-		r.endedUntil, err = r.store.CountEnded(ctx, r.activityID, r.kept)
+		r.endedUntil, err = r.Rows.CountEnded(ctx, r.activityID, r.kept)
 		return err
 	})
 	if err != nil {
@@ -176,7 +310,7 @@ func (r *rebuild) putAll(ctx context.Context) error {
 		var rows []ledger.Row
 		var next string
 		if err := r.step(ctx, func(ctx context.Context) (err error) {
-			rows, next, err = r.store.GateRows(ctx, r.activityID, r.kept, after, r.limits.Page)
+			rows, next, err = r.Rows.GateRows(ctx, r.activityID, r.kept, after, r.Limits.Page)
 			return err
 		}); err != nil {
 			return err
@@ -190,7 +324,7 @@ func (r *rebuild) putAll(ctx context.Context) error {
 		after = next
 	}
 	return r.step(ctx, func(ctx context.Context) error {
-		decided, err := r.store.DecidedAdjustments(ctx, r.activityID)
+		decided, err := r.Adjustments.DecidedAdjustments(ctx, r.activityID)
 		if err != nil {
 			return err
 		}
@@ -229,8 +363,8 @@ func (r *rebuild) putAdjusted(ctx context.Context, ids []string) error {
 }
 
 // finish follows the rows that have changed since from, and lets the gate exist.
-func (r *rebuild) finish(ctx context.Context, from time.Time) (*Activity, error) {
-	overlap, differed, pause := r.limits.Overlap, 0, r.pause
+func (r *rebuild) finish(ctx context.Context, from time.Time) (*core.Activity, error) {
+	overlap, differed, pause := r.Limits.Overlap, 0, r.Pause
 	for attempt := 1; ; attempt++ {
 		since, next, err := r.follow(ctx, from, overlap)
 		if err != nil {
@@ -242,9 +376,9 @@ func (r *rebuild) finish(ctx context.Context, from time.Time) (*Activity, error)
 			return a, nil
 		case attempt == lockedSteps, ctx.Err() != nil:
 			return nil, err
-		case errors.Is(err, ErrBuildDiffers):
+		case errors.Is(err, core.ErrBuildDiffers):
 			differed++
-			overlap = r.limits.Overlap
+			overlap = r.Limits.Overlap
 			if from, err = r.readMore(ctx, next, differed, err); err != nil {
 				return nil, err
 			}
@@ -255,10 +389,10 @@ func (r *rebuild) finish(ctx context.Context, from time.Time) (*Activity, error)
 			return nil, err
 		}
 		from = next
-		if sleep(ctx, pause) != nil {
+		if core.Sleep(ctx, pause) != nil {
 			return nil, err
 		}
-		pause = min(2*pause, longestPause*r.pause)
+		pause = min(2*pause, longestPause*r.Pause)
 	}
 }
 
@@ -268,7 +402,7 @@ func (r *rebuild) readMore(ctx context.Context, from time.Time, differed int, ca
 	r.seen = nil
 	switch differed {
 	case 1:
-		return from.Add(-r.limits.WideOverlap), nil
+		return from.Add(-r.Limits.WideOverlap), nil
 	case 2:
 		from, err := r.mark(ctx)
 		if err != nil {
@@ -276,12 +410,14 @@ func (r *rebuild) readMore(ctx context.Context, from time.Time, differed int, ca
 		}
 		return from, r.putAll(ctx)
 	}
-	return from, fmt.Errorf("%w: %w", ErrGateBroken, cause)
+	return from, fmt.Errorf("%w: %w", core.ErrGateBroken, cause)
 }
 
 // follow puts the rows that have changed since from, less the overlap, again and again until few have. It returns the
 // time from which on a change may have been missed, and a time from which on the next reading has to begin.
-func (r *rebuild) follow(ctx context.Context, from time.Time, overlap time.Duration) (since, next time.Time, err error) {
+func (r *rebuild) follow(
+	ctx context.Context, from time.Time, overlap time.Duration,
+) (since, next time.Time, err error) {
 	for n := 1; ; n++ {
 		if next, err = r.mark(ctx); err != nil {
 			return since, next, err
@@ -291,7 +427,7 @@ func (r *rebuild) follow(ctx context.Context, from time.Time, overlap time.Durat
 			return since, next, err
 		}
 		since, from = next.Add(-overlap), next
-		if fresh <= r.limits.LockedRows/4 || n == readings {
+		if fresh <= r.Limits.LockedRows/4 || n == readings {
 			return since, next, nil
 		}
 	}
@@ -303,10 +439,10 @@ func (r *rebuild) follow(ctx context.Context, from time.Time, overlap time.Durat
 func (r *rebuild) putChanged(ctx context.Context, since time.Time) (fresh int, err error) {
 	seen := map[string]rowState{}
 	for _, state := range []ledger.State{ledger.StateReserved, ledger.StateSold, ledger.StateReleased, ledger.StateRejected} {
-		for after := (*ReservationPlace)(nil); ; {
-			var page []RowVersion
+		for after := (*core.ReservationPlace)(nil); ; {
+			var page []core.RowVersion
 			if err := r.step(ctx, func(ctx context.Context) (err error) {
-				page, err = r.store.RowVersions(ctx, r.activityID, state, since, after, versionPages*r.limits.Page)
+				page, err = r.Rows.RowVersions(ctx, r.activityID, state, since, after, versionPages*r.Limits.Page)
 				return err
 			}); err != nil {
 				return fresh, err
@@ -316,11 +452,11 @@ func (r *rebuild) putChanged(ctx context.Context, since time.Time) (fresh int, e
 			if err := r.putRows(ctx, changed, seen); err != nil {
 				return fresh, err
 			}
-			if len(page) < versionPages*r.limits.Page {
+			if len(page) < versionPages*r.Limits.Page {
 				break
 			}
 			last := page[len(page)-1]
-			after = &ReservationPlace{ChangedAt: last.ChangedAt, OrderSN: last.OrderSN}
+			after = &core.ReservationPlace{ChangedAt: last.ChangedAt, OrderSN: last.OrderSN}
 		}
 	}
 	r.seen = seen
@@ -328,11 +464,11 @@ func (r *rebuild) putChanged(ctx context.Context, since time.Time) (fresh int, e
 }
 
 // changed returns the order_sns of the rows that are not as they were at the last reading. It notes the others.
-func (r *rebuild) changed(page []RowVersion, seen map[string]rowState) (sns []string) {
+func (r *rebuild) changed(page []core.RowVersion, seen map[string]rowState) (sns []string) {
 	for _, v := range page {
 		if now := stateOf(v.State, v.ChangedAt); r.seen[v.OrderSN] != now {
 			sns = append(sns, v.OrderSN)
-		} else if len(seen) < r.limits.LockedChecks {
+		} else if len(seen) < r.Limits.LockedChecks {
 			seen[v.OrderSN] = now
 		}
 	}
@@ -341,34 +477,37 @@ func (r *rebuild) changed(page []RowVersion, seen map[string]rowState) (sns []st
 
 // putRows reads and puts rows, and notes their versions.
 func (r *rebuild) putRows(ctx context.Context, sns []string, seen map[string]rowState) error {
-	return chunks(sns, r.limits.Page, func(c []string) error {
+	for c := range slices.Chunk(sns, r.Limits.Page) {
 		var rows []ledger.Row
 		if err := r.step(ctx, func(ctx context.Context) error {
-			found, err := r.store.Reservations(ctx, c)
+			found, err := r.Rows.Reservations(ctx, c)
 			rows = slices.Collect(maps.Values(found))
 			return err
 		}); err != nil {
 			return err
 		}
 		for _, row := range rows {
-			if len(seen) < r.limits.LockedChecks {
+			if len(seen) < r.Limits.LockedChecks {
 				seen[row.OrderSN] = stateOf(row.State, row.ChangedAt)
 			}
 		}
-		return r.put(ctx, rows)
-	})
+		if err := r.put(ctx, rows); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // commit locks the activity and its stock rows, puts the rows and adjustments that are still missing, and lets the gate
 // exist. It does not repeat a call that fails: the locks must end in time.
-func (r *rebuild) commit(ctx context.Context, since time.Time) (*Activity, error) {
-	var out *Activity
-	return out, r.store.Rebuild(ctx, r.activityID, func(tx RebuildTx) error {
+func (r *rebuild) commit(ctx context.Context, since time.Time) (*core.Activity, error) {
+	var out *core.Activity
+	return out, r.Rows.Rebuild(ctx, r.activityID, func(tx RebuildTx) error {
 		began := time.Now() //nolint:forbidigo // measures only how long the rows are locked
 		defer func() {
 			r.report.Locked = max(r.report.Locked, time.Since(began)) //nolint:forbidigo // as above
 		}()
-		ctx, cancel := context.WithTimeout(ctx, r.limits.Locked)
+		ctx, cancel := context.WithTimeout(ctx, r.Limits.Locked)
 		defer cancel()
 		rows, err := r.unseen(ctx, tx, since)
 		if err != nil {
@@ -393,7 +532,7 @@ func (r *rebuild) commit(ctx context.Context, since time.Time) (*Activity, error
 
 // unseen reads the rows that changed since then and are not as they were at the last reading.
 func (r *rebuild) unseen(ctx context.Context, tx RebuildTx, since time.Time) ([]ledger.Row, error) {
-	versions, err := tx.Changed(ctx, since, r.limits.LockedChecks+1)
+	versions, err := tx.Changed(ctx, since, r.Limits.LockedChecks+1)
 	if err != nil {
 		return nil, err
 	}
@@ -403,23 +542,11 @@ func (r *rebuild) unseen(ctx context.Context, tx RebuildTx, since time.Time) ([]
 			sns = append(sns, v.OrderSN)
 		}
 	}
-	if len(versions) > r.limits.LockedChecks || len(sns) > r.limits.LockedRows {
+	if len(versions) > r.Limits.LockedChecks || len(sns) > r.Limits.LockedRows {
 		return nil, errTooManyChanges
 	}
 	if len(sns) == 0 {
 		return nil, nil
 	}
 	return tx.Reservations(ctx, sns)
-}
-
-// sleep waits for d. It returns the error of ctx if that ends first.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }

@@ -1,4 +1,4 @@
-package core
+package redisless
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"flashsale.internal/pkg/contract"
+	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/ledger"
 )
 
@@ -40,12 +41,12 @@ func (s *Service) ReserveDirectly(
 	if len(fresh) == 0 {
 		return results, nil
 	}
-	sale := directSelling{activityID: activityID, epoch: epoch, republishAfter: s.timing.RepublishAfter}
+	sale := directSelling{activityID: activityID, epoch: epoch, republishAfter: s.RepublishAfter}
 	for _, i := range fresh {
 		sale.purchases = append(sale.purchases, purchases[i])
 	}
-	err := inSpan(ctx, s.recorder, "ledger transaction", true, func(ctx context.Context) error {
-		return s.store.Ledger(ctx, []string{activityID}, sale.run)
+	err := core.InSpan(ctx, s.Recorder, "ledger transaction", true, func(ctx context.Context) error {
+		return s.Rows.Ledger(ctx, []string{activityID}, sale.run)
 	})
 	if err != nil {
 		return nil, err
@@ -53,8 +54,8 @@ func (s *Service) ReserveDirectly(
 	for n, i := range fresh {
 		results[i] = sale.results[n]
 	}
-	s.recorder.SoldDirectly(ctx, sale.results)
-	s.recorder.Landed(ctx, len(sale.landed), nil)
+	s.Recorder.SoldDirectly(ctx, sale.results)
+	s.Recorder.Landed(ctx, len(sale.landed), nil)
 	s.deductions.add(sale.landed) // whatever fails from here on: a repeated call finds no new row
 	if err := s.nameHoldings(ctx, activityID, purchases, results); err != nil {
 		return nil, err
@@ -70,8 +71,8 @@ func (s *Service) nameHoldings(
 		if result.Outcome != contract.DirectLimitReached {
 			continue
 		}
-		rows, err := s.store.ReservationsOfActivity(ctx, AllMerchants(), activityID,
-			ReservationFilter{UserID: purchases[i].UserID}, Page{Limit: contract.MaxLines})
+		rows, err := s.Rows.ReservationsOfActivity(ctx, core.AllMerchants(), activityID,
+			core.ReservationFilter{UserID: purchases[i].UserID}, core.Page{Limit: contract.MaxLines})
 		if err != nil {
 			return err
 		}
@@ -96,13 +97,12 @@ func (s *Service) landAccepted(
 			Traceparent: p.Traceparent,
 		}
 	}
-	l, err := s.landInLedger(ctx, items, nil, true)
+	list, landed, err := s.Inventory.LandHandedOver(ctx, items)
 	if err != nil {
 		return err
 	}
-	s.recordLanding(ctx, l)
-	rows := make(map[string]ledger.Row, len(l.rows))
-	for _, r := range l.rows {
+	rows := make(map[string]ledger.Row, len(list))
+	for _, r := range list {
 		rows[r.OrderSN] = r
 	}
 	for n, i := range which {
@@ -113,8 +113,8 @@ func (s *Service) landAccepted(
 		}
 		results[i] = known(row)
 	}
-	s.deductions.add(l.landed)
-	return s.Gates.Sync(ctx, l.rows)
+	s.deductions.add(landed)
+	return s.Gates.Sync(ctx, list)
 }
 
 func known(r ledger.Row) contract.DirectResult {
@@ -146,9 +146,9 @@ type directSelling struct {
 	landed  []ledger.Row
 }
 
-// run decides the purchases and writes their rows. The locks on the stock order it with every other sale of the activity
-// and with each change of its mode.
-func (s *directSelling) run(tx LedgerTx) error {
+// run decides the purchases and writes their rows. The locks on the stock order it with every other sale of the
+// activity and with each change of its mode.
+func (s *directSelling) run(tx core.LedgerTx) error {
 	s.results, s.landed = make([]contract.DirectResult, len(s.purchases)), nil
 	sns, users := make([]string, len(s.purchases)), make([]string, len(s.purchases))
 	for i, p := range s.purchases {
@@ -162,28 +162,26 @@ func (s *directSelling) run(tx LedgerTx) error {
 	if err != nil {
 		return err
 	}
-	held, err := HeldBy(tx, map[string][]string{s.activityID: users})
+	held, err := core.HeldBy(tx, map[string][]string{s.activityID: users})
 	if err != nil {
 		return err
 	}
 	a := tx.Activity(s.activityID)
-	l := landing{
-		now: now, republishAfter: s.republishAfter, moves: ledger.NewMoves(), purchases: held, refused: map[string]int{},
-	}
-	var figures DirectSale
-	if a != nil && a.direct() {
-		if figures, err = tx.DirectSale(s.activityID); err != nil {
+	l := core.NewLanding(now, s.republishAfter, held)
+	var sale core.DirectSale
+	if a != nil && a.Direct() {
+		if sale, err = tx.DirectSale(s.activityID); err != nil {
 			return err
 		}
 	}
-	later := a == nil || !a.sells(s.epoch, now)
+	later := a == nil || !sells(a, s.epoch, now)
 	if !later {
 		if later, err = tx.ImportsOrders(); err != nil {
 			return err
 		}
 	}
-	if second := now.Unix(); figures.SoldSecond != second {
-		figures.SoldSecond, figures.SoldCount = second, 0
+	if second := now.Unix(); sale.SoldSecond != second {
+		sale.SoldSecond, sale.SoldCount = second, 0
 	}
 	for i, p := range s.purchases {
 		if row, is := rows[p.OrderSN]; is {
@@ -196,38 +194,38 @@ func (s *directSelling) run(tx LedgerTx) error {
 			s.results[i] = contract.DirectResult{Outcome: contract.DirectLater}
 			continue
 		}
-		result, ok := a.decideDirectly(p, figures, held[ledger.Buyer{ActivityID: a.ID, UserID: p.UserID}], now)
+		result, ok := decideDirectly(a, p, figures(sale), held[ledger.Buyer{ActivityID: a.ID, UserID: p.UserID}], now)
 		if !ok {
 			s.results[i] = result
 			continue
 		}
-		row := l.place(a, contract.Reservation{
+		row := l.Place(a, contract.Reservation{
 			OrderSN: p.OrderSN, UserID: p.UserID, ActivityID: a.ID, Lines: p.Lines, ReservedAt: now, Traceparent: p.Traceparent,
 		})
 		rows[row.OrderSN] = row
-		figures.SoldCount++
+		sale.SoldCount++
 		s.results[i] = known(row)
 		s.results[i].Fresh = true
 	}
-	s.landed = l.landed
+	s.landed = l.Landed
 	if len(s.landed) == 0 {
 		return nil
 	}
-	if err := tx.Apply(l.moves); err != nil {
+	if err := tx.Apply(l.Moves); err != nil {
 		return err
 	}
-	return tx.PutDirectSale(s.activityID, figures)
+	return tx.PutDirectSale(s.activityID, sale)
 }
 
 // sells reports whether direct purchases of this epoch of the mode may be sold.
-func (a *Activity) sells(epoch int64, now time.Time) bool {
-	return a.direct() && a.ModeEpoch == epoch && a.Degraded != nil && a.ModeChangedAt != nil &&
+func sells(a *core.Activity, epoch int64, now time.Time) bool {
+	return a.Direct() && a.ModeEpoch == epoch && a.Degraded != nil && a.ModeChangedAt != nil &&
 		!now.Before(a.ModeChangedAt.Add(sellAfter))
 }
 
 // decideDirectly reports whether a new purchase is sold. held is how many units its buyer has.
-func (a *Activity) decideDirectly(
-	p DirectPurchase, figures DirectSale, held int64, now time.Time,
+func decideDirectly(
+	a *core.Activity, p DirectPurchase, sale figures, held int64, now time.Time,
 ) (result contract.DirectResult, sold bool) {
 	refuse := func(o contract.DirectOutcome) (contract.DirectResult, bool) {
 		if p.MayBeKnown {
@@ -235,43 +233,43 @@ func (a *Activity) decideDirectly(
 		}
 		return contract.DirectResult{Outcome: o}, false
 	}
-	if _, ended := a.EndedSince(now); ended || a.State == ActivityEnded {
+	if _, ended := a.EndedSince(now); ended || a.State == core.ActivityEnded {
 		return refuse(contract.DirectEnded)
 	}
 	switch {
-	case a.State != ActivityPublished:
+	case a.State != core.ActivityPublished:
 		return refuse(contract.DirectPaused)
 	case now.Before(a.StartsAt):
 		return contract.DirectResult{Outcome: contract.DirectNotStarted, StartsAt: a.StartsAt}, false
-	case UnknownSKU(a, p.Lines) != "":
+	case core.UnknownSKU(a, p.Lines) != "":
 		return contract.DirectResult{Outcome: contract.DirectUnknownSKU}, false
 	case held+ledger.Units(p.Lines) > a.PerUserLimit:
 		return refuse(contract.DirectLimitReached)
 	}
 	for _, line := range p.Lines {
-		if figures.left(*a.Item(line.SKUID)) < line.Qty {
+		if sale.left(*a.Item(line.SKUID)) < line.Qty {
 			return refuse(contract.DirectSoldOut)
 		}
 	}
-	if figures.SoldCount >= a.Degraded.PerSecond {
+	if sale.SoldCount >= a.Degraded.PerSecond {
 		return contract.DirectResult{Outcome: contract.DirectLater}, false
 	}
 	return contract.DirectResult{}, true
 }
 
-// LookupDirectly returns the purchases that the ledger has: those of these order_sns in the activity, or the latest ones
-// of a user.
+// LookupDirectly returns the purchases that the ledger has: those of these order_sns in the activity, or the latest
+// ones of a user.
 func (s *Service) LookupDirectly(ctx context.Context, l contract.DirectLookup) (contract.DirectStates, error) {
 	out := contract.DirectStates{Purchases: []contract.LedgerState{}}
 	if l.UserID != "" {
-		rows, err := s.store.ReservationsOfActivity(ctx, AllMerchants(), l.ActivityID, ReservationFilter{UserID: l.UserID},
-			Page{Limit: contract.MaxItems})
+		rows, err := s.Rows.ReservationsOfActivity(ctx, core.AllMerchants(), l.ActivityID,
+			core.ReservationFilter{UserID: l.UserID}, core.Page{Limit: contract.MaxItems})
 		for _, r := range rows {
 			out.Purchases = append(out.Purchases, ledgerState(r))
 		}
 		return out, err
 	}
-	rows, err := s.store.Reservations(ctx, l.OrderSNs)
+	rows, err := s.Rows.Reservations(ctx, l.OrderSNs)
 	if err != nil {
 		return out, err
 	}
@@ -346,9 +344,9 @@ func (s *Service) publishQueued(ctx context.Context) {
 func (s *Service) publishLater(ctx context.Context, rows []ledger.Row) error {
 	call, cancel := context.WithTimeout(ctx, deductionTimeout)
 	defer cancel()
-	err := s.PublishDeductions(call, rows)
+	err := s.Inventory.PublishDeductions(call, rows)
 	if err != nil {
-		s.recorder.Warn(ctx, "deductions of direct purchases not published yet", err)
+		s.Recorder.Warn(ctx, "deductions of direct purchases not published yet", err)
 	}
 	return err
 }

@@ -1,9 +1,11 @@
-package core
+package merchants
 
 import (
 	"context"
 	"errors"
 	"time"
+
+	"flashsale.internal/services/inventory/internal/core"
 )
 
 // SKUView holds the stock of one SKU in the database and in the gate. Gate is nil if the activity has no gate: it is
@@ -14,7 +16,7 @@ type SKUView struct {
 	Available  int64
 	Reserved   int64
 	Sold       int64
-	Gate       *GateStock
+	Gate       *core.GateStock
 	Difference int64 // available - left - queued units that have not landed; 0: they agree
 }
 
@@ -29,21 +31,21 @@ type StockView struct {
 
 // StockView reads the database before and after the gate, until nothing lands between the two readings. Under load it
 // gives up after five readings and returns the last one; a difference in it may be momentary.
-func (s *Service) StockView(ctx context.Context, in Scope, activityID string) (*StockView, error) {
+func (s *Service) StockView(ctx context.Context, in core.Scope, activityID string) (*StockView, error) {
 	before, err := s.Activity(ctx, in, activityID)
 	if err != nil {
 		return nil, err
 	}
 	for attempt := 1; ; attempt++ {
-		audit, err := s.gate.Audit(ctx, activityID)
+		audit, err := s.Gate.Audit(ctx, activityID)
 		present := err == nil
-		if errors.Is(err, ErrNoGate) {
-			due, dueErr := s.Gates.due(ctx, before)
+		if errors.Is(err, core.ErrNoGate) {
+			due, dueErr := s.Gates.IsDue(ctx, before)
 			if dueErr != nil {
-				return nil, GateUnreadable(dueErr)
+				return nil, core.GateUnreadable(dueErr)
 			}
 			if due && before.UsesGate() {
-				return nil, GateUnreadable(err)
+				return nil, core.GateUnreadable(err)
 			}
 			err = nil
 		}
@@ -51,7 +53,7 @@ func (s *Service) StockView(ctx context.Context, in Scope, activityID string) (*
 			err = nil
 		}
 		if err != nil {
-			return nil, GateUnreadable(err)
+			return nil, core.GateUnreadable(err)
 		}
 		after, err := s.Activity(ctx, in, activityID)
 		if err != nil {
@@ -65,15 +67,15 @@ func (s *Service) StockView(ctx context.Context, in Scope, activityID string) (*
 }
 
 // CompareStock compares the stock in the database, read before and after the gate, with that of the gate; present
-// reports whether there is a gate. settled is false if the stock changed between the two readings: then a difference may
-// be momentary.
+// reports whether there is a gate. settled is false if the stock changed between the two readings: then a difference
+// may be momentary.
 func CompareStock(
-	before, after *Activity, audit GateAudit, present bool, now time.Time,
+	before, after *core.Activity, audit core.GateAudit, present bool, now time.Time,
 ) (view *StockView, settled bool) {
 	return stockView(after, audit, present, now), sameStock(before, after)
 }
 
-func sameStock(a, b *Activity) bool {
+func sameStock(a, b *core.Activity) bool {
 	if len(a.Items) != len(b.Items) {
 		return false
 	}
@@ -85,7 +87,7 @@ func sameStock(a, b *Activity) bool {
 	return true
 }
 
-func stockView(a *Activity, audit GateAudit, present bool, now time.Time) *StockView {
+func stockView(a *core.Activity, audit core.GateAudit, present bool, now time.Time) *StockView {
 	v := &StockView{AsOf: now}
 	for _, it := range a.Items {
 		sku := SKUView{SKUID: it.SKUID, Total: it.Total, Available: it.Available, Reserved: it.Reserved, Sold: it.Sold}

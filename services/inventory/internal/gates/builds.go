@@ -1,9 +1,11 @@
-package core
+package gates
 
 import (
 	"context"
 	"fmt"
 	"sync"
+
+	"flashsale.internal/services/inventory/internal/core"
 )
 
 // builds runs the builds of gates in this process, one at a time for an activity. A build has a context of its own: the
@@ -29,13 +31,13 @@ func newBuilds() *builds { return &builds{running: map[string]*buildRun{}} }
 func (b *builds) do(ctx context.Context, activityID string, work func(ctx context.Context) error) error {
 	run := b.join(ctx, activityID, work)
 	if run == nil {
-		return fmt.Errorf("%w: this process is ending", ErrGateUnavailable)
+		return fmt.Errorf("%w: this process is ending", core.ErrGateUnavailable)
 	}
 	select {
 	case <-run.done:
 		return run.err
 	case <-ctx.Done():
-		return fmt.Errorf("%w: it is being built: %w", ErrGateUnavailable, ctx.Err())
+		return fmt.Errorf("%w: it is being built: %w", core.ErrGateUnavailable, ctx.Err())
 	}
 }
 
@@ -49,7 +51,7 @@ func (b *builds) join(ctx context.Context, activityID string, work func(ctx cont
 	run := &buildRun{done: make(chan struct{})}
 	ctx, run.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	b.running[activityID] = run
-	run.err = ErrGateUnavailable // if work ends its goroutine
+	run.err = core.ErrGateUnavailable // if work ends its goroutine
 	b.done.Go(func() {
 		defer func() {
 			run.cancel()

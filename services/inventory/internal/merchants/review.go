@@ -1,19 +1,22 @@
-package core
+package merchants
 
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"flashsale.internal/pkg/contract"
+	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/ledger"
 )
 
 // ActionCancelOrders is the action of a review by which orders are cancelled or refunded.
 const ActionCancelOrders = "orders.cancel"
 
-// reviewClosing is when the closing of refunded orders is delivered that makes the ledger follow if the review did not. It
-// is longer than a call and its repetitions take: a refund that is made later would be missed.
+// reviewClosing is when the closing of refunded orders is delivered that makes the ledger follow if the review did not.
+// It is longer than a call and its repetitions take: a refund that is made later would be missed.
 const reviewClosing = time.Minute
 
 // refundReview is the reason that the order service records with the refunds of a review.
@@ -29,7 +32,7 @@ type ReviewedOrder struct {
 // unavailable requestsKnown is false, and buyers are suspicious only for ended holds. It refuses with not_found if the
 // scope has no such activity.
 func (s *Service) Review(
-	ctx context.Context, in Scope, activityID string, p Page,
+	ctx context.Context, in core.Scope, activityID string, p core.Page,
 ) (orders []ReviewedOrder, requestsKnown bool, err error) {
 	a, err := s.Abuse(ctx, in, activityID)
 	if err != nil {
@@ -41,7 +44,7 @@ func (s *Service) Review(
 			causes[u.UserID] = list
 		}
 	}
-	rows, err := s.store.HoldingReservations(ctx, activityID, sortedKeys(causes), p)
+	rows, err := s.Rows.HoldingReservations(ctx, activityID, slices.Sorted(maps.Keys(causes)), p)
 	if err != nil {
 		return nil, false, err
 	}
@@ -77,7 +80,7 @@ type CancelResult struct {
 // service refunds an order once, and its response decides what becomes of the ledger row. The change is recorded before
 // the first order is closed, with the orders that held units then.
 func (s *Service) CancelOrders(
-	ctx context.Context, by Caller, activityID string, orderSNs []string, reason string,
+	ctx context.Context, by core.Caller, activityID string, orderSNs []string, reason string,
 ) ([]CancelResult, error) {
 	if err := validateCancel(orderSNs, reason); err != nil {
 		return nil, err
@@ -86,8 +89,8 @@ func (s *Service) CancelOrders(
 	if err != nil {
 		return nil, err
 	}
-	if err := s.guard.MayClose(ctx, activityID); err != nil {
-		return nil, gateUnreachable(err)
+	if err := s.Guard.MayClose(ctx, activityID); err != nil {
+		return nil, core.GateUnreachable(err)
 	}
 	rows, err := s.rowsOf(ctx, activityID, orderSNs)
 	if err != nil {
@@ -105,12 +108,12 @@ func (s *Service) CancelOrders(
 		}
 	}
 	if len(holding) > 0 {
-		now, err := s.store.Now(ctx)
+		now, err := s.Deps.Activities.Now(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if err := s.store.Record(ctx, Change{
-			At: now, Who: by.UserID, Role: by.role(), Action: ActionCancelOrders, Object: "activity", ObjectID: activityID,
+		if err := s.History.Record(ctx, core.Change{
+			At: now, Who: by.UserID, Role: by.Role(), Action: ActionCancelOrders, Object: "activity", ObjectID: activityID,
 			MerchantID: activity.MerchantID, Detail: map[string]any{"order_sns": holding, "reason": reason},
 		}); err != nil {
 			return nil, err
@@ -128,7 +131,7 @@ func (s *Service) CancelOrders(
 	for i, sn := range orderSNs {
 		row, known := rows[sn]
 		if known && row.Holds() {
-			return nil, Unavailable("an order changed meanwhile; repeat the call", nil)
+			return nil, core.Unavailable("an order changed meanwhile; repeat the call", nil)
 		}
 		results[i] = CancelResult{sn, cancelOutcome(row, known)}
 	}
@@ -154,7 +157,7 @@ func validateCancel(orderSNs []string, reason string) error {
 
 // rowsOf returns the rows of an activity, by order_sn.
 func (s *Service) rowsOf(ctx context.Context, activityID string, orderSNs []string) (map[string]ledger.Row, error) {
-	rows, err := s.store.Reservations(ctx, orderSNs)
+	rows, err := s.Rows.Reservations(ctx, orderSNs)
 	if err != nil {
 		return nil, err
 	}
@@ -172,36 +175,36 @@ func (s *Service) cancelHolding(ctx context.Context, activityID string, orderSNs
 	if len(orderSNs) == 0 {
 		return nil
 	}
-	outcomes, err := s.CloseOrders(ctx, contract.OrderClose{OrderSNs: orderSNs, ActivityID: activityID}, ledger.ReasonRejected,
-		ledger.ReasonSystem)
+	outcomes, err := s.Ledger.CloseOrders(ctx, contract.OrderClose{OrderSNs: orderSNs, ActivityID: activityID},
+		ledger.ReasonRejected, ledger.ReasonSystem)
 	if err != nil {
 		return err
 	}
 	var paid []string
 	for _, o := range outcomes {
-		if o.Outcome == OutcomePaid {
+		if o.Outcome == core.OutcomePaid {
 			paid = append(paid, o.OrderSN)
 		}
 	}
 	if len(paid) == 0 {
 		return nil
 	}
-	now, err := s.store.Now(ctx)
+	now, err := s.Deps.Activities.Now(ctx)
 	if err != nil {
 		return err
 	}
 	paidOrders := contract.OrderClose{OrderSNs: paid, ActivityID: activityID, DueAt: now.Add(reviewClosing)}
 	// If this process ends after the refund, the order service's response to this closing releases the units.
-	if err := s.publishClosing(ctx, paidOrders, reviewClosing); err != nil {
+	if err := s.Ledger.PublishClosing(ctx, paidOrders, reviewClosing); err != nil {
 		return err
 	}
-	if err := s.retry(ctx, func() error {
-		_, err := s.orders.Refund(ctx, paid, refundReview)
+	if err := core.Retry(ctx, s.Deps.Pause, func() error {
+		_, err := s.Orders.Refund(ctx, paid, refundReview)
 		return err
 	}); err != nil {
 		return err
 	}
-	_, err = s.CloseOrders(ctx, paidOrders, ledger.ReasonRejected, ledger.ReasonSystem)
+	_, err = s.Ledger.CloseOrders(ctx, paidOrders, ledger.ReasonRejected, ledger.ReasonSystem)
 	return err
 }
 
@@ -220,11 +223,11 @@ func cancelOutcome(row ledger.Row, known bool) CancelOutcome {
 
 // cancelRefusal turns the error of an unreachable dependency into a refusal: the call may be repeated.
 func cancelRefusal(err error) error {
-	if errors.Is(err, ErrGateUnavailable) || errors.Is(err, ErrNoGate) {
-		return gateRefusal(err)
+	if errors.Is(err, core.ErrGateUnavailable) || errors.Is(err, core.ErrNoGate) {
+		return core.GateRefusal(err)
 	}
-	if errors.Is(err, ErrBrokenRow) {
+	if errors.Is(err, core.ErrBrokenRow) {
 		return err
 	}
-	return Unavailable("some orders may be cancelled; repeat the call to cancel the others", err)
+	return core.Unavailable("some orders may be cancelled; repeat the call to cancel the others", err)
 }

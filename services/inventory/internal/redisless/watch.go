@@ -1,4 +1,4 @@
-package core
+package redisless
 
 import (
 	"context"
@@ -7,9 +7,10 @@ import (
 	"time"
 
 	"flashsale.internal/pkg/contract"
+	"flashsale.internal/services/inventory/internal/core"
 )
 
-// Intervals of the GateWatch.
+// Intervals of a Watch.
 const (
 	watchEvery   = 200 * time.Millisecond // while an activity has a degraded sale
 	idleEvery    = time.Second            // while none has
@@ -17,11 +18,27 @@ const (
 	watchAtOnce  = 16                     // gates that are read at a time
 )
 
-// GateWatch reads the gates of the activities that have a degraded sale. It notes when each last responded, and the units
+// WatchedSales is what a Watch reads and writes in the tables.
+type WatchedSales interface {
+	Now(ctx context.Context) (time.Time, error)
+	// DegradedActivities returns the activities that are published or paused, have not ended and have a degraded sale, and
+	// those whose mode is not gate.
+	DegradedActivities(ctx context.Context, now time.Time) ([]core.Activity, error)
+	// NoteGate records a reading of the gate, unless there is a later one.
+	NoteGate(ctx context.Context, activityID string, read core.DirectSale) error
+}
+
+// WatchedGate is what a Watch reads in the gates.
+type WatchedGate interface {
+	Now(ctx context.Context) (time.Time, error) // Redis's clock, which stamps reservations
+	Audit(ctx context.Context, activityID string) (core.GateAudit, error)
+}
+
+// Watch reads the gates of the activities that have a degraded sale. It notes when each last responded, and the units
 // that had not landed then. It is safe for concurrent use.
-type GateWatch struct {
-	store Store
-	gate  Gate
+type Watch struct {
+	sales WatchedSales
+	gate  WatchedGate
 
 	mu       sync.Mutex
 	contacts map[string]contact // by activity
@@ -32,12 +49,13 @@ type GateWatch struct {
 // contact is since when a gate responds, or does not. One of the two is zero. The times are of this process.
 type contact struct{ reachedSince, lostSince time.Time }
 
-func newGateWatch(d Deps) *GateWatch {
-	return &GateWatch{store: d.Store, gate: d.Gate, contacts: map[string]contact{}}
+// NewWatch makes the watch.
+func NewWatch(sales WatchedSales, gate WatchedGate) *Watch {
+	return &Watch{sales: sales, gate: gate, contacts: map[string]contact{}}
 }
 
 // Run reads the gates until ctx ends. observe is called with the error of each round.
-func (w *GateWatch) Run(ctx context.Context, observe func(error)) error {
+func (w *Watch) Run(ctx context.Context, observe func(error)) error {
 	for {
 		n, err := w.round(ctx)
 		if ctx.Err() == nil {
@@ -47,21 +65,21 @@ func (w *GateWatch) Run(ctx context.Context, observe func(error)) error {
 		if n > 0 {
 			pause = watchEvery
 		}
-		if sleep(ctx, pause) != nil {
+		if core.Sleep(ctx, pause) != nil {
 			return nil
 		}
 	}
 }
 
 // round reads each gate once and returns their number.
-func (w *GateWatch) round(ctx context.Context) (int, error) {
+func (w *Watch) round(ctx context.Context) (int, error) {
 	bounded, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	now, err := w.store.Now(bounded) // before the gates are read
+	now, err := w.sales.Now(bounded) // before the gates are read
 	if err != nil {
 		return 0, err
 	}
-	activities, err := w.store.DegradedActivities(bounded, now)
+	activities, err := w.sales.DegradedActivities(bounded, now)
 	if err != nil {
 		return 0, err
 	}
@@ -81,7 +99,7 @@ func (w *GateWatch) round(ctx context.Context) (int, error) {
 }
 
 // setModes replaces the modes of the last reading.
-func (w *GateWatch) setModes(activities []Activity) {
+func (w *Watch) setModes(activities []core.Activity) {
 	modes, count := make(map[string]contract.SaleMode, len(activities)), map[contract.SaleMode]int64{}
 	for _, a := range activities {
 		modes[a.ID] = a.Mode
@@ -98,15 +116,15 @@ func (w *GateWatch) setModes(activities []Activity) {
 }
 
 // read reads one gate. An absent gate has responded; its figures are unknown.
-func (w *GateWatch) read(ctx context.Context, a Activity, now time.Time) error {
+func (w *Watch) read(ctx context.Context, a core.Activity, now time.Time) error {
 	call, cancel := context.WithTimeout(ctx, watchTimeout)
 	defer cancel()
 	figuresAt, err := w.gate.Now(call) // before the audit
-	var audit GateAudit
+	var audit core.GateAudit
 	if err == nil {
 		audit, err = w.gate.Audit(call, a.ID)
 	}
-	w.note(a.ID, !errors.Is(err, ErrGateUnavailable))
+	w.note(a.ID, !errors.Is(err, core.ErrGateUnavailable))
 	if err != nil {
 		return nil //nolint:nilerr // the gate controller reports gates that cannot be read
 	}
@@ -116,11 +134,11 @@ func (w *GateWatch) read(ctx context.Context, a Activity, now time.Time) error {
 			unlanded[sku] = n
 		}
 	}
-	return w.store.NoteGate(ctx, a.ID, DirectSale{SeenAt: now, FiguresAt: figuresAt, Unlanded: unlanded})
+	return w.sales.NoteGate(ctx, a.ID, core.DirectSale{SeenAt: now, FiguresAt: figuresAt, Unlanded: unlanded})
 }
 
 // note records whether a gate has responded.
-func (w *GateWatch) note(activityID string, responded bool) {
+func (w *Watch) note(activityID string, responded bool) {
 	now := time.Now() //nolint:forbidigo // measures only for how long it responds
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -135,7 +153,7 @@ func (w *GateWatch) note(activityID string, responded bool) {
 }
 
 // lost reports whether the gate has not responded for lostAfter.
-func (w *GateWatch) lost(activityID string) bool {
+func (w *Watch) lost(activityID string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	since := w.contacts[activityID].lostSince
@@ -143,16 +161,16 @@ func (w *GateWatch) lost(activityID string) bool {
 }
 
 // steady reports whether the gate has responded for steadyAfter.
-func (w *GateWatch) steady(activityID string) bool {
+func (w *Watch) steady(activityID string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	since := w.contacts[activityID].reachedSince
 	return !since.IsZero() && time.Since(since) >= steadyAfter //nolint:forbidigo // as in note
 }
 
-// usesGate reports whether the mode of an activity was gate when this process last read the modes. It is false before
+// UsesGate reports whether the mode of an activity was gate when this process last read the modes. It is false before
 // that, and may be outdated: what must not be wrong reads the mode from the database if it is false.
-func (w *GateWatch) usesGate(activityID string) bool {
+func (w *Watch) UsesGate(activityID string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.modes == nil {
@@ -163,7 +181,7 @@ func (w *GateWatch) usesGate(activityID string) bool {
 }
 
 // Count returns the number of activities with a degraded sale that have this mode.
-func (w *GateWatch) Count(mode contract.SaleMode) int64 {
+func (w *Watch) Count(mode contract.SaleMode) int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.count[mode]

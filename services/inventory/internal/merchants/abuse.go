@@ -1,11 +1,14 @@
-package core
+package merchants
 
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
+
+	"flashsale.internal/services/inventory/internal/core"
 )
 
 // Suspect holds the refused requests of an address or a user, by cause. The counts are lower bounds: the gate keeps a
@@ -101,7 +104,7 @@ const (
 
 // Abuse returns what is known about abuse of an activity. It may be as old as ReservationCounts, or 5 s if that is
 // longer. It refuses with not_found if the scope has no such activity.
-func (s *Service) Abuse(ctx context.Context, in Scope, activityID string) (Abuse, error) {
+func (s *Service) Abuse(ctx context.Context, in core.Scope, activityID string) (Abuse, error) {
 	if _, err := s.Activity(ctx, in, activityID); err != nil {
 		return Abuse{}, err
 	}
@@ -111,17 +114,17 @@ func (s *Service) Abuse(ctx context.Context, in Scope, activityID string) (Abuse
 }
 
 func (s *Service) readAbuse(ctx context.Context, activityID string) (a Abuse, err error) {
-	if a.AsOf, err = s.store.Now(ctx); err != nil {
+	if a.AsOf, err = s.Deps.Activities.Now(ctx); err != nil {
 		return Abuse{}, err
 	}
-	holds, err := s.store.EndedHolds(ctx, activityID, leastEndedHolds, maxEndedHolds)
+	holds, err := s.Rows.EndedHolds(ctx, activityID, leastEndedHolds, maxEndedHolds)
 	if err != nil {
 		return Abuse{}, err
 	}
 	users := map[string]*SuspectUser{}
-	requests, err := s.gate.RefusedRequests(ctx, activityID)
+	requests, err := s.Gate.RefusedRequests(ctx, activityID)
 	if err != nil {
-		s.recorder.Warn(ctx, "refused requests of an activity could not be read", err)
+		s.Recorder.Warn(ctx, "refused requests of an activity could not be read", err)
 	} else {
 		a.Requests, a.Addresses = &requests, slices.Clone(requests.Addresses)
 		for _, one := range requests.Users {
@@ -134,7 +137,7 @@ func (s *Service) readAbuse(ctx context.Context, activityID string) (a Abuse, er
 		}
 		users[h.UserID].EndedHolds = h
 	}
-	purchases, err := s.store.PurchasesOf(ctx, activityID, sortedKeys(users))
+	purchases, err := s.Rows.PurchasesOf(ctx, activityID, slices.Sorted(maps.Keys(users)))
 	if err != nil {
 		return Abuse{}, err
 	}

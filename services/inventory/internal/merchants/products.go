@@ -1,4 +1,4 @@
-package core
+package merchants
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"flashsale.internal/pkg/contract"
+	"flashsale.internal/services/inventory/internal/core"
 )
 
 // Product is what a merchant sells.
@@ -51,8 +52,10 @@ type SKUPatch struct {
 
 // CreateProduct creates a product with its SKUs. It belongs to the caller's merchant. If the key is not nil and an
 // earlier call of the caller had it, CreateProduct returns the product of that call as it is now.
-func (s *Service) CreateProduct(ctx context.Context, by Caller, p Product, key *IdempotencyKey) (*Product, error) {
-	owner, err := by.owner()
+func (s *Service) CreateProduct(
+	ctx context.Context, by core.Caller, p Product, key *core.IdempotencyKey,
+) (*Product, error) {
+	owner, err := by.Owner()
 	if err != nil {
 		return nil, err
 	}
@@ -61,31 +64,31 @@ func (s *Service) CreateProduct(ctx context.Context, by Caller, p Product, key *
 	if err := p.validate(); err != nil {
 		return nil, err
 	}
-	c := Change{
-		At: p.CreatedAt, Who: by.UserID, Role: by.role(), Action: "product.create", Object: "product", Detail: p.Name,
+	c := core.Change{
+		At: p.CreatedAt, Who: by.UserID, Role: by.Role(), Action: "product.create", Object: "product", Detail: p.Name,
 	}
-	return s.store.CreateProduct(ctx, key.of(owner), p, c, s.quotas.moreSKUs(len(p.SKUs)))
+	return s.Deps.Products.CreateProduct(ctx, key.Of(owner), p, c, s.Quotas.moreSKUs(len(p.SKUs)))
 }
 
 // Product returns one product, refused with not_found if there is none.
-func (s *Service) Product(ctx context.Context, in Scope, id string) (*Product, error) {
-	p, err := s.store.Product(ctx, in, id)
+func (s *Service) Product(ctx context.Context, in core.Scope, id string) (*Product, error) {
+	p, err := s.Deps.Products.Product(ctx, in, id)
 	if err == nil && p == nil {
-		err = notFound()
+		err = core.NotFound()
 	}
 	return p, err
 }
 
 // Products lists products, newest first.
-func (s *Service) Products(ctx context.Context, in Scope, p Page) ([]Product, error) {
-	return s.store.Products(ctx, in, p)
+func (s *Service) Products(ctx context.Context, in core.Scope, p core.Page) ([]Product, error) {
+	return s.Deps.Products.Products(ctx, in, p)
 }
 
 // PatchProduct changes a product. Activities keep the prices they were made with.
-func (s *Service) PatchProduct(ctx context.Context, by Caller, id string, patch ProductPatch) (*Product, error) {
+func (s *Service) PatchProduct(ctx context.Context, by core.Caller, id string, patch ProductPatch) (*Product, error) {
 	now := s.clock()
-	c := Change{At: now, Who: by.UserID, Role: by.role(), Action: "product.patch", Object: "product", ObjectID: id}
-	return s.store.ChangeProduct(ctx, by.Scope(), id, c, s.quotas.moreSKUs(patch.added()), func(p *Product) error {
+	c := core.Change{At: now, Who: by.UserID, Role: by.Role(), Action: "product.patch", Object: "product", ObjectID: id}
+	return s.Deps.Products.ChangeProduct(ctx, by.Scope(), id, c, s.Quotas.moreSKUs(patch.added()), func(p *Product) error {
 		if err := requireVersion(patch.IfVersion, p.Version); err != nil {
 			return err
 		}
@@ -205,4 +208,14 @@ func webAddress(s string) bool {
 		return u.Host == "" && s[0] == '/'
 	}
 	return (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
+}
+
+// requireVersion refuses a change with state_conflict (412) if it is for another version than the object has. A nil
+// version is that of a change without a condition.
+func requireVersion(required *int64, version int64) error {
+	if required == nil || *required == version {
+		return nil
+	}
+	return contract.Refuse(contract.CodeStateConflict, "it was changed meanwhile: read it again").
+		With("version", version).FailedPrecondition()
 }
