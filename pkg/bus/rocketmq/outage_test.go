@@ -38,10 +38,17 @@ type dependencies struct {
 
 func newDependencies(t *testing.T) *dependencies {
 	t.Helper()
-	offset := 1000 + 10*rand.IntN(1000)
+	const namesrv, broker = 19876, 20911 // of scripts/dev/env
+	offset := 0
+	for free := false; !free; {
+		offset, free = 1000+rand.IntN(6500), true // below the ports of porttest.Free
+		for _, port := range []int{namesrv, broker - 2, broker, broker + 1} {
+			free = free && porttest.Take(t, port+offset)
+		}
+	}
 	p := &dependencies{
 		dir: t.TempDir(), offset: offset,
-		cfg: Config{NameServers: []string{fmt.Sprintf("127.0.0.1:%d", 19876+offset)}},
+		cfg: Config{NameServers: []string{fmt.Sprintf("127.0.0.1:%d", namesrv+offset)}},
 	}
 	t.Cleanup(func() { p.do(t, "kill", "namesrv", "broker") })
 	return p
