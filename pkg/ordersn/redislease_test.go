@@ -75,7 +75,7 @@ func usable(l *ordersn.TermLease) bool {
 
 func eventually(t *testing.T, cond func() bool) {
 	t.Helper()
-	require.Eventually(t, cond, 15*time.Second, 5*time.Millisecond)
+	require.Eventually(t, cond, time.Minute, 5*time.Millisecond)
 }
 
 func TestAnAcquiredLeaseIssues(t *testing.T) {
@@ -115,9 +115,10 @@ func TestRenewedLeaseLastsAndFollowsRedisTime(t *testing.T) {
 			}
 			last = now
 		}
+		before := l.Now()
 		redisTime, err := s.rdb.Time(t.Context()).Result()
 		require.NoError(t, err)
-		require.WithinDuration(t, redisTime, l.Now(), 200*time.Millisecond)
+		require.WithinRange(t, redisTime, before.Add(-200*time.Millisecond), l.Now().Add(200*time.Millisecond))
 		// A machine with a wrong clock must not issue by it.
 		_, err = ordersn.NewGenerator(l, func() time.Time { return time.Now().Add(-time.Hour) }).Next("u")
 		require.ErrorIs(t, err, ordersn.ErrNoLease)
