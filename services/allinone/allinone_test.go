@@ -73,8 +73,8 @@ func TestPaidAndClosed(t *testing.T) {
 		t.Fatal("Run did not return")
 	}
 	requireOnTime(t, short, closed)
-	for line := range strings.Lines(logged.String()) { // on a slow machine a statement may take long
-		require.Contains(t, line, `"msg":"slow statement"`, "no other warning at start or end")
+	for line := range strings.Lines(logged.String()) { // on a slow machine statements and calls may take long
+		require.Regexp(t, `"msg":"slow statement"|i/o timeout`, line, "no other warning at start or end")
 	}
 }
 
