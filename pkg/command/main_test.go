@@ -131,7 +131,7 @@ func TestExitCodes(t *testing.T) {
 // service starts this test binary as a service and waits until it serves.
 func service(t *testing.T, kind string) (*exec.Cmd, io.Reader) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, os.Args[0], "serve")
 	cmd.Env = append(os.Environ(), "BE_A_SERVICE="+kind)

@@ -123,7 +123,7 @@ func TestListenClosesConnectionsAfterTheDrainTime(t *testing.T) {
 	r := NewRouter(tel)
 	r.Get("/hang", func(_ http.ResponseWriter, r *http.Request) { close(started); <-r.Context().Done() })
 	addr := porttest.Free(t)
-	stop, ended := process(t, 4*time.Second, Listen("HTTP_ADDR", addr, r, tel.Log))
+	stop, ended := process(t, 10*time.Second, Listen("HTTP_ADDR", addr, r, tel.Log))
 	require.Eventually(t, func() bool { _, err := get("http://" + addr + "/"); return err == nil }, 30*time.Second, 5*time.Millisecond)
 	hung := make(chan error, 1)
 	go func() { _, err := get("http://" + addr + "/hang"); hung <- err }()

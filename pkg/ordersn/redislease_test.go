@@ -75,7 +75,7 @@ func usable(l *ordersn.TermLease) bool {
 
 func eventually(t *testing.T, cond func() bool) {
 	t.Helper()
-	require.Eventually(t, cond, 15*time.Second, 5*time.Millisecond)
+	require.Eventually(t, cond, time.Minute, 5*time.Millisecond)
 }
 
 func TestAnAcquiredLeaseIssues(t *testing.T) {
@@ -115,9 +115,10 @@ func TestRenewedLeaseLastsAndFollowsRedisTime(t *testing.T) {
 			}
 			last = now
 		}
+		before := l.Now()
 		redisTime, err := s.rdb.Time(t.Context()).Result()
 		require.NoError(t, err)
-		require.WithinDuration(t, redisTime, l.Now(), 200*time.Millisecond)
+		require.WithinRange(t, redisTime, before.Add(-200*time.Millisecond), l.Now().Add(200*time.Millisecond))
 		// A machine with a wrong clock must not issue by it.
 		_, err = ordersn.NewGenerator(l, func() time.Time { return time.Now().Add(-time.Hour) }).Next("u")
 		require.ErrorIs(t, err, ordersn.ErrNoLease)
@@ -223,10 +224,15 @@ func TestNoMillisecondOfAnIDIsShared(t *testing.T) {
 		seen := map[string]bool{}
 		issued := 0
 		deadline := time.Now().Add(6 * term)
+		goOn := func() bool { // a slow machine needs longer to issue many
+			mu.Lock()
+			defer mu.Unlock()
+			return time.Now().Before(deadline) || issued <= 500 && time.Now().Before(deadline.Add(time.Minute))
+		}
 		var wg sync.WaitGroup
 		for p := range 6 {
 			wg.Go(func() {
-				for life := 0; time.Now().Before(deadline); life++ {
+				for life := 0; goOn(); life++ {
 					l := lease(s)
 					ctx, cancel := context.WithCancel(context.Background())
 					var run sync.WaitGroup
@@ -260,7 +266,7 @@ func TestNoMillisecondOfAnIDIsShared(t *testing.T) {
 		for w := 4; w < ordersn.RedisWorkers; w++ {
 			few[strconv.Itoa(w)] = "other 1 99999999999999"
 		}
-		for i := 0; time.Now().Before(deadline); i++ {
+		for i := 0; goOn(); i++ {
 			require.NoError(t, s.rdb.HSet(t.Context(), s.key, few).Err())
 			time.Sleep(100 * time.Millisecond)
 			if i == 40 {

@@ -52,7 +52,7 @@ func TestAClaimEndsByTheTimeOfTheDatabase(t *testing.T) {
 				for range 5 {
 					select {
 					case <-passes:
-					case <-time.After(10 * time.Second):
+					case <-time.After(time.Minute):
 						require.Fail(t, "the relay does not read the time of the database")
 					}
 				}

@@ -278,7 +278,7 @@ func TestAMessageTakesThreeStatements(t *testing.T) {
 		counting.Statement.ConnPool = pool
 		run(t, outbox.NewRelay(counting, &broker{}, quiet(), outbox.Poll(time.Hour)))
 		empty(t, db)
-		require.Eventually(t, func() bool { return pool.statements.Load() >= 4 }, 10*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return pool.statements.Load() >= 4 }, time.Minute, time.Millisecond)
 		require.EqualValues(t, 3+1, pool.statements.Load(), "read, claim, delete; and nothing more to read")
 	})
 }

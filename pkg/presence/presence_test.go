@@ -75,7 +75,7 @@ func TestProcessesAreListedUntilTheyEndOrDie(t *testing.T) {
 		var err error
 		list, err = List(t.Context(), rdb)
 		return err == nil && len(list) == 2
-	}, 10*time.Second, time.Millisecond)
+	}, 30*time.Second, time.Millisecond)
 	require.Equal(t, []string{"inventory", "order"}, []string{list[0].Component, list[1].Component})
 	require.False(t, list[0].Ready)
 	require.Equal(t, []string{"no worker id yet", "no database"}, list[0].Reasons)

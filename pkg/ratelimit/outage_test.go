@@ -119,7 +119,7 @@ func TestDenyCacheSavesCalls(t *testing.T) {
 	count := &counting{commands: map[string]int{}}
 	c := NewConn(rdb, ConnOptions{Timeout: patience})
 	for _, a := range Algorithms() {
-		s := Spec{Algorithm: a, Limit: Limit{Rate: 5, Period: 24 * time.Hour}}
+		s := Spec{Algorithm: a, Limit: Limit{Rate: 5, Period: farOff}}
 		l, err := c.NewRedis(uniqueName(t), s, RedisOptions{OnFailure: FailClosed})
 		require.NoError(t, err)
 		var last Result
@@ -153,12 +153,12 @@ func TestLeasesNeverExceedTheLimit(t *testing.T) {
 			count := &counting{commands: map[string]int{}}
 			var granted, requests atomic.Int64
 			var wg sync.WaitGroup
+			spec := Spec{Algorithm: a, Limit: Limit{Rate: quota, Period: farOff}}
 			for i := range processes {
 				mine := realRedis(t)
 				mine.AddHook(count)
 				c := NewConn(mine, ConnOptions{Timeout: patience, Instances: processes})
-				l, err := c.NewRedis(name, Spec{Algorithm: a, Limit: Limit{Rate: quota, Period: 24 * time.Hour}},
-					RedisOptions{Lease: 0.01, OnFailure: FailClosed})
+				l, err := c.NewRedis(name, spec, RedisOptions{Lease: 0.01, OnFailure: FailClosed})
 				require.NoError(t, err)
 				for range 2 {
 					wg.Go(func() {
@@ -192,13 +192,18 @@ type slowLease struct {
 	count *counting
 }
 
-// newSlowLease returns a limiter of 1,000 permits in 12 hours that holds no lease. One permit is spent.
+// newSlowLease returns a limiter of 1,000 permits in 12 hours, or in a longer window, that holds no lease. One permit is
+// spent.
 func newSlowLease(t *testing.T, a Algorithm, burst int64) slowLease {
+	period := 12 * time.Hour
+	if a == FixedWindow {
+		period = farOff
+	}
 	proxy := newLagging(t, realRedis(t).(*redis.Client).Options().Addr)
 	rdb := redis.NewClient(&redis.Options{Addr: proxy.addr, DB: testDB, DisableIdentity: true})
 	t.Cleanup(func() { _ = rdb.Close() })
 	l, err := NewConn(rdb, ConnOptions{Timeout: patience}).NewRedis(uniqueName(t),
-		Spec{Algorithm: a, Limit: Limit{Rate: 1000, Period: 12 * time.Hour, Burst: burst}},
+		Spec{Algorithm: a, Limit: Limit{Rate: 1000, Period: period, Burst: burst}},
 		RedisOptions{Lease: 0.01, OnFailure: FailClosed, DenyCache: -1})
 	require.NoError(t, err)
 	require.True(t, take(t, l, "", 1).Allowed) // the script is loaded and a connection open

@@ -81,7 +81,7 @@ func TestPendingCallsShareAPipeline(t *testing.T) {
 	wants := map[Algorithm]int64{TokenBucket: 7, FixedWindow: 9}
 	var limiters []*Redis
 	for a, n := range wants {
-		l, err := c.NewRedis("x", Spec{Algorithm: a, Limit: Limit{Rate: n, Period: 24 * time.Hour}},
+		l, err := c.NewRedis("x", Spec{Algorithm: a, Limit: Limit{Rate: n, Period: farOff}},
 			RedisOptions{OnFailure: FailClosed})
 		require.NoError(t, err)
 		limiters = append(limiters, l)

@@ -20,7 +20,7 @@ func (blocked) Take(context.Context, Request) (Result, error) {
 func TestTakeAllUsesAnOverriddenTake(t *testing.T) {
 	inner, err := NewLocal(Spec{Algorithm: TokenBucket, Limit: PerSecond(10)})
 	require.NoError(t, err)
-	other, err := NewLocal(Spec{Algorithm: FixedWindow, Limit: Limit{Rate: 10, Period: 24 * time.Hour}})
+	other, err := NewLocal(Spec{Algorithm: FixedWindow, Limit: Limit{Rate: 10, Period: farOff}})
 	require.NoError(t, err)
 	results := make([]Result, 2)
 	ok, err := TakeAll(t.Context(), []Charge{{other, Request{N: 1}}, {blocked{inner}, Request{N: 1}}}, results)

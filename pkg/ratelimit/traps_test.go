@@ -467,7 +467,7 @@ func TestTrap18DecisionAndChargeAreOneStep(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 8 {
 			l, err := NewConn(rdb, ConnOptions{Timeout: patience}).NewRedis(name,
-				Spec{Algorithm: a, Limit: Limit{Rate: 100, Period: 24 * time.Hour}}, RedisOptions{DenyCache: -1})
+				Spec{Algorithm: a, Limit: Limit{Rate: 100, Period: farOff}}, RedisOptions{DenyCache: -1})
 			require.NoError(t, err)
 			wg.Go(func() {
 				for range 40 {
@@ -603,7 +603,7 @@ func TestTrap20LateAnswerChargesOnce(t *testing.T) {
 		WriteTimeout: patience, DisableIdentity: true,
 	})
 	defer rdb.Close()
-	spec := Spec{Algorithm: FixedWindow, Limit: Limit{Rate: 100, Period: 24 * time.Hour}}
+	spec := Spec{Algorithm: FixedWindow, Limit: Limit{Rate: 100, Period: farOff}}
 	name := uniqueName(t)
 	slow, err := NewConn(rdb, ConnOptions{Timeout: patience}).NewRedis(name, spec, RedisOptions{OnFailure: FailClosed})
 	require.NoError(t, err)
@@ -674,7 +674,7 @@ func TestTrap22EvictedKeyStartsAnew(t *testing.T) {
 
 // 24: a sweep that removes a key between a decision and its charge refunds the key.
 func TestTrap24SweepKeepsKeysInUse(t *testing.T) {
-	l, err := NewLocal(Spec{Algorithm: FixedWindow, Limit: Limit{Rate: 1000, Period: 24 * time.Hour}}, WithMaxKeys(128))
+	l, err := NewLocal(Spec{Algorithm: FixedWindow, Limit: Limit{Rate: 1000, Period: farOff}}, WithMaxKeys(128))
 	require.NoError(t, err)
 	var granted atomic.Int64
 	var wg sync.WaitGroup

@@ -5,7 +5,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -14,21 +13,23 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+
+	"flashsale.internal/pkg/porttest"
 )
 
 // startServer starts a Redis server without data.
 func startServer(t *testing.T) (addr string, rdb *redis.Client, process *os.Process) {
 	t.Helper()
-	port, err := freePort()
+	addr = porttest.Free(t)
+	_, port, err := net.SplitHostPort(addr)
 	require.NoError(t, err)
-	cmd := exec.Command("redis-server", "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", t.TempDir(),
+	cmd := exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--dir", t.TempDir(),
 		"--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1")
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	rdb = redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
 	t.Cleanup(func() { _ = rdb.Close() })
 	require.Eventually(t, func() bool { return rdb.Ping(context.Background()).Err() == nil }, patience, 10*time.Millisecond)

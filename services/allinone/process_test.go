@@ -82,7 +82,7 @@ func (p *process) start(t *testing.T) {
 	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
 	require.NoError(t, p.cmd.Start())
 	require.Eventually(t, func() bool { return responds(p.admin+"/readyz") && responds(p.url+"/v1/activities") },
-		30*time.Second, 50*time.Millisecond, "the program does not respond")
+		patience, 50*time.Millisecond, "the program does not respond")
 }
 
 // kill ends the program with SIGKILL.

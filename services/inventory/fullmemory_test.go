@@ -34,7 +34,7 @@ func ownRedis(t *testing.T) (addr string) {
 	})
 	rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
 	defer rdb.Close()
-	require.Eventually(t, func() bool { return rdb.Ping(context.Background()).Err() == nil }, 20*time.Second,
+	require.Eventually(t, func() bool { return rdb.Ping(context.Background()).Err() == nil }, time.Minute,
 		10*time.Millisecond)
 	return addr
 }
@@ -88,5 +88,5 @@ func TestAtFullMemoryTheRoundsGoOn(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err := w.gate.Sale(w.ctx, a.ID)
 		return err == nil
-	}, 20*time.Second, 10*time.Millisecond, "the sale is shown again")
+	}, time.Minute, 10*time.Millisecond, "the sale is shown again")
 }

@@ -464,7 +464,7 @@ func TestALostGateIsRebuiltDuringConcurrentLandings(t *testing.T) {
 		var n int64
 		require.NoError(t, w.db.Table("reservations").Count(&n).Error)
 		return n == 120
-	}, 30*time.Second, 20*time.Millisecond)
+	}, 2*time.Minute, 20*time.Millisecond)
 	close(stop)
 	wg.Wait()
 	require.NoError(t, w.gates.EnsureGates(w.ctx))

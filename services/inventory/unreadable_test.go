@@ -64,7 +64,7 @@ func TestAGateThatCannotBeSyncedGetsLostPurchasesAgain(t *testing.T) {
 		entries, _, err := w.gate.ReadJournal(w.ctx, a.ID, "test", 10)
 		require.NoError(w.t, err)
 		return len(entries) == 1 && entries[0].OrderSN == lost.OrderSN
-	}, 5*time.Second, 20*time.Millisecond)
+	}, 30*time.Second, 20*time.Millisecond)
 }
 
 // One row of the ledger cannot be read. The other queued purchases of its gate are journaled again or synced.

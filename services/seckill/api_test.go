@@ -59,7 +59,7 @@ func TestASaleIsCacheable(t *testing.T) {
 	require.Eventually(t, func() bool {
 		first = r.call("GET", "/v1/activities/"+activity, "", nil).is(t, http.StatusOK, "")
 		return first.str("title") == "A"
-	}, 10*time.Second, 10*time.Millisecond)
+	}, 30*time.Second, 10*time.Millisecond)
 	require.Equal(t, "public, max-age=1", first.Header.Get("Cache-Control"))
 	require.Equal(t, `<script>"server_time":"0001-01-01T00:00:00Z"</script>`, first.str("description"))
 	require.Equal(t, "/assets/a.jpg", first.str("image_url"))
@@ -89,7 +89,7 @@ func TestASaleIsCacheable(t *testing.T) {
 	require.Eventually(t, func() bool {
 		again := r.call("GET", "/v1/activities/"+activity, "", nil, "If-None-Match", first.Header.Get("ETag"))
 		return again.StatusCode == http.StatusOK && again.str("may_return_until") != ""
-	}, 10*time.Second, 10*time.Millisecond, "no unit is left, and unpaid ones exist")
+	}, 30*time.Second, 10*time.Millisecond, "no unit is left, and unpaid ones exist")
 }
 
 func TestAReservationHasItsLinesTimeAndEvents(t *testing.T) {
@@ -134,7 +134,7 @@ func TestRequestsAreCountedForTheBoard(t *testing.T) {
 		var err error
 		got, err = r.gate.Totals(t.Context(), activity)
 		return err == nil && got.Accepted == want.Accepted && len(got.Refused) == len(want.Refused)
-	}, 10*time.Second, 20*time.Millisecond)
+	}, 30*time.Second, 20*time.Millisecond)
 	require.Equal(t, want, got)
 
 	cat := r.path("cat", r.sale(1))

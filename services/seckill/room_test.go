@@ -110,19 +110,22 @@ func TestWaitingRoomBeforeItOpens(t *testing.T) {
 func TestWaitingRoom(t *testing.T) {
 	each(t, func(t *testing.T, real bool) {
 		const early, late, rate = 240, 60, 200
-		r := newRig(t, setup{real: real})
+		r := newRig(t, setup{real: real, cfg: func(c *config) { c.PathRate = 100_000 }})
 		s := newRoomSale(r, 5*time.Minute, rate)
 		tickets := make([]string, early+late)
-		join := func(from, to int) {
+		concurrently := func(from, to int, do func(i int)) {
 			var wg sync.WaitGroup
 			for worker := range 8 {
 				wg.Go(func() {
 					for i := from + worker; i < to; i += 8 {
-						tickets[i] = s.join(fmt.Sprint("u", i))
+						do(i)
 					}
 				})
 			}
 			wg.Wait()
+		}
+		join := func(from, to int) {
+			concurrently(from, to, func(i int) { tickets[i] = s.join(fmt.Sprint("u", i)) })
 		}
 		join(0, early)
 		require.Equal(t, tickets[7], s.join("u7"))
@@ -147,11 +150,13 @@ func TestWaitingRoom(t *testing.T) {
 
 		s.press("u0", "").is(t, http.StatusForbidden, contract.CodeRoomRequired)
 		s.press("u0", tickets[1]).is(t, http.StatusForbidden, contract.CodeRoomRequired)
-		// Everyone polls until admitted and then gets a path. The places are all different, and as published.
+		// Everyone polls until admitted and then gets a path, within the minute that a turn lasts. The places are all
+		// different, and as published.
+		var mu sync.Mutex
 		taken := make([]bool, early+late+1)
 		highest := 0
-		for i, ticket := range tickets {
-			user := fmt.Sprint("u", i)
+		concurrently(0, early+late, func(i int) {
+			user, ticket := fmt.Sprint("u", i), tickets[i]
 			var state response
 			require.Eventually(t, func() bool {
 				state = s.ticket(user, ticket)
@@ -162,16 +167,19 @@ func TestWaitingRoom(t *testing.T) {
 				return state.body["state"] == "admitted"
 			}, time.Minute, 20*time.Millisecond)
 			place := int(state.body["place"].(float64))
-			require.False(t, taken[place], "place %d is given twice", place)
+			mu.Lock()
+			twice := taken[place]
 			taken[place] = true
 			highest = max(highest, place)
+			mu.Unlock()
+			require.False(t, twice, "place %d is given twice", place)
 			if proof, ok := state.body["proof"].(map[string]any); ok {
 				require.EqualValues(t, places[int(proof["sequence"].(float64))-1], place)
 			} else {
 				require.Greater(t, place, early)
 			}
 			s.press(user, ticket).is(t, http.StatusCreated, "")
-		}
+		})
 		require.Equal(t, early+late, highest)
 	})
 }

@@ -26,11 +26,11 @@ func TestStartsBeforeItsDependencies(t *testing.T) {
 		p.Start(t)
 	}
 	for _, p := range r.Processes() {
-		p.WaitStatus(t, p.Admin+"/livez", http.StatusOK, 30*time.Second)
+		p.WaitStatus(t, p.Admin+"/livez", http.StatusOK, 2*time.Minute)
 	}
 	signing := client.New(r.Client.Origins(), client.Options{Secret: rig.TokenSecret})
 	t.Cleanup(signing.Close)
-	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	token, err := signing.Token(ctx, "early-bird", "merchant")
 	require.NoError(t, err)
@@ -71,7 +71,7 @@ func TestStartsBeforeItsDependencies(t *testing.T) {
 	for _, p := range r.Processes() {
 		p.WaitReady(t)
 	}
-	r.Seckill.WaitStatus(t, r.Seckill.URL+"/v1/activities", http.StatusOK, 30*time.Second)
+	r.Seckill.WaitStatus(t, r.Seckill.URL+"/v1/activities", http.StatusOK, 2*time.Minute)
 	responses(http.StatusOK, r.Order.URL+"/v1/orders", r.Inventory.URL+"/v1/merchant/activities")
 
 	sale := shop.Open(t, r, shop.Sale{Stock: 3, PayWithinS: 600})
@@ -79,5 +79,5 @@ func TestStartsBeforeItsDependencies(t *testing.T) {
 	defer done()
 	_, err = shop.BuyOne(purchasing, r.Client, sale, "early-bird")
 	require.NoError(t, err)
-	sale.StockBecomes(t, 2, 0, 1, 30*time.Second)
+	sale.StockBecomes(t, 2, 0, 1, 2*time.Minute)
 }

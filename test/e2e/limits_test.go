@@ -129,7 +129,7 @@ func TestPathLimitUnderLoad(t *testing.T) {
 	)
 	r := rig.Start(t, rig.Twice(), rig.Env("LIMIT_RULES", limitRules(t, fmt.Sprintf(
 		"  - {name: path-total, limit: %d, burst: %d, max_wait: 1s, lease: 0.01}", rate, burst))))
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	sale := limitedSale(ctx, t, r)
 	ctl := shop.NewFlashctl(t, r)
@@ -180,7 +180,7 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 	}
 	file := limitRules(t, rule(before))
 	r := rig.Start(t, rig.Twice(), rig.Env("LIMIT_RULES", file))
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	sale := limitedSale(ctx, t, r)
 	ctl := shop.NewFlashctl(t, r)

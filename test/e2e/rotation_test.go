@@ -67,7 +67,7 @@ func TestSecretsAreRotatedUnderLoad(t *testing.T) {
 			p.Set(s.variable, s.before)
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	r.WithoutFsync(t)
 	r.Up(t)

@@ -93,7 +93,7 @@ func (s *DependencySet) MakeDatabases(t testing.TB) {
 	db, err := sql.Open("mysql", "root@tcp("+s.address(13306)+")/")
 	require.NoError(t, err)
 	defer func() { _ = db.Close() }()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	for _, name := range []string{"flashsale_order", "flashsale_inventory"} {
 		_, err := db.ExecContext(ctx, "CREATE DATABASE IF NOT EXISTS "+name+" CHARACTER SET utf8mb4")

@@ -57,7 +57,7 @@ func (p *Process) TryStart() error {
 // Command runs another command of the service beside the process, with its settings.
 func (p *Process) Command(t testing.TB, words ...string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	out, err := p.Output(ctx, words...)
 	require.NoError(t, err, "%s %s:\n%s", p.Name, strings.Join(words, " "), out)
@@ -131,7 +131,7 @@ func (p *Process) TryRestart(ctx context.Context) error {
 	if err := p.TryStart(); err != nil {
 		return err
 	}
-	if err := p.TryStatus(ctx, p.Admin+"/readyz", http.StatusOK, 60*time.Second); err != nil {
+	if err := p.TryStatus(ctx, p.Admin+"/readyz", http.StatusOK, 3*time.Minute); err != nil {
 		return err
 	}
 	p.takeOut(false)
@@ -147,7 +147,7 @@ func (p *Process) takeOut(out bool) {
 // WaitReady waits until /readyz responds 200.
 func (p *Process) WaitReady(t testing.TB) {
 	t.Helper()
-	p.WaitStatus(t, p.Admin+"/readyz", http.StatusOK, 60*time.Second)
+	p.WaitStatus(t, p.Admin+"/readyz", http.StatusOK, 3*time.Minute)
 }
 
 // WaitStatus polls url until it responds with status, or fails the test.

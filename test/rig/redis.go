@@ -121,7 +121,7 @@ func (s *RedisServer) WaitWritable(t testing.TB) {
 
 func (s *RedisServer) wait(t testing.TB, what string, done func(ctx context.Context) bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	for !done(ctx) {
 		select {

@@ -182,7 +182,7 @@ func (r *Rig) Up(t testing.TB) {
 	for _, p := range r.Processes() {
 		p.WaitReady(t)
 	}
-	r.Seckill.WaitStatus(t, r.Seckill.URL+"/v1/activities", 200, 30*time.Second) // which needs a filled gate
+	r.Seckill.WaitStatus(t, r.Seckill.URL+"/v1/activities", 200, 3*time.Minute) // which needs a filled gate
 }
 
 // UsePatientClient replaces r.Client by one that repeats every failed call, so that a call that still fails is a defect.
@@ -228,7 +228,7 @@ func oneAddress(t testing.TB, processes []*Process, addrs []string) string {
 // PrepareBroker creates the topics and the retry topics.
 func (r *Rig) PrepareBroker(t testing.TB) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	cfg := rocketmq.Config{NameServers: []string{r.Dependencies.NameServer}, Prefix: r.Dependencies.TopicPrefix}
 	require.NoError(t, rocketmq.EnsureTopics(ctx, cfg, contract.Topics(), contract.Groups()),
@@ -265,7 +265,7 @@ func (r *Rig) WithoutFsync(t testing.TB) {
 
 func (r *Rig) emptyRedis(t testing.TB) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	require.NoError(t, r.Redis(t).FlushDB(ctx).Err(), "no Redis at %s: run `make test`, which starts one",
 		r.Dependencies.RedisAddr)

@@ -38,7 +38,7 @@ func (s Sale) CountOrders(t *testing.T, r *rig.Rig) int64 {
 // Open creates and publishes a sale with the stock and pay window of s. A user may buy one unit.
 func Open(t *testing.T, r *rig.Rig, s Sale) Sale {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	token, err := r.Client.Token(ctx, "merchant-1", auth.Merchant)
 	require.NoError(t, err)
@@ -141,7 +141,7 @@ func BuyOne(ctx context.Context, c *client.Client, sale Sale, userID string) (or
 // Operator is a caller with the operator's role.
 func Operator(t *testing.T, r *rig.Rig) *client.Caller {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	token, err := r.Client.Token(ctx, "operator-1", auth.Operator)
 	require.NoError(t, err)
@@ -151,7 +151,7 @@ func Operator(t *testing.T, r *rig.Rig) *client.Caller {
 // NoDeadLetters requires that no step gave up on a message.
 func NoDeadLetters(t *testing.T, r *rig.Rig) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	deadLetters, err := Operator(t, r).DeadLetters(ctx, "")
 	require.NoError(t, err)

@@ -26,6 +26,8 @@ import (
 const (
 	resumeWithin  = 5 * time.Second // from a visible route until messages are published and consumed
 	startPatience = 2 * time.Minute // for the start of a JVM on a loaded machine
+	// The broker may list a replaced consumer for two minutes (see settleTime), and the queues are shared anew every 20 s.
+	lostAfter = 4 * time.Minute
 )
 
 // dependencies are a name server and a broker of one test, which the test may kill. newDependencies does not start
@@ -38,10 +40,17 @@ type dependencies struct {
 
 func newDependencies(t *testing.T) *dependencies {
 	t.Helper()
-	offset := 1000 + 10*rand.IntN(1000)
+	const namesrv, broker = 19876, 20911 // of scripts/dev/env
+	offset := 0
+	for free := false; !free; {
+		offset, free = 1000+rand.IntN(6500), true // below the ports of porttest.Free
+		for _, port := range []int{namesrv, broker - 2, broker, broker + 1} {
+			free = free && porttest.Take(t, port+offset)
+		}
+	}
 	p := &dependencies{
 		dir: t.TempDir(), offset: offset,
-		cfg: Config{NameServers: []string{fmt.Sprintf("127.0.0.1:%d", 19876+offset)}},
+		cfg: Config{NameServers: []string{fmt.Sprintf("127.0.0.1:%d", namesrv+offset)}},
 	}
 	t.Cleanup(func() { p.do(t, "kill", "namesrv", "broker") })
 	return p
@@ -125,8 +134,9 @@ func startTraffic(t *testing.T, cfg Config) *traffic {
 
 // resumption holds the times at which traffic resumed after an outage.
 type resumption struct {
-	at                  time.Time     // when the name server had the route of the topic
-	published, consumed time.Duration // from then to the first confirmation and to the first handler call
+	at                  time.Time            // when the name server had the route of the topic
+	published, consumed time.Duration        // from then to the first confirmation and to the first handler call
+	newcomer            <-chan time.Duration // receives how long a client that was started then took for both
 }
 
 func (r resumption) String() string {
@@ -141,7 +151,7 @@ func (tr *traffic) resumes(t *testing.T, p *dependencies) <-chan resumption {
 		for t.Context().Err() == nil && !p.hasRoute(t.Context()) {
 			time.Sleep(10 * time.Millisecond)
 		}
-		r := resumption{at: time.Now()}
+		r := resumption{at: time.Now(), newcomer: p.newcomer(t)}
 		for t.Context().Err() == nil && (r.published <= 0 || r.consumed <= 0) {
 			if r.published <= 0 {
 				r.published = time.Unix(0, tr.published.Load()).Sub(r.at)
@@ -156,15 +166,60 @@ func (tr *traffic) resumes(t *testing.T, p *dependencies) <-chan resumption {
 	return result
 }
 
-// soon receives the result and checks that publishing and consuming resumed within resumeWithin.
+// newcomer starts a client, and measures how long it takes until it has published and consumed. It knows no outage, so
+// this is what broker and machine need.
+func (p *dependencies) newcomer(t *testing.T) <-chan time.Duration {
+	took := make(chan time.Duration, 1)
+	go func() {
+		began := time.Now()
+		b, err := New(p.cfg, testLog().With("test", t.Name()))
+		if !assert.NoError(t, err) {
+			return
+		}
+		defer func() { _ = b.Close(t.Context()) }()
+		consumed := make(chan struct{}, 1)
+		err = b.Subscribe(bus.Subscription{Topic: "traffic", Group: "newcomer"}, func(context.Context, bus.Delivery) error {
+			select {
+			case consumed <- struct{}{}:
+			default:
+			}
+			return nil
+		})
+		assert.NoError(t, err)
+		for b.Publish(t.Context(), bus.Message{Topic: "traffic", Body: []byte("newcomer")}) != nil {
+			if pause(t.Context(), 5*time.Millisecond) != nil {
+				return
+			}
+		}
+		select {
+		case <-consumed:
+			took <- time.Since(began)
+		case <-t.Context().Done():
+		}
+	}()
+	return took
+}
+
+// soon receives the result and checks that publishing and consuming resumed within resumeWithin. A machine on which a
+// new client takes longer than half of that gets twice the time of that client.
 func soon(t *testing.T, result <-chan resumption) resumption {
 	t.Helper()
+	limit := time.After(startPatience)
 	select {
 	case r := <-result:
-		assert.Less(t, r.published, resumeWithin, "publishing")
-		assert.Less(t, r.consumed, resumeWithin, "consuming")
+		within := resumeWithin
+		if max(r.published, r.consumed) >= within {
+			select {
+			case took := <-r.newcomer:
+				within = max(within, 2*took)
+			case <-limit:
+				require.Fail(t, "a new client does not work")
+			}
+		}
+		assert.Less(t, r.published, within, "publishing")
+		assert.Less(t, r.consumed, within, "consuming")
 		return r
-	case <-time.After(startPatience):
+	case <-limit:
 		require.Fail(t, "the traffic did not resume")
 		return resumption{}
 	}
@@ -187,7 +242,7 @@ func (tr *traffic) end(t *testing.T) {
 			return true
 		})
 		return lost == 0
-	}, 90*time.Second, 50*time.Millisecond, "a confirmed message was lost")
+	}, lostAfter, 50*time.Millisecond, "a confirmed message was lost")
 	t.Logf("%d messages confirmed and consumed, %d deliveries more than one", all, tr.redelivered.Load())
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -199,10 +254,12 @@ func TestOutages(t *testing.T) {
 	p := newDependencies(t)
 	tr := startTraffic(t, p.cfg) // nothing is there yet
 	started := make(chan error, 1)
-	go func() { started <- EnsureTopics(t.Context(), p.cfg, []string{"traffic"}, []string{"traffic"}) }()
+	go func() {
+		started <- EnsureTopics(t.Context(), p.cfg, []string{"traffic"}, []string{"traffic", "newcomer"})
+	}()
 	require.Eventually(t, func() bool {
 		return tr.bus.Publish(t.Context(), bus.Message{Topic: "traffic"}) != nil
-	}, 10*time.Second, time.Millisecond)
+	}, 30*time.Second, time.Millisecond)
 
 	resumed := tr.resumes(t, p)
 	p.do(t, "up", "namesrv", "broker")
@@ -225,7 +282,7 @@ func TestOutages(t *testing.T) {
 	began := time.Now()
 	require.ErrorIs(t, tr.bus.Publish(ctx, bus.Message{Topic: "traffic"}), context.DeadlineExceeded)
 	cancel()
-	assert.Less(t, time.Since(began), time.Second)
+	assert.Less(t, time.Since(began), Config{}.withDefaults().PublishTimeout)
 	p.signal(t, "broker", syscall.SIGCONT)
 	t.Logf("broker silent for 12 s: %v", soon(t, tr.resumes(t, p)))
 
@@ -235,7 +292,7 @@ func TestOutages(t *testing.T) {
 		return n
 	}
 	before := count()
-	require.Eventually(t, func() bool { return count() > before+100 }, resumeWithin*2, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return count() > before+100 }, startPatience, 10*time.Millisecond)
 	p.do(t, "up", "namesrv")
 	soon(t, tr.resumes(t, p))
 
@@ -249,7 +306,7 @@ func TestSilentNameServerBlocksNoCaller(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, listener.Close()) }()
 
-	const sends = 3
+	const sends, stuck = 3, 24 * time.Second
 	cfg := Config{NameServers: []string{listener.Addr().String()}, MaxSends: sends, PublishTimeout: 500 * time.Millisecond}
 	b := newBus(t, cfg)
 	accept := func(context.Context, bus.Delivery) error { return nil }
@@ -259,7 +316,7 @@ func TestSilentNameServerBlocksNoCaller(t *testing.T) {
 	for range callers {
 		go func() { failed <- b.Publish(t.Context(), bus.Message{Topic: "t"}) }()
 	}
-	limit := time.After(2 * time.Second)
+	limit := time.After(stuck / 2)
 	for range callers {
 		select {
 		case err := <-failed:
@@ -274,7 +331,7 @@ func TestSilentNameServerBlocksNoCaller(t *testing.T) {
 	defer cancel()
 	began := time.Now()
 	require.ErrorIs(t, b.Close(ctx), context.DeadlineExceeded)
-	assert.Less(t, time.Since(began), 2*time.Second)
+	assert.Less(t, time.Since(began), stuck/2)
 	require.ErrorIs(t, b.Publish(t.Context(), bus.Message{Topic: "t"}), bus.ErrClosed)
 }
 
@@ -282,8 +339,10 @@ func TestPublishWithoutNameServerFailsAtOnce(t *testing.T) {
 	t.Parallel()
 	b := newBus(t, Config{NameServers: []string{porttest.Refusing(t)}})
 	began := time.Now()
-	require.Error(t, b.Publish(t.Context(), bus.Message{Topic: "t"}))
-	assert.Less(t, time.Since(began), time.Second)
+	err := b.Publish(t.Context(), bus.Message{Topic: "t"})
+	require.Error(t, err)
+	assert.NotContains(t, err.Error(), "no response in time")
+	assert.Less(t, time.Since(began), Config{}.withDefaults().PublishTimeout)
 	require.NoError(t, b.Close(t.Context()))
 }
 

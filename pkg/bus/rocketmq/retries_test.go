@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/apache/rocketmq-client-go/v2/consumer"
@@ -74,34 +75,36 @@ func receive(t *testing.T, out <-chan result) result {
 // handled soon after it is up again.
 func TestMessagesWaitDuringAnOutage(t *testing.T) {
 	t.Parallel()
-	var down atomic.Bool
-	down.Store(true)
-	var calls atomic.Int64
-	d := newFakeClient(t, func(context.Context, bus.Delivery) error {
-		calls.Add(1)
-		if down.Load() {
-			return errors.New("connection refused")
+	synctest.Test(t, func(t *testing.T) {
+		var down atomic.Bool
+		down.Store(true)
+		var calls atomic.Int64
+		d := newFakeClient(t, func(context.Context, bus.Delivery) error {
+			calls.Add(1)
+			if down.Load() {
+				return errors.New("connection refused")
+			}
+			return nil
+		})
+		const messages = 20
+		var outs []<-chan result
+		for i := range messages {
+			outs = append(outs, d.deliver(strconv.Itoa(i)))
 		}
-		return nil
+		synctest.Wait()
+		require.EqualValues(t, messages, calls.Load(), "each is handled once")
+		time.Sleep(6 * time.Second) // the length of the outage
+		retried := calls.Load() - messages
+		assert.LessOrEqual(t, retried, int64(8), "one at a time is retried")
+		assert.GreaterOrEqual(t, retried, int64(2))
+		down.Store(false)
+		back := time.Now()
+		for _, out := range outs {
+			require.Equal(t, consumer.ConsumeSuccess, receive(t, out).of)
+		}
+		assert.LessOrEqual(t, time.Since(back), maxRetryPause*5/4, "all are handled soon after the end")
+		d.work.Wait()
 	})
-	const messages = 20
-	var outs []<-chan result
-	for i := range messages {
-		outs = append(outs, d.deliver(strconv.Itoa(i)))
-	}
-	require.Eventually(t, func() bool { return calls.Load() >= messages }, 30*time.Second, time.Millisecond,
-		"each is handled once")
-	time.Sleep(6 * time.Second) // the length of the outage
-	retried := calls.Load() - messages
-	assert.LessOrEqual(t, retried, int64(8), "one at a time is retried")
-	assert.GreaterOrEqual(t, retried, int64(2))
-	down.Store(false)
-	back := time.Now()
-	for _, out := range outs {
-		require.Equal(t, consumer.ConsumeSuccess, receive(t, out).of)
-	}
-	t.Logf("%d retries in 6 s; all %d handled %s after the end", retried, messages, time.Since(back).Round(time.Millisecond))
-	d.work.Wait()
 }
 
 // A message that fails by itself delays no other message, and is redelivered by the broker after a growing pause.

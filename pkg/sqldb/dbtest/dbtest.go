@@ -19,6 +19,15 @@ import (
 
 const defaultDSN = "root@tcp(127.0.0.1:13306)/"
 
+// patience bounds a statement. Some create and drop tables, for each of which the server waits for a disk that others
+// use too.
+const patience = 3 * time.Minute
+
+// patient returns the options of a pool whose time-outs a busy machine does not exceed.
+func patient(maxOpen int) sqldb.Options {
+	return sqldb.Options{MaxOpen: maxOpen, DialTimeout: patience, IOTimeout: patience}
+}
+
 // Each runs fn twice, as subtests "mariadb" and "sqlite", each on a separate migrated database.
 func Each(t *testing.T, migrations fs.FS, fn func(t *testing.T, db *gorm.DB)) {
 	t.Helper()
@@ -46,12 +55,12 @@ func MariaDBDSN(t testing.TB) string {
 	cfg, err := mysqldriver.ParseDSN(ServerDSN())
 	require.NoError(t, err, "MYSQL_DSN")
 	cfg.DBName = ""
-	admin, err := sqldb.Open(cfg.FormatDSN(), sqldb.Options{MaxOpen: 1})
+	admin, err := sqldb.Open(cfg.FormatDSN(), patient(1))
 	require.NoError(t, err)
 	random := make([]byte, 6)
 	_, _ = rand.Read(random)
 	name := "fs_test_" + hex.EncodeToString(random)
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := admin.WithContext(ctx).Exec("CREATE DATABASE " + name + " CHARACTER SET utf8mb4").Error; err != nil {
 		_ = sqldb.Close(admin)
@@ -77,7 +86,7 @@ func ServerDSN() string {
 
 func connect(t testing.TB, dsn string) *gorm.DB {
 	t.Helper()
-	db, err := sqldb.Open(dsn, sqldb.Options{})
+	db, err := sqldb.Open(dsn, patient(0))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = sqldb.Close(db) })
 	return db

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	mysqldriver "github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
@@ -100,10 +99,10 @@ func mariadbTemplate(t testing.TB, kind string, prepare Prepare) []string {
 
 func prepareAt(t testing.TB, dsn string, prepare Prepare) {
 	t.Helper()
-	db, err := sqldb.Open(dsn, sqldb.Options{})
+	db, err := sqldb.Open(dsn, patient(0))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, sqldb.Close(db)) }()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	require.NoError(t, prepare(ctx, db), "prepare a database")
 }
@@ -111,7 +110,7 @@ func prepareAt(t testing.TB, dsn string, prepare Prepare) {
 // dump returns the statements that create the tables of a MariaDB database again, and their rows.
 func dump(t testing.TB, dsn string) (statements []string) {
 	t.Helper()
-	db, err := sqldb.Open(dsn, sqldb.Options{MaxOpen: 1})
+	db, err := sqldb.Open(dsn, patient(1))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, sqldb.Close(db)) }()
 	var tables []string
@@ -148,7 +147,7 @@ func repeat(t testing.TB, dsn string, statements []string) {
 	require.NoError(t, err)
 	pool := sql.OpenDB(connector)
 	defer func() { require.NoError(t, pool.Close()) }()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	_, err = pool.ExecContext(ctx, strings.Join(statements, ";\n"))
 	require.NoError(t, err, "repeat a prepared database")

@@ -3,7 +3,7 @@
 import {execFileSync, spawn, type ChildProcess} from 'node:child_process'
 import {once} from 'node:events'
 import {mkdtempSync, rmSync} from 'node:fs'
-import {createServer, type AddressInfo} from 'node:net'
+import {createServer} from 'node:net'
 import {tmpdir} from 'node:os'
 import path from 'node:path'
 
@@ -51,11 +51,23 @@ export async function stop({child, folder}: Program): Promise<void> {
 // greeting is true once allinone has printed its sales and its console.
 export const greeting = (output: string) => /\/sales\/\d+/.test(output) && output.includes('/console')
 
+const given = new Set<number>()
+
+// freePort returns a port of those of pkg/porttest: a program may be built first, and none of them is that of an outgoing
+// connection meanwhile.
 export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const {port} = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
+  for (;;) {
+    const port = 28_600 + Math.floor(Math.random() * 1391)
+    if (given.has(port)) continue
+    given.add(port)
+    const server = createServer().listen(port, '127.0.0.1')
+    try {
+      await once(server, 'listening')
+    } catch {
+      continue // in use
+    }
+    server.close()
+    await once(server, 'close')
+    return port
+  }
 }

@@ -9,7 +9,7 @@ import {test} from './real.ts'
 import {publish, signInByForm} from './selling.ts'
 import {buy, signIn, status, watch} from './shop.ts'
 
-const soon = {timeout: 15_000}
+const soon = {timeout: 30_000}
 const part = (page: Page) => page.getByRole('region', {name: 'Verification'})
 const line = (page: Page) => part(page).getByRole('status')
 const slider = (page: Page) => part(page).getByRole('slider', {name: 'Position of the part'})
@@ -77,7 +77,6 @@ async function solve(page: Page, way: Way): Promise<void> {
 }
 
 test('the puzzle by mouse: a wrong place gets a new puzzle, the gap a pass that buys', async ({page, browser, url, problems}) => {
-  test.setTimeout(90_000)
   watch(page, problems)
   await page.setViewportSize({width: 390, height: 844})
   const id = await withPuzzle(browser, url, 'Kettle')
@@ -112,7 +111,6 @@ test('the puzzle by mouse: a wrong place gets a new puzzle, the gap a pass that 
 })
 
 test('by keyboard alone: the puzzle with the arrow keys', async ({page, browser, url, problems}) => {
-  test.setTimeout(90_000)
   watch(page, problems)
   const id = await withPuzzle(browser, url, 'Mirror')
   await signIn(page, 'ken')
@@ -126,7 +124,6 @@ test('by keyboard alone: the puzzle with the arrow keys', async ({page, browser,
 })
 
 test('by keyboard alone: a proof of work instead of the puzzle, and the purchase', async ({page, browser, url, problems}) => {
-  test.setTimeout(90_000)
   watch(page, problems)
   await page.setViewportSize({width: 390, height: 844})
   // Hashes in thousands; eight times as many replace a puzzle.
@@ -150,7 +147,6 @@ test('by keyboard alone: a proof of work instead of the puzzle, and the purchase
 })
 
 test('a pass is refused to another buyer and in another sale, and the page of that buyer gets a new challenge', async ({page, browser, url, problems}) => {
-  test.setTimeout(90_000)
   watch(page, problems)
   const selling = {stock: 5, pay_within_s: 900, starts_in_s: 2, captcha: 'pow', captcha_difficulty: 2}
   const [id, other] = await Promise.all([publish(browser, url, {...selling, title: 'Bowl'}), publish(browser, url, {...selling, title: 'Cup'})])

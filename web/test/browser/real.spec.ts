@@ -125,7 +125,7 @@ test('a waiting room: early joiners, the draw verified by the page, the turn, an
   test.setTimeout(240_000)
   const soon = {timeout: 30_000}
   watch(page, problems)
-  const id = await publish(browser, url, {title: 'Concert', stock: 5, pay_within_s: 900, starts_in_s: 75, admit_per_second: 1})
+  const id = await publish(browser, url, {title: 'Concert', stock: 5, pay_within_s: 900, starts_in_s: 85, admit_per_second: 1})
   await page.goto(`/sales/${id}`)
   await signIn(page, 'early')
   const join = page.getByRole('button', {name: 'Join the waiting room'})
@@ -139,7 +139,7 @@ test('a waiting room: early joiners, the draw verified by the page, the turn, an
     expect((await context.request.post(`/v1/activities/${id}/room`)).status()).toBe(201)
     await context.close()
   }
-  await expect(status(page)).toContainText('Early joining is closed.', {timeout: 40_000})
+  await expect(status(page)).toContainText('Early joining is closed.', {timeout: 60_000})
   const room = page.getByRole('region', {name: 'Waiting room'})
   await room.getByText('Verify the draw: 4 checks passed').press('Enter', {timeout: 60_000})
   await page.reload() // the ticket is kept

@@ -15,7 +15,7 @@ export const test = base.extend<{problems: string[]}, {url: string}>({
       await use(`http://127.0.0.1:${http}`)
       await stop(child)
     },
-    {scope: 'worker', timeout: 180_000},
+    {scope: 'worker', timeout: 600_000}, // Go may have to compile everything
   ],
   baseURL: async ({url}, use) => use(url),
   problems: async ({}, use) => {

@@ -16,7 +16,7 @@ const test = base.extend<{programs: Program[]}>({
 })
 
 test('sign in at the provider, buy, use the console, sign out', async ({page, context, programs}) => {
-  test.setTimeout(240_000 + WAIT_S * 1000)
+  test.setTimeout(600_000 + WAIT_S * 1000)
   const soon = {timeout: 30_000}
   const problems: string[] = []
   watch(page, problems)

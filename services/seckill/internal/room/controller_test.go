@@ -134,7 +134,7 @@ func TestControllerStoresTheDraw(t *testing.T) {
 
 // Another process continues where the controller ended, and places are admitted at the rate.
 func TestAnotherControllerContinues(t *testing.T) {
-	const rate, count = 200, 400
+	const rate, count, more = 200, 400, 100
 	w := newWorld(t, rate)
 	w.join(0, count)
 	_, stop := w.start()
@@ -146,14 +146,15 @@ func TestAnotherControllerContinues(t *testing.T) {
 	stopped := w.room().Admitted
 	elapsed := time.Since(began).Seconds()
 	require.LessOrEqual(t, float64(stopped-from), rate*(elapsed+1), "not above the rate")
-	require.Less(t, stopped, int64(count))
+	w.join(count, more) // a slow machine may have admitted all others
+	require.Less(t, stopped, int64(count+more))
 
 	highest := stopped
 	w.start()
 	w.eventually("the second controller admits the rest", func(r Room) bool {
 		require.GreaterOrEqual(t, r.Admitted, highest)
 		highest = r.Admitted
-		return r.Admitted == count
+		return r.Admitted == count+more
 	})
 }
 
