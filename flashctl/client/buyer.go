@@ -55,8 +55,8 @@ func (c *Caller) NewPathWith(ctx context.Context, activityID, ticket, pass strin
 		method: http.MethodPost,
 		url:    c.origins.Seckill + "/v1/activities/" + url.PathEscape(activityID) + "/paths",
 		body: struct {
-			RoomTicket  string `json:"room_ticket,omitempty"`
-			CaptchaPass string `json:"captcha_pass,omitempty"`
+			RoomTicket    string `json:"room_ticket,omitempty"`
+			ChallengePass string `json:"captcha_pass,omitempty"`
 		}{ticket, pass},
 	}, &out)
 	return out, err

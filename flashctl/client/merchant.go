@@ -64,9 +64,9 @@ type Draft struct {
 	ReorderLimit *int64 `json:"reorder_limit,omitempty"`
 	// WaitingRoom is nil for a sale without one.
 	WaitingRoom *WaitingRoom `json:"waiting_room,omitempty"`
-	// Captcha is the kind of challenge, "" for none: pow, slide or provider. CaptchaDifficulty 0 means the default.
-	Captcha           contract.CaptchaKind `json:"captcha,omitempty"`
-	CaptchaDifficulty int64                `json:"captcha_difficulty,omitempty"`
+	// Challenge is the kind of challenge, "" for none: pow, slide or provider. ChallengeDifficulty 0 means the default.
+	Challenge           contract.ChallengeKind `json:"captcha,omitempty"`
+	ChallengeDifficulty int64                  `json:"captcha_difficulty,omitempty"`
 	// DegradedSale bounds the sale while Redis is unavailable; nil: it stops then.
 	DegradedSale *DegradedSale `json:"degraded_sale,omitempty"`
 }
@@ -124,16 +124,16 @@ func (c *Caller) Change(ctx context.Context, activityID, change string) error {
 	return err
 }
 
-// SetCaptcha changes the challenge of a sale, also while it is open. Difficulty 0 leaves that unchanged.
-func (c *Caller) SetCaptcha(
-	ctx context.Context, activityID string, kind contract.CaptchaKind, difficulty int64,
+// SetChallenge changes the challenge of a sale, also while it is open. Difficulty 0 leaves that unchanged.
+func (c *Caller) SetChallenge(
+	ctx context.Context, activityID string, kind contract.ChallengeKind, difficulty int64,
 ) error {
 	return c.do(ctx, call{
 		method: http.MethodPatch,
 		url:    c.origins.Inventory + "/v1/merchant/activities/" + url.PathEscape(activityID),
 		body: struct {
-			Captcha    contract.CaptchaKind `json:"captcha"`
-			Difficulty int64                `json:"captcha_difficulty,omitempty"`
+			Challenge  contract.ChallengeKind `json:"captcha"`
+			Difficulty int64                  `json:"captcha_difficulty,omitempty"`
 		}{kind, difficulty},
 	}, nil)
 }

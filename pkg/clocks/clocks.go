@@ -1,5 +1,5 @@
 // Package clocks measures how far the clock of a process is ahead of the clocks of its database and its Redis, exports
-// the offsets, raises alarms, and reports whether the process may decide by time.
+// the offsets, logs them, and reports whether the process may decide by time.
 package clocks
 
 import (
@@ -18,13 +18,13 @@ import (
 )
 
 const (
-	every      = 5 * time.Second        // between two measurements
-	timeout    = 2 * time.Second        // of reading one clock
-	stale      = 15 * time.Second       // since the last measurement: the process was stopped, or its clock was set
-	fresh      = 30 * time.Second       // age up to which an offset is exported
-	alarmOver  = 250 * time.Millisecond // offset from which an alarm is raised
-	stopOver   = 2 * time.Second        // offset from which the process decides nothing by time
-	alarmAgain = time.Hour              // between two alarms about one clock that stays wrong
+	every     = 5 * time.Second        // between two measurements
+	timeout   = 2 * time.Second        // of reading one clock
+	stale     = 15 * time.Second       // since the last measurement: the process was stopped, or its clock was set
+	fresh     = 30 * time.Second       // age up to which an offset is exported
+	warnOver  = 250 * time.Millisecond // offset from which it is logged
+	stopOver  = 2 * time.Second        // offset from which the process decides nothing by time
+	warnAgain = time.Hour              // between two log lines about one clock that stays wrong
 )
 
 // The errors of Check.
@@ -51,7 +51,7 @@ type level int
 
 const (
 	agrees level = iota
-	alarms       // over 250 ms
+	warns        // over 250 ms
 	stops        // over 2 s
 )
 
@@ -59,17 +59,17 @@ func levelOf(ahead time.Duration) level {
 	switch {
 	case ahead > stopOver:
 		return stops
-	case ahead > alarmOver:
-		return alarms
+	case ahead > warnOver:
+		return warns
 	}
 	return agrees
 }
 
 type offset struct {
-	ahead   time.Duration // of the process
-	level   level
-	at      time.Time // of the measurement, by the clock of the process
-	alarmed time.Time // of the latest alarm; zero without one
+	ahead  time.Duration // of the process
+	level  level
+	at     time.Time // of the measurement, by the clock of the process
+	warned time.Time // of the latest log line; zero without one
 }
 
 // New makes a monitor that has measured nothing yet. now is the clock of the process; nil for time.Now. The metric is
@@ -112,7 +112,7 @@ func (m *Monitor) Component(name string) lifecycle.Component {
 	}}
 }
 
-// Measure reads every clock once, each with a time-out of 2 s, and raises the alarms that are due.
+// Measure reads every clock once, each with a time-out of 2 s, and logs the offsets that are due.
 func (m *Monitor) Measure(ctx context.Context) { m.measureIf(ctx, func() bool { return true }) }
 
 // measureIf waits until no other caller measures. Then it measures if the condition still holds.
@@ -159,20 +159,20 @@ func (m *Monitor) measure(ctx context.Context, c Clock) {
 	m.note(ctx, c.Name, ahead, half)
 }
 
-// note keeps a measurement and raises an alarm if the level changed, or if the last alarm is an hour old.
+// note keeps a measurement, and logs it if the level changed, or if the last log line is an hour old.
 func (m *Monitor) note(ctx context.Context, name string, ahead, uncertainty time.Duration) {
 	m.mu.Lock()
 	last := m.offsets[name]
-	o := offset{ahead: ahead, at: m.now(), alarmed: last.alarmed}
+	o := offset{ahead: ahead, at: m.now(), warned: last.warned}
 	o.level = min(max(last.level, levelOf(ahead.Abs()-uncertainty)), levelOf(ahead.Abs()+uncertainty))
 	changed := o.level != last.level
-	if uncertainty > alarmOver && ahead.Abs() <= uncertainty+alarmOver && !changed {
+	if uncertainty > warnOver && ahead.Abs() <= uncertainty+warnOver && !changed {
 		m.mu.Unlock()
 		return // no result: the offset would be that of the round trip
 	}
-	raise := o.level != agrees && (changed || o.at.Sub(last.alarmed).Abs() >= alarmAgain)
+	raise := o.level != agrees && (changed || o.at.Sub(last.warned).Abs() >= warnAgain)
 	if raise {
-		o.alarmed = o.at
+		o.warned = o.at
 	}
 	m.offsets[name] = o
 	m.mu.Unlock()
@@ -223,7 +223,7 @@ func (m *Monitor) isStale() bool {
 }
 
 // Gate returns a round of work that runs only while Check returns nil. A round that is left out is no failure: the
-// measurement raises the alarm.
+// measurement logs the offset.
 func (m *Monitor) Gate(round func(ctx context.Context) error) func(ctx context.Context) error {
 	return func(ctx context.Context) error {
 		if m.Check(ctx) != nil {

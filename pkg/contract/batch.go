@@ -14,10 +14,10 @@ const (
 )
 
 // MessagesPath is the route of an internal listener that takes messages while RocketMQ is unavailable. The name of the
-// topic follows. MaxDirectBytes bounds such a message.
+// topic follows. MaxBrokerlessBytes bounds such a message.
 const (
-	MessagesPath   = "/internal/v1/messages/"
-	MaxDirectBytes = 2 * MaxBytes // an operator may replay what was published by hand
+	MessagesPath       = "/internal/v1/messages/"
+	MaxBrokerlessBytes = 2 * MaxBytes // an operator may replay what was published by hand
 )
 
 // Item is the constraint of all types that a message carries.

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// lease is the watchdog of the locks of one call. One goroutine renews them all, and one alarm fires before the first
-// of them can expire. The alarm is a separate timer, so that a hanging renewal cannot delay it.
+// lease is the watchdog of the locks of one call. One goroutine renews them all, and one timer fires before the first
+// of them can expire. That cutoff is a separate timer, so that a hanging renewal cannot delay it.
 type lease struct {
 	ttl  time.Duration
 	lose context.CancelCauseFunc // cancels the context of work
@@ -21,7 +21,7 @@ type lease struct {
 
 	mu      sync.Mutex
 	held    []*hold // until of each is guarded by mu too
-	alarm   *time.Timer
+	cutoff  *time.Timer
 	failure error // of the latest renewal, nil if it succeeded
 	lost    error
 	ended   bool
@@ -42,12 +42,12 @@ func (s *lease) add(h *hold) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.held = append(s.held, h)
-	if s.alarm == nil {
-		s.alarm = time.AfterFunc(time.Until(h.until)-s.margin(), s.onAlarm)
+	if s.cutoff == nil {
+		s.cutoff = time.AfterFunc(time.Until(h.until)-s.margin(), s.onCutoff)
 		go s.keep()
 		return
 	}
-	s.alarm.Reset(time.Until(s.first()) - s.margin())
+	s.cutoff.Reset(time.Until(s.first()) - s.margin())
 }
 
 // first returns the time at which the first of the locks can expire.
@@ -55,12 +55,12 @@ func (s *lease) first() time.Time {
 	return slices.MinFunc(s.held, func(a, b *hold) int { return a.until.Compare(b.until) }).until
 }
 
-// onAlarm cancels work if a lock is about to expire.
-func (s *lease) onAlarm() {
+// onCutoff cancels work if a lock is about to expire.
+func (s *lease) onCutoff() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if time.Until(s.first()) > s.margin() {
-		return // renewed meanwhile, and the alarm was reset
+		return // renewed meanwhile, and the cutoff was reset
 	}
 	err := errors.New("it could not be renewed in time")
 	if s.failure != nil {
@@ -103,7 +103,7 @@ func (s *lease) keep() {
 		}
 		if s.renew() {
 			timer.Reset(s.pause())
-		} else { // Redis is unavailable: retry sooner, until the alarm
+		} else { // Redis is unavailable: retry sooner, until the cutoff
 			timer.Reset(jittered(s.ttl / 15))
 		}
 	}
@@ -144,7 +144,7 @@ func (s *lease) renew() bool {
 		}
 	}
 	if s.lost == nil && !s.ended {
-		s.alarm.Reset(time.Until(s.first()) - s.margin())
+		s.cutoff.Reset(time.Until(s.first()) - s.margin())
 	}
 	return s.failure == nil
 }
@@ -155,11 +155,11 @@ func (s *lease) end() ([]*hold, error) {
 	s.cancel()
 	s.mu.Lock()
 	s.ended = true
-	running := s.alarm != nil
+	running := s.cutoff != nil
 	s.mu.Unlock()
 	if running {
 		<-s.done
-		s.alarm.Stop()
+		s.cutoff.Stop()
 	}
 	return s.held, s.lost
 }

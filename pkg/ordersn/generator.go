@@ -66,11 +66,11 @@ func (g *Generator) Next(userID string) (string, error) {
 		ms, sequence = g.following(), 0
 		worker, ok = g.lease.Worker(ms)
 	}
-	if since := ms - epochMS; !ok || since < 1 || since > maxTime || worker < 0 || worker >= Workers {
+	if since := ms - originMS; !ok || since < 1 || since > maxTime || worker < 0 || worker >= Workers {
 		return "", ErrNoLease
 	}
 	g.ms, g.sequence, g.worker = ms, sequence, worker
-	sn := (ms-epochMS)<<timeShift | int64(worker)<<workerShift | sequence<<sequenceShift | int64(Gene(userID))
+	sn := (ms-originMS)<<timeShift | int64(worker)<<workerShift | sequence<<sequenceShift | int64(Gene(userID))
 	return strconv.FormatInt(sn, 10), nil
 }
 

@@ -38,7 +38,7 @@ const (
 	maxSequence = 1<<sequenceBits - 1
 	maxTime     = 1<<timeBits - 1 // in the year 2094
 
-	epochMS = 1_735_689_600_000 // 2025-01-01T00:00:00Z
+	originMS = 1_735_689_600_000 // 2025-01-01T00:00:00Z
 )
 
 // SN is a parsed order_sn.
@@ -77,7 +77,7 @@ func Parse(orderSN string) (SN, error) {
 		return SN{}, errMalformed
 	}
 	return SN{
-		Time:     time.UnixMilli(n>>timeShift + epochMS).UTC(),
+		Time:     time.UnixMilli(n>>timeShift + originMS).UTC(),
 		Worker:   int(n >> workerShift & (Workers - 1)),
 		Sequence: int(n >> sequenceShift & maxSequence),
 		Gene:     uint8(n),
@@ -86,6 +86,6 @@ func Parse(orderSN string) (SN, error) {
 
 // String returns the order_sn in decimal.
 func (s SN) String() string {
-	return strconv.FormatInt((s.Time.UnixMilli()-epochMS)<<timeShift|
+	return strconv.FormatInt((s.Time.UnixMilli()-originMS)<<timeShift|
 		int64(s.Worker)<<workerShift|int64(s.Sequence)<<sequenceShift|int64(s.Gene), 10)
 }

@@ -41,7 +41,7 @@ func TestEveryCodeHasItsStatus(t *testing.T) {
 	for status, codes := range map[int][]contract.Code{
 		400: {contract.CodeInvalidRequest},
 		401: {contract.CodeUnauthenticated},
-		403: {contract.CodeForbidden, contract.CodePathInvalid, contract.CodePathExpired, contract.CodeCaptchaRequired, contract.CodeCaptchaWrong, contract.CodeRoomRequired},
+		403: {contract.CodeForbidden, contract.CodePathInvalid, contract.CodePathExpired, contract.CodeChallengeRequired, contract.CodeChallengeWrong, contract.CodeRoomRequired},
 		404: {contract.CodeNotFound},
 		405: {contract.CodeMethodNotAllowed},
 		413: {contract.CodeBodyTooLarge},

@@ -1,7 +1,7 @@
 package ratelimit
 
 // The state of a fixed window is one number, window*(rate+1)+count, so that it can be swapped atomically. Windows are
-// counted from the Unix epoch, which all processes and Redis have in common.
+// counted from Unix time 0, which all processes and Redis have in common.
 
 // unpackWindow returns the window that counts at now and the permits spent in it.
 func (p *params) unpackWindow(v, now int64) (window, count int64) {

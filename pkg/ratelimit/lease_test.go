@@ -48,7 +48,7 @@ func TestARefundStaysInItsWindow(t *testing.T) {
 
 // TestLeasesWithRefundsAndChangesKeepTheLimit: whatever processes with leases take, refund, return and change, and when,
 // they pass no more than the limit together. Of a bucket, the leases of all processes may come on top after a pause. And
-// a bucket does not know since when it would have been full without a refunded grant, so its refunds are prompt here.
+// a bucket does not hold since when it would have been full without a refunded grant, so its refunds are prompt here.
 func TestLeasesWithRefundsAndChangesKeepTheLimit(t *testing.T) {
 	m := newMini(t)
 	for _, a := range Algorithms() {
@@ -67,7 +67,7 @@ func TestLeasesWithRefundsAndChangesKeepTheLimit(t *testing.T) {
 				var passes []pass
 				var granted []Result
 				var by []int // the process that granted it
-				prompt := 0 // the first grant that may be refunded
+				prompt := 0  // the first grant that may be refunded
 				for range rapid.IntRange(1, 40).Draw(rt, "steps") {
 					i := rapid.IntRange(0, len(processes)-1).Draw(rt, "process")
 					switch l := processes[i]; rapid.IntRange(0, 9).Draw(rt, "what") {

@@ -24,7 +24,7 @@ const testDB = 6
 // patience is the time-out of calls in tests, so that a slow machine is not taken for an outage.
 const patience = 20 * time.Second
 
-// farOff is a period whose end no test sees: windows are aligned to the Unix epoch, and those of a day end at midnight.
+// farOff is a period whose end no test sees: windows are aligned to Unix time 0, and those of a day end at midnight.
 const farOff = 8001 * time.Hour
 
 var nameSeq atomic.Int64

@@ -26,7 +26,7 @@ const (
 	// LeakyQueue is the leaky bucket as a queue: one permit every Period/Rate, evenly, with at most Burst in the
 	// queue.
 	LeakyQueue
-	// FixedWindow counts in windows aligned to the Unix epoch. Twice the rate may pass around the boundary of two
+	// FixedWindow counts in windows aligned to Unix time 0. Twice the rate may pass around the boundary of two
 	// windows.
 	FixedWindow
 	// SlidingWindow counts in Buckets per Period, as the LeapArray of Alibaba Sentinel does. Unlike there, the oldest

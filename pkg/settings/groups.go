@@ -126,16 +126,16 @@ func (r RocketMQ) Validate(bool) error {
 	return nil
 }
 
-// Direct configures the transport of messages while RocketMQ is unavailable.
-type Direct struct {
-	// Time without RocketMQ after which messages go directly from service to service; 0: never.
-	After time.Duration `env:"DIRECT_AFTER" envDefault:"10s"`
+// Brokerless configures the transport of messages while RocketMQ is unavailable.
+type Brokerless struct {
+	// Time without RocketMQ after which messages are calls between services; 0: never.
+	After time.Duration `env:"BROKERLESS_AFTER" envDefault:"10s"`
 }
 
 // Validate reports the first wrong setting.
-func (d Direct) Validate(bool) error {
-	if d.After != 0 && (d.After < 100*time.Millisecond || d.After > time.Hour) {
-		return Wrong("DIRECT_AFTER", "is %s and must be 0 (off) or 100ms to 1h", d.After)
+func (b Brokerless) Validate(bool) error {
+	if b.After != 0 && (b.After < 100*time.Millisecond || b.After > time.Hour) {
+		return Wrong("BROKERLESS_AFTER", "is %s and must be 0 (off) or 100ms to 1h", b.After)
 	}
 	return nil
 }

@@ -93,7 +93,7 @@ func Load[T any](dst *T, environ map[string]string) error {
 }
 
 // FillDefaults gives each field of dst that is zero the default in its tag. It leaves the groups inside dst alone, where
-// zero may be a value: DIRECT_AFTER=0 is off. It panics on a tag that is wrong.
+// zero may be a value: BROKERLESS_AFTER=0 is off. It panics on a tag that is wrong.
 func FillDefaults[T any](dst *T) {
 	var defaults T
 	if err := env.ParseWithOptions(&defaults, env.Options{Environment: map[string]string{}}); err != nil {

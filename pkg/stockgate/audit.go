@@ -154,7 +154,7 @@ type StockLevel struct {
 	State            GateState
 	StartsAt, EndsAt time.Time
 	RoomRate         int64 // as in Config
-	Captcha          contract.Captcha
+	Challenge        contract.Challenge
 	Left             map[string]int64 // units left by SKU, may be below 0
 	// Unpaid has an entry for each SKU with held units: the latest known pay deadline among them, or zero if none is
 	// known.
@@ -214,7 +214,7 @@ func decodeStockLevel(h map[string]string) (StockLevel, error) {
 		return StockLevel{}, err
 	}
 	l := StockLevel{
-		Found: true, State: c.State, StartsAt: c.StartsAt, EndsAt: c.EndsAt, RoomRate: c.RoomRate, Captcha: c.Captcha,
+		Found: true, State: c.State, StartsAt: c.StartsAt, EndsAt: c.EndsAt, RoomRate: c.RoomRate, Challenge: c.Challenge,
 		Left: map[string]int64{},
 	}
 	for field, value := range h {
@@ -285,7 +285,7 @@ func decodeConfig(h map[string]string) (c Config, err error) {
 			return Config{}, fmt.Errorf("stockgate: gate field room: %w", err)
 		}
 	}
-	if c.Captcha, err = contract.ParseCaptcha(h["captcha"]); err != nil {
+	if c.Challenge, err = contract.ParseChallenge(h["captcha"]); err != nil {
 		return Config{}, fmt.Errorf("stockgate: gate field captcha: %w", err)
 	}
 	return c, nil

@@ -30,8 +30,8 @@ type Config struct {
 	ReorderLimit int64
 	// RoomRate is the number of places that the waiting room admits a second. 0 means that there is no waiting room.
 	RoomRate int64
-	// Captcha is the challenge that buyers solve before they may take a path.
-	Captcha contract.Captcha
+	// Challenge is the challenge that buyers solve before they may take a path.
+	Challenge contract.Challenge
 }
 
 // MaxReorderLimit bounds Config.ReorderLimit: the record of a buyer lists 16 ended purchases at most.
@@ -55,8 +55,8 @@ func (c Config) validate() error {
 		return fmt.Errorf("stockgate: reorder limit %d is not 0 to %d", c.ReorderLimit, MaxReorderLimit)
 	case c.RoomRate < 0 || c.RoomRate > MaxRoomRate:
 		return fmt.Errorf("stockgate: room rate %d is not 0 to %d", c.RoomRate, MaxRoomRate)
-	case c.Captcha.Validate() != nil:
-		return fmt.Errorf("stockgate: challenge %q of difficulty %d is out of range", c.Captcha.Kind, c.Captcha.Difficulty)
+	case c.Challenge.Validate() != nil:
+		return fmt.Errorf("stockgate: challenge %q of difficulty %d is out of range", c.Challenge.Kind, c.Challenge.Difficulty)
 	case c.Version < 0 || c.Version >= maxExact:
 		return fmt.Errorf("stockgate: version %d is out of range", c.Version)
 	}
@@ -71,7 +71,7 @@ func (c Config) args() []any {
 	return []any{
 		string(c.State), encodeTime(c.StartsAt), encodeTime(c.EndsAt), strconv.FormatInt(c.PerUserLimit, 10),
 		strconv.FormatInt(c.Version, 10), strconv.FormatInt(c.ReorderLimit, 10),
-		strconv.FormatInt(c.RoomRate, 10), c.Captcha.String(),
+		strconv.FormatInt(c.RoomRate, 10), c.Challenge.String(),
 	}
 }
 

@@ -159,7 +159,7 @@ type purchases struct {
 }
 
 // loadServices reads the services' settings from the environment. In one process some are fixed: the addresses of the
-// dependencies, DIRECT_AFTER and PAYMENTS_SANDBOX. Developers' tokens are on unless AUTH_DEV_TOKENS=false.
+// dependencies, BROKERLESS_AFTER and PAYMENTS_SANDBOX. Developers' tokens are on unless AUTH_DEV_TOKENS=false.
 func loadServices(cfg Config, environ map[string]string, internalURL string) (services, error) {
 	given := map[string]string{
 		// Messages and timers of closings live in memory. After a kill only the sweepers find what is due, so they run
@@ -178,7 +178,7 @@ func loadServices(cfg Config, environ map[string]string, internalURL string) (se
 	}
 	given["PAYMENTS_SANDBOX"] = "true"
 	given["ORDER_INTERNAL_URL"], given["INVENTORY_INTERNAL_URL"] = internalURL, internalURL
-	given["DIRECT_AFTER"] = "0" // the bus is part of the process
+	given["BROKERLESS_AFTER"] = "0" // the bus is part of the process
 	for _, name := range []string{"LIMIT_REDIS_ADDRS", "LIMIT_REDIS_DB"} {
 		delete(given, name)
 	}

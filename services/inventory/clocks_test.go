@@ -264,12 +264,12 @@ func TestRefusedUnitsReturnAfterTheLostReservationWhateverTheClockShows(t *testi
 
 // shiftedGate is a gate whose Redis server has a clock that differs from the one that stamps reservations.
 type shiftedGate struct {
-	gates.Gate
+	gates.Effects
 	ahead time.Duration
 }
 
 func (g *shiftedGate) Now(ctx context.Context) (time.Time, error) {
-	now, err := g.Gate.Now(ctx)
+	now, err := g.Effects.Now(ctx)
 	return now.Add(g.ahead), err
 }
 
@@ -278,7 +278,7 @@ func TestRefusedUnitsReturnAfterTheLostReservationWhenRedisTimeGoesBack(t *testi
 	t.Parallel()
 	w := newWorld(t)
 	g := &shiftedGate{ahead: 5 * time.Minute}
-	w.parts = w.parts.with(func(p *ports) { g.Gate, p.gate = p.gate, g })
+	w.parts = w.parts.with(func(p *ports) { g.Effects, p.gate = p.gate, g })
 	w.restart()
 	w.sellsLostUnits(3, func(i int) {
 		if i > 0 {

@@ -15,7 +15,7 @@ import (
 type Config struct {
 	settings.Auth
 	settings.Internal
-	settings.Direct
+	settings.Brokerless
 	settings.Timers
 
 	// Internal listener of order.

@@ -71,7 +71,7 @@ func TestKilledWhileANewMasterIsSynced(t *testing.T) {
 
 // forgetful is a gate whose master confirms effects and is lost before it has replicated them.
 type forgetful struct {
-	gates.Gate
+	gates.Effects
 	on bool
 }
 
@@ -79,12 +79,12 @@ func (g *forgetful) Settle(ctx context.Context, activityID string, s []ledger.En
 	if g.on {
 		return nil
 	}
-	return g.Gate.Settle(ctx, activityID, s)
+	return g.Effects.Settle(ctx, activityID, s)
 }
 
 func (w *world) onForgetfulMaster() (*master, *forgetful) {
 	f := &forgetful{}
-	w.parts = w.parts.with(func(p *ports) { f.Gate, p.gate = p.gate, f })
+	w.parts = w.parts.with(func(p *ports) { f.Effects, p.gate = p.gate, f })
 	return w.onMaster(), f
 }
 

@@ -500,12 +500,12 @@ func TestAWithdrawalWaitsForTheImport(t *testing.T) {
 
 // gateBeforeEpoch is a gate after whose next adjustment another process draws an epoch.
 type gateBeforeEpoch struct {
-	gates.Gate
+	gates.Effects
 	draw func()
 }
 
 func (g *gateBeforeEpoch) Adjust(ctx context.Context, activityID string, a core.Adjustment, force bool) error {
-	err := g.Gate.Adjust(ctx, activityID, a, force)
+	err := g.Effects.Adjust(ctx, activityID, a, force)
 	if !force {
 		g.draw()
 	}
@@ -825,7 +825,7 @@ func TestPurchasesAfterTheBackupDoNotHoldUnitsForEver(t *testing.T) {
 func TestABadAdjustmentStopsNothingElse(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	alarms := w.alarms()
+	incidents := w.incidents()
 	a := w.sale(1, 1)
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	require.NoError(w.t, w.db.Exec("INSERT INTO adjustments (id, activity_id, sku_id, delta, reason, state, decision, created_by, "+
@@ -839,5 +839,5 @@ func TestABadAdjustmentStopsNothingElse(t *testing.T) {
 		w.land(last)
 	}
 	require.Equal(w.t, stockgate.StatusFailed, w.entry(a, last.OrderSN).Status)
-	require.Equal(w.t, []string{"a gate does not take an adjustment"}, alarms.raised)
+	require.Equal(w.t, []string{"a gate does not take an adjustment"}, incidents.raised)
 }

@@ -153,7 +153,7 @@ func TestDueClosingsFollowTheResponseOfOrder(t *testing.T) {
 func TestARefundedOrderReleasesItsUnitsOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	alarms := w.alarms()
+	incidents := w.incidents()
 	a := w.sale(1, 9)
 	reserved, queued, sold, released := w.buy(a, "u0"), w.buy(a, "u1"), w.buy(a, "u2"), w.buy(a, "u3")
 	kept := w.buy(a, "u4")
@@ -183,7 +183,7 @@ func TestARefundedOrderReleasesItsUnitsOnce(t *testing.T) {
 		w.follow(event(reserved, contract.OrderPaid), event(sold, contract.OrderPaid), event(queued, contract.OrderCreated), event(sold, contract.OrderRefunded))
 	}
 	require.Empty(w.t, w.orders.refunded, "their money is on its way back already")
-	require.Empty(w.t, alarms.raised)
+	require.Empty(w.t, incidents.raised)
 	require.Empty(w.t, w.deadLetters(core.DeadLetterOpen))
 	w.land(w.buy(a, "u0"), w.buy(a, "u2")) // units and allowances are free again
 	w.agree(a)
@@ -200,12 +200,12 @@ func TestTheClosingAfterARefundWithoutUnitsChangesNothing(t *testing.T) {
 	w.orders.set("paid", r.OrderSN)
 	w.follow(event(r, contract.OrderPaid))
 	require.Equal(w.t, "refunded", w.orders.of(r.OrderSN))
-	alarms := w.alarms()
+	incidents := w.incidents()
 	before := w.row(r.OrderSN)
 	require.NoError(w.t, w.core.CloseDue(w.ctx, []contract.OrderClose{{OrderSNs: []string{r.OrderSN}, ActivityID: a.ID}}, nil))
 	require.Equal(w.t, before, w.row(r.OrderSN))
 	require.Len(w.t, w.orders.refunded, 1)
-	require.Empty(w.t, alarms.raised)
+	require.Empty(w.t, incidents.raised)
 	w.agree(a)
 }
 
@@ -214,7 +214,7 @@ func TestTheClosingAfterARefundWithoutUnitsChangesNothing(t *testing.T) {
 func TestTheReconcilerReleasesARefundedOrder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	alarms := w.alarms()
+	incidents := w.incidents()
 	a := w.sale(1, 3)
 	r := w.buy(a, "u1")
 	w.land(r)
@@ -228,7 +228,7 @@ func TestTheReconcilerReleasesARefundedOrder(t *testing.T) {
 	w.settles()
 	require.Equal(w.t, []string{"released"}, kinds(w.reconcile(a)))
 	require.Equal(w.t, stockgate.StatusClosed, w.entry(a, r.OrderSN).Status)
-	require.Empty(w.t, alarms.raised)
+	require.Empty(w.t, incidents.raised)
 	w.agree(a)
 	w.whole(w.t, a)
 }

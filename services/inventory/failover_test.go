@@ -27,7 +27,7 @@ func (m *master) ReplicationID(context.Context) (string, error) { return m.id, n
 
 // comparedMaster is what the reconciler reads in a gate on it.
 type comparedMaster struct {
-	reconcile.Gate
+	reconcile.Holdings
 	m *master
 }
 
@@ -84,7 +84,7 @@ func TestANewMasterIsSynced(t *testing.T) {
 func TestANewMasterIsSyncedInSpiteOfUnreadableRows(t *testing.T) {
 	t.Parallel()
 	eachUnreadable(t, func(w *world, lines string) {
-		alarms := w.alarms()
+		incidents := w.incidents()
 		m := w.onMaster()
 		a := w.sale(1, 10)
 		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
@@ -96,7 +96,7 @@ func TestANewMasterIsSyncedInSpiteOfUnreadableRows(t *testing.T) {
 		m.id = "second"
 		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
 		require.True(w.t, w.entry(a, sound.OrderSN).Landed)
-		require.Equal(w.t, []string{"ledger row cannot be read"}, alarms.raised)
+		require.Equal(w.t, []string{"ledger row cannot be read"}, incidents.raised)
 		shown, err := w.gate.Sale(w.ctx, a.ID)
 		require.NoError(w.t, err)
 		require.Equal(w.t, a.Title, shown.Title)

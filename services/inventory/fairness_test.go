@@ -48,7 +48,7 @@ func TestStuckAdjustmentsDoNotStarveOthers(t *testing.T) {
 
 // flakyGate is a gate that cannot take the adjustments with these ids.
 type flakyGate struct {
-	gates.Gate
+	gates.Effects
 	bad   map[string]bool
 	tries map[string]int
 	err   error
@@ -59,7 +59,7 @@ func (g *flakyGate) Adjust(ctx context.Context, activityID string, a core.Adjust
 	if g.bad[a.ID] {
 		return g.err
 	}
-	return g.Gate.Adjust(ctx, activityID, a, force)
+	return g.Effects.Adjust(ctx, activityID, a, force)
 }
 
 // One adjustment fails for ever. The others of its sale are finished, and it is tried again after growing pauses.
@@ -67,7 +67,7 @@ func TestAStuckAdjustmentIsTriedAgainAfterGrowingPauses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	g := &flakyGate{bad: map[string]bool{}, tries: map[string]int{}, err: core.ErrGateBroken}
-	w.parts = w.parts.with(func(p *ports) { g.Gate, p.gate = p.gate, g })
+	w.parts = w.parts.with(func(p *ports) { g.Effects, p.gate = p.gate, g })
 	w.restart()
 	a := w.sale(1, 5)
 	w.intents(a, 3)
@@ -95,7 +95,7 @@ func TestAdjustmentsAreFinishedAsSoonAsTheirGateIsBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	g := &flakyGate{bad: map[string]bool{}, tries: map[string]int{}, err: core.ErrGateUnavailable}
-	w.parts = w.parts.with(func(p *ports) { g.Gate, p.gate = p.gate, g })
+	w.parts = w.parts.with(func(p *ports) { g.Effects, p.gate = p.gate, g })
 	w.restart()
 	a := w.sale(1, 5)
 	w.intents(a, 10)

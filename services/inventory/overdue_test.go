@@ -145,7 +145,7 @@ func TestReservationsAreOverdueSoonerWithoutTheBroker(t *testing.T) {
 func TestOverdueReservationsDoNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	alarms := w.alarms()
+	incidents := w.incidents()
 	a := w.sale(1, 2000)
 	var all []contract.Reservation
 	for n := range 3 {
@@ -177,7 +177,7 @@ func TestOverdueReservationsDoNotBlockOthers(t *testing.T) {
 	for sn, n := range resent {
 		require.Equal(w.t, 1, n, sn)
 	}
-	require.Equal(w.t, []string{"ledger row cannot be read"}, alarms.raised)
+	require.Equal(w.t, []string{"ledger row cannot be read"}, incidents.raised)
 	w.shift += time.Hour
 	again := 0
 	for range 4 {
@@ -185,14 +185,14 @@ func TestOverdueReservationsDoNotBlockOthers(t *testing.T) {
 		again += len(sns)
 	}
 	require.Equal(w.t, 599, again, "their closings are resent")
-	require.Len(w.t, alarms.raised, 2)
+	require.Len(w.t, incidents.raised, 2)
 }
 
 // An unreadable row, and one whose SKU was deleted, do not keep the others from their orders.
 func TestAnUnreadableRowDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	alarms := w.alarms()
+	incidents := w.incidents()
 	a := w.sale(1, 300, 300)
 	var all []contract.Reservation
 	for i := range 260 { // more than one batch of the sweep
@@ -214,7 +214,7 @@ func TestAnUnreadableRowDoesNotBlockOthers(t *testing.T) {
 		require.NotContains(t, again, all[0].OrderSN)
 		require.NotContains(t, again, all[1].OrderSN)
 	}
-	require.Equal(t, []string{"ledger row cannot be read", "activity or SKU of a ledger row does not exist"}, alarms.raised)
+	require.Equal(t, []string{"ledger row cannot be read", "activity or SKU of a ledger row does not exist"}, incidents.raised)
 	// The same holds for a message that names it among others.
 	w.land(all[1], all[2])
 	require.Len(t, w.deductions(), 1)

@@ -288,13 +288,13 @@ func (w *world) same(a *core.Activity) {
 
 // watchedGate calls before with the name of each step of a build, before the step.
 type watchedGate struct {
-	gates.Gate
+	gates.Effects
 	before func(step string)
 }
 
 func (g *watchedGate) BeginBuild(ctx context.Context, activityID string) (gates.Build, error) {
 	g.before("begin")
-	b, err := g.Gate.BeginBuild(ctx, activityID)
+	b, err := g.Effects.BeginBuild(ctx, activityID)
 	return &watchedBuild{b, g}, err
 }
 
@@ -442,13 +442,13 @@ func (b *stuckBuild) Commit(ctx context.Context, a core.Activity, endedBefore in
 }
 
 type stuckGate struct {
-	gates.Gate
+	gates.Effects
 	times int
 	held  []time.Duration
 }
 
 func (g *stuckGate) BeginBuild(ctx context.Context, activityID string) (gates.Build, error) {
-	b, err := g.Gate.BeginBuild(ctx, activityID)
+	b, err := g.Effects.BeginBuild(ctx, activityID)
 	return &stuckBuild{b, &g.times, &g.held}, err
 }
 
@@ -457,7 +457,7 @@ func TestTheStockIsLockedForAMoment(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	g := &stuckGate{times: 2}
-	w.parts = w.parts.with(func(p *ports) { g.Gate, p.gate = p.gate, g })
+	w.parts = w.parts.with(func(p *ports) { g.Effects, p.gate = p.gate, g })
 	w.parts.Build.Locked = 100 * time.Millisecond
 	a := w.sale(2, 20)
 	w.everyState(a)
@@ -579,7 +579,7 @@ func TestAGateBuiltDuringAConcurrentHistory(t *testing.T) {
 
 // losingGate is a gate whose Redis loses data after a sale was shown.
 type losingGate struct {
-	gates.Gate
+	gates.Effects
 	gates.Redis
 	lose   func()
 	master string // replication id from then on, if it changes
@@ -593,7 +593,7 @@ func (g *losingGate) ReplicationID(ctx context.Context) (string, error) {
 }
 
 func (g *losingGate) ShowSale(ctx context.Context, a core.Activity) error {
-	err := g.Gate.ShowSale(ctx, a)
+	err := g.Effects.ShowSale(ctx, a)
 	if do := g.lose; do != nil {
 		g.lose = nil
 		do()
@@ -620,7 +620,7 @@ func TestARedisThatLosesDataMeanwhileIsNotMarked(t *testing.T) {
 					require.NoError(w.t, w.rdb.Set(w.ctx, "fs:filling", filling, 0).Err())
 				}
 			}
-			w.parts = w.parts.with(func(p *ports) { g.Gate, g.Redis, p.gate, p.redis = p.gate, p.redis, g, g })
+			w.parts = w.parts.with(func(p *ports) { g.Effects, g.Redis, p.gate, p.redis = p.gate, p.redis, g, g })
 			w.restart()
 			require.NoError(w.t, w.gates.EnsureGates(w.ctx))
 			require.Nil(w.t, g.lose)

@@ -160,12 +160,12 @@ func TestCountersWaitForAdjustments(t *testing.T) {
 
 // tallied runs a function right after the counters were read.
 type tallied struct {
-	reconcile.Gate
+	reconcile.Holdings
 	then func()
 }
 
 func (g tallied) CollectChanges(ctx context.Context, activityID, token string) (core.GateAudit, []ledger.StoredEntry, bool, error) {
-	audit, touched, ok, err := g.Gate.CollectChanges(ctx, activityID, token)
+	audit, touched, ok, err := g.Holdings.CollectChanges(ctx, activityID, token)
 	g.then()
 	return audit, touched, ok, err
 }
@@ -298,38 +298,38 @@ func TestALandedEntryWithoutARowIsJournaledAgain(t *testing.T) {
 	require.Equal(w.t, ledger.StateReserved, w.row(r.OrderSN).State)
 }
 
-// alarms collects incidents.
-type alarms struct {
+// incidents collects incidents.
+type incidents struct {
 	*record.Recorder
 	raised []string
 }
 
-func (a *alarms) Incident(ctx context.Context, what string, attrs ...any) {
+func (a *incidents) Incident(ctx context.Context, what string, attrs ...any) {
 	a.raised = append(a.raised, what)
 	a.Recorder.Incident(ctx, what, attrs...)
 }
 
-func (w *world) alarms() *alarms {
-	a := &alarms{Recorder: w.parts.Recorder}
+func (w *world) incidents() *incidents {
+	a := &incidents{Recorder: w.parts.Recorder}
 	w.parts = w.parts.with(func(p *ports) { p.recorder, p.repaired = a, a })
 	w.restart()
 	return a
 }
 
-// Differences that cannot be repaired raise an alarm now and then, and are left alone.
+// Differences that cannot be repaired raise an incident now and then, and are left alone.
 func TestDifferencesLeftToTheOperator(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	alarms := w.alarms()
+	incidents := w.incidents()
 	a := w.sale(3, 10)
 	r, other := w.buy(a, "u1"), w.buy(a, "u2")
 	w.land(r)
 	w.settles()
 	before, err := w.rdb.HGetAll(w.ctx, gateKey(a, "gate")).Result()
 	require.NoError(w.t, err)
-	left := func(want reconcile.Difference, alarm string) {
+	left := func(want reconcile.Difference, incident string) {
 		w.t.Helper()
-		alarms.raised = nil
+		incidents.raised = nil
 		for n := range 2 {
 			out := w.reconcile(a)
 			require.Empty(w.t, out.Repairs)
@@ -337,8 +337,8 @@ func TestDifferencesLeftToTheOperator(t *testing.T) {
 			require.NotEmpty(w.t, out.Differences[0].Why)
 			want.Why = out.Differences[0].Why
 			require.Equal(w.t, want, out.Differences[0])
-			require.Len(w.t, alarms.raised, 1, "%d: raised once an hour at most", n)
-			require.Contains(w.t, alarms.raised[0], alarm)
+			require.Len(w.t, incidents.raised, 1, "%d: raised once an hour at most", n)
+			require.Contains(w.t, incidents.raised[0], incident)
 		}
 		now, err := w.rdb.HGetAll(w.ctx, gateKey(a, "gate")).Result()
 		require.NoError(w.t, err)
@@ -374,7 +374,7 @@ func TestDifferencesLeftToTheOperator(t *testing.T) {
 func TestABrokenGateDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	alarms := w.alarms()
+	incidents := w.incidents()
 	m := w.onMaster()
 	broken, sound := w.sale(1, 10), w.sale(1, 10)
 	r := w.buy(sound, "u1")
@@ -388,7 +388,7 @@ func TestABrokenGateDoesNotBlockOthers(t *testing.T) {
 	require.NoError(w.t, err)
 	require.True(w.t, ready)
 	w.agree(sound)
-	require.Equal(w.t, []string{"a gate is broken"}, alarms.raised, "raised once")
+	require.Equal(w.t, []string{"a gate is broken"}, incidents.raised, "raised once")
 	_, err = w.gate.Audit(w.ctx, broken.ID)
 	require.ErrorIs(w.t, err, stockgate.ErrNoGate)
 
@@ -627,7 +627,7 @@ func TestAnAdjustmentThatArrivesAfterTheComparisonIsNotAddedTwice(t *testing.T) 
 	t.Parallel()
 	w := newWorld(t)
 	late := &lateAdjustments{}
-	w.parts = w.parts.with(func(p *ports) { late.Gate, p.compared = p.compared, late })
+	w.parts = w.parts.with(func(p *ports) { late.Holdings, p.compared = p.compared, late })
 	w.restart()
 	m := w.mixed(false)
 	require.NoError(t, w.loseAdjustment(m))
@@ -647,7 +647,7 @@ func TestAnAdjustmentThatArrivesAfterTheComparisonIsNotAddedTwice(t *testing.T) 
 // lateAdjustments makes adjustments arrive before the audit that precedes a correction: the first that follows enough
 // comparisons.
 type lateAdjustments struct {
-	reconcile.Gate
+	reconcile.Holdings
 	arrive   func()
 	compared int
 	arrived  bool
@@ -657,7 +657,7 @@ func (g *lateAdjustments) CollectChanges(
 	ctx context.Context, activityID, token string,
 ) (core.GateAudit, []ledger.StoredEntry, bool, error) {
 	g.compared++
-	return g.Gate.CollectChanges(ctx, activityID, token)
+	return g.Holdings.CollectChanges(ctx, activityID, token)
 }
 
 func (g *lateAdjustments) Audit(ctx context.Context, activityID string) (core.GateAudit, error) {
@@ -665,5 +665,5 @@ func (g *lateAdjustments) Audit(ctx context.Context, activityID string) (core.Ga
 		g.arrived = true
 		g.arrive()
 	}
-	return g.Gate.Audit(ctx, activityID)
+	return g.Holdings.Audit(ctx, activityID)
 }

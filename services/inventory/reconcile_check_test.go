@@ -23,14 +23,14 @@ import (
 
 // compared counts the comparisons of all entries of each activity. before runs before a reading of the counters.
 type compared struct {
-	reconcile.Gate
+	reconcile.Holdings
 	of     map[string]int
 	before func()
 }
 
 func (g *compared) TrackChanges(ctx context.Context, activityID string) (string, error) {
 	g.of[activityID]++
-	return g.Gate.TrackChanges(ctx, activityID)
+	return g.Holdings.TrackChanges(ctx, activityID)
 }
 
 func (g *compared) Audit(ctx context.Context, activityID string) (core.GateAudit, error) {
@@ -38,7 +38,7 @@ func (g *compared) Audit(ctx context.Context, activityID string) (core.GateAudit
 		g.before = nil
 		do()
 	}
-	return g.Gate.Audit(ctx, activityID)
+	return g.Holdings.Audit(ctx, activityID)
 }
 
 // checked collects the outcomes of checks.
@@ -55,7 +55,7 @@ func (c *checked) Checked(ctx context.Context, outcome reconcile.CheckOutcome) {
 // comparisons makes the world count them. All entries are compared every 10 minutes to an hour.
 func (w *world) comparisons() *compared {
 	g := &compared{of: map[string]int{}}
-	w.parts = w.parts.with(func(p *ports) { g.Gate, p.compared = p.compared, g })
+	w.parts = w.parts.with(func(p *ports) { g.Holdings, p.compared = p.compared, g })
 	w.parts.Reconcile.FullEvery = 10 * time.Minute
 	w.restart()
 	return g

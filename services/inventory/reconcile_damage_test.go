@@ -14,7 +14,7 @@ import (
 func TestAnInvalidLandedEntryIsRemoved(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	alarms := w.alarms()
+	incidents := w.incidents()
 	a := w.sale(3, 10)
 	sku := a.Items[0].SKUID
 	lost, unknown := w.buy(a, "u1"), w.buy(a, "u2")
@@ -23,11 +23,11 @@ func TestAnInvalidLandedEntryIsRemoved(t *testing.T) {
 		w.settles()
 		require.NoError(w.t, w.rdb.HDel(w.ctx, gateKey(a, "held"), unknown.OrderSN).Err())
 		require.NoError(w.t, w.rdb.HSet(w.ctx, gateKey(a, "held"), lost.OrderSN, "l|"+says+"||||||").Err())
-		alarms.raised = nil
+		incidents.raised = nil
 		r := w.reconcile(a)
 		require.Subset(w.t, kinds(r), []string{"adopted", "removed"})
 		require.Empty(w.t, r.Differences)
-		require.Equal(w.t, []string{"gate entry cannot be read"}, alarms.raised)
+		require.Equal(w.t, []string{"gate entry cannot be read"}, incidents.raised)
 		w.agree(a)
 		w.whole(w.t, a)
 	}
@@ -88,16 +88,16 @@ func TestALaterDecisionIsNotOverridden(t *testing.T) {
 	w.agree(a)
 }
 
-// An unreadable ledger row raises an alarm, as nothing can be compared with it.
-func TestAnUnreadableLedgerRowRaisesAnAlarm(t *testing.T) {
+// An unreadable ledger row raises an incident, as nothing can be compared with it.
+func TestAnUnreadableLedgerRowIsAnIncident(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	alarms := w.alarms()
+	incidents := w.incidents()
 	a := w.sale(1, 10)
 	r := w.buy(a, "u1")
 	w.land(r)
 	w.settles()
 	require.NoError(w.t, w.db.Exec("UPDATE reservations SET line_items = 'rubbish' WHERE order_sn = ?", r.OrderSN).Error)
 	require.Len(w.t, w.reconcile(a).Differences, 1)
-	require.Len(w.t, alarms.raised, 1)
+	require.Len(w.t, incidents.raised, 1)
 }

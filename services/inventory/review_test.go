@@ -157,16 +157,16 @@ func TestReviewWithoutDependencies(t *testing.T) {
 	require.Equal(t, ledger.StateSold, w.row(v.foreign).State)
 }
 
-type abuseView struct {
+type suspectsView struct {
 	AsOf       time.Time `json:"as_of"`
 	Available  bool      `json:"requests_available"`
 	Refused    map[string]int64
 	Challenges struct{ Solved, Failed int64 }
-	Addresses  []abuseRow
-	Users      []abuseRow
+	Addresses  []suspectRow
+	Users      []suspectRow
 }
 
-type abuseRow struct {
+type suspectRow struct {
 	Address   string
 	UserID    string `json:"user_id"`
 	Early     int64
@@ -179,10 +179,11 @@ type abuseRow struct {
 	Causes    []string
 }
 
-// abused returns a shop with an activity in which a robot and others were refused, and one user let orders expire.
-func abused(t *testing.T) (s *shop, at string, bought []contract.Reservation) {
+// withSuspects returns a shop with an activity in which a robot and others were refused, and one user let orders
+// expire.
+func withSuspects(t *testing.T) (s *shop, at string, bought []contract.Reservation) {
 	s, at, id, sku := selling(t, 20, func(c *Config) { c.OrderURL = newLookups(t).url })
-	require.Equal(t, 200, s.do("PATCH", at, `{"title":"Abused"}`).status)
+	require.Equal(t, 200, s.do("PATCH", at, `{"title":"Suspects"}`).status)
 	buy := func(user string, ends ...contract.OrderEventType) {
 		r := contract.Reservation{OrderSN: newSN(), UserID: user, ActivityID: id, Lines: []contract.Line{{SKUID: sku, Qty: 1}}, ReservedAt: time.Now().UTC()}
 		require.NoError(t, s.svc.core.Land(t.Context(), []contract.Reservation{r}, nil))
@@ -209,18 +210,18 @@ func abused(t *testing.T) (s *shop, at string, bought []contract.Reservation) {
 	return s, at, bought
 }
 
-func TestAbuseOfAnActivity(t *testing.T) {
+func TestSuspectsOfAnActivity(t *testing.T) {
 	t.Parallel()
-	s, at, bought := abused(t)
-	var v abuseView
+	s, at, bought := withSuspects(t)
+	var v suspectsView
 	got := s.do("GET", at+"/abuse", "")
 	require.Equal(t, 200, got.status, "%s", got.body)
 	got.into(t, &v)
 	require.True(t, v.Available)
 	require.Equal(t, map[string]int64{"rate_limited": 7, "sold_out": 90}, v.Refused)
 	require.Equal(t, struct{ Solved, Failed int64 }{4, 11}, v.Challenges)
-	require.Equal(t, []abuseRow{{Address: "2001:db8::/64", Limited: 200}, {Address: "192.0.2.1", Early: 1}}, v.Addresses)
-	users := []abuseRow{
+	require.Equal(t, []suspectRow{{Address: "2001:db8::/64", Limited: 200}, {Address: "192.0.2.1", Early: 1}}, v.Addresses)
+	users := []suspectRow{
 		{UserID: "robot", Early: 30, Voided: 1, Purchases: 1, Causes: []string{"early"}},
 		{UserID: "-cmd", Failed: 11, Causes: []string{"failed_challenges"}},
 		{UserID: "holder", Expired: 3, Purchases: 1, Causes: []string{"ended_holds"}},
@@ -265,18 +266,18 @@ func TestAbuseOfAnActivity(t *testing.T) {
 }
 
 // Without Redis only what the ledger has is shown.
-func TestAbuseWithoutRedis(t *testing.T) {
+func TestSuspectsWithoutRedis(t *testing.T) {
 	t.Parallel()
-	s, at, _ := abused(t)
+	s, at, _ := withSuspects(t)
 	s.mini.Close()
-	var v abuseView
+	var v suspectsView
 	got := s.do("GET", at+"/abuse", "")
 	require.Equal(t, 200, got.status, "%s", got.body)
 	got.into(t, &v)
 	require.False(t, v.Available)
 	require.Empty(t, v.Refused)
-	require.Equal(t, []abuseRow{}, v.Addresses)
-	require.Equal(t, []abuseRow{{UserID: "holder", Expired: 3, Purchases: 1, Causes: []string{"ended_holds"}}}, v.Users)
+	require.Equal(t, []suspectRow{}, v.Addresses)
+	require.Equal(t, []suspectRow{{UserID: "holder", Expired: 3, Purchases: 1, Causes: []string{"ended_holds"}}}, v.Users)
 	var review struct {
 		Available bool `json:"requests_available"`
 		Items     []struct{}

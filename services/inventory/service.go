@@ -16,7 +16,7 @@ import (
 	"flashsale.internal/pkg/admission"
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/bus"
-	"flashsale.internal/pkg/bus/direct"
+	"flashsale.internal/pkg/bus/brokerless"
 	"flashsale.internal/pkg/clocks"
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/lifecycle"
@@ -57,7 +57,7 @@ type Deps struct {
 	// than n. It is called by one goroutine at a time. nil for math/rand.
 	Random    func(n int64) int64
 	Limits    *admission.Limits // of the routes; nil for none. Their owner runs their components
-	Transport http.RoundTripper // of the calls to the order service, direct messages included; nil for the default
+	Transport http.RoundTripper // of the calls to the order service, brokerless messages included; nil for the default
 }
 
 // Service is the inventory service.
@@ -65,11 +65,11 @@ type Service struct {
 	cfg        Config
 	timers     timers
 	deps       Deps
-	bus        *direct.Bus
+	bus        *brokerless.Bus
 	store      *store.Store
 	gate       *gate.Gate
 	orders     *orders.Client
-	alarms     *core.Alarms
+	incidents  *core.Incidents
 	watch      *redisless.Watch
 	syncer     *gates.Syncer
 	core       *core.Service
@@ -139,16 +139,16 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	s.store = store.New(deps.DB, store.WithClock(s.deps.DatabaseNow), store.WithRandom(deps.Random))
 	s.gate, s.orders = gate.New(stock), orderService
 	timing := cfg.timing(timers)
-	s.alarms, s.watch = core.NewAlarms(recorder, deps.Now), redisless.NewWatch(s.store, s.gate)
+	s.incidents, s.watch = core.NewIncidents(recorder, deps.Now), redisless.NewWatch(s.store, s.gate)
 	guard := core.Guard{Store: s.store, Watch: s.watch}
 	s.syncer = gates.New(gates.Deps{
 		Activities: s.store, Rows: s.store, Confirmations: s.store, Adjustments: s.store, Epochs: s.store, Gate: s.gate,
-		Guard: guard, Recorder: recorder, Alarms: s.alarms, CheckClocks: s.clocks.Check, Window: timing.ResettleWindow,
+		Guard: guard, Recorder: recorder, Incidents: s.incidents, CheckClocks: s.clocks.Check, Window: timing.ResettleWindow,
 		Pause: timing.Pause, Locks: locks{s.locker},
 	})
 	s.core = core.New(core.Deps{
 		Store: s.store, DeadLetters: s.store, Gate: s.gate, Pub: publisher.New(s.bus, tel), Orders: orderService,
-		Recorder: recorder, Gates: s.syncer, Alarms: s.alarms, Guard: guard, HoldBack: redisless.HoldBack, Now: deps.Now,
+		Recorder: recorder, Gates: s.syncer, Incidents: s.incidents, Guard: guard, HoldBack: redisless.HoldBack, Now: deps.Now,
 		Timing: timing,
 	})
 	s.merchants = merchants.New(merchants.Deps{
@@ -162,7 +162,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	})
 	s.reconciler = reconcile.New(reconcile.Deps{
 		Activities: s.store, Rows: s.store, Adjustments: s.store, Imports: s.store, Gate: s.gate, Repairs: s.gate,
-		Gates: s.syncer, Locks: locks{s.locker}, Recorder: recorder, Alarms: s.alarms, Epochs: s.core, Now: deps.Now,
+		Gates: s.syncer, Locks: locks{s.locker}, Recorder: recorder, Incidents: s.incidents, Epochs: s.core, Now: deps.Now,
 		Config: timers.reconcile,
 	})
 	limits := deps.Limits
@@ -192,17 +192,17 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	return s, nil
 }
 
-// newBus returns the bus of the service: RocketMQ, and direct messages to order while it is unavailable. An operator's
-// replay of a dead letter, and closings, go to the handlers of this process then.
-func newBus(cfg Config, deps Deps) (*direct.Bus, error) {
-	return direct.New(direct.Config{
-		After: cfg.Direct.After, Secrets: cfg.Internal.Secrets,
+// newBus returns the bus of the service: RocketMQ, and brokerless messages to order while it is unavailable. An
+// operator's replay of a dead letter, and closings, go to the handlers of this process then.
+func newBus(cfg Config, deps Deps) (*brokerless.Bus, error) {
+	return brokerless.New(brokerless.Config{
+		After: cfg.Brokerless.After, Secrets: cfg.Internal.Secrets,
 		Consumers: map[string][]string{
 			contract.TopicDeductions:   {cfg.OrderURL},
-			contract.TopicReservations: {direct.Self},
-			contract.TopicOrderEvents:  {direct.Self},
-			contract.TopicOrderClose:   {direct.Self},
-			contract.TopicDeadLetters:  {direct.Self},
+			contract.TopicReservations: {brokerless.Self},
+			contract.TopicOrderEvents:  {brokerless.Self},
+			contract.TopicOrderClose:   {brokerless.Self},
+			contract.TopicDeadLetters:  {brokerless.Self},
 		},
 		SecondPath: []string{contract.TopicOrderClose}, // order sends the closings of overdue orders
 	}, deps.Bus, deps.Telemetry, deps.Transport)
@@ -227,7 +227,7 @@ func (s *Service) observeModes() error {
 	_, err := s.deps.Telemetry.Meter.Int64ObservableGauge("flashsale.inventory.modes", metric.WithUnit("{activity}"),
 		metric.WithDescription("Activities that have a degraded sale, by mode: gate, direct or returning."),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
-			for _, mode := range []contract.SaleMode{contract.ModeGate, contract.ModeDirect, contract.ModeReturning} {
+			for _, mode := range []contract.SaleMode{contract.ModeGate, contract.ModeRedisless, contract.ModeReturning} {
 				o.Observe(s.watch.Count(mode), metric.WithAttributes(attribute.String("flashsale.mode", string(mode))))
 			}
 			return nil
@@ -238,7 +238,7 @@ func (s *Service) observeModes() error {
 // Handler returns the handler of the merchants' API.
 func (s *Service) Handler() http.Handler { return s.handler }
 
-// InternalHandler returns the handler of messages that arrive directly, and of sales without Redis. Serve it on a
+// InternalHandler returns the handler of messages that arrive by a call, and of sales without Redis. Serve it on a
 // separate listener, never on a public one.
 func (s *Service) InternalHandler() http.Handler { return s.internal }
 
@@ -268,18 +268,18 @@ func (s *Service) Components() []lifecycle.Component {
 	controller := s.controller()
 	importer := restore.NewImporter(restore.Deps{
 		Epochs: s.store, Tables: s.store, Entries: s.gate, Gate: s.gate, Orders: s.orders, Gates: s.syncer,
-		Inventory: s.core, Recorder: s.recorder, Alarms: s.alarms, Now: s.deps.Now,
+		Inventory: s.core, Recorder: s.recorder, Incidents: s.incidents, Now: s.deps.Now,
 	})
-	sweeps, svc, alarms := s.timers.sweeps, s.core, s.alarms
+	sweeps, svc, incidents := s.timers.sweeps, s.core, s.incidents
 	orderSweep := sweep.NewOrders(sweep.OrdersDeps{
-		Store: s.store, Inventory: svc, Recorder: s.recorder, Alarms: alarms, Config: sweeps.OrdersConfig,
+		Store: s.store, Inventory: svc, Recorder: s.recorder, Incidents: incidents, Config: sweeps.OrdersConfig,
 	})
 	overdueSweep := sweep.NewOverdue(sweep.OverdueDeps{
-		Store: s.store, Inventory: svc, Recorder: s.recorder, Alarms: alarms, Held: s.bus.DelayedUnsent,
+		Store: s.store, Inventory: svc, Recorder: s.recorder, Incidents: incidents, Held: s.bus.DelayedUnsent,
 		Config: sweeps.OverdueConfig,
 	})
 	journalSweep := sweep.NewJournal(sweep.JournalDeps{
-		Store: s.store, Gate: s.gate, Gates: s.syncer, Recorder: s.recorder, Alarms: alarms, Config: sweeps.JournalConfig,
+		Store: s.store, Gate: s.gate, Gates: s.syncer, Recorder: s.recorder, Incidents: incidents, Config: sweeps.JournalConfig,
 	})
 	adjustmentSweep := sweep.NewAdjustments(sweep.AdjustmentsDeps{
 		Store: s.store, Gates: s.syncer, Config: sweeps.AdjustmentsConfig,
@@ -289,7 +289,7 @@ func (s *Service) Components() []lifecycle.Component {
 		s.presence.Component(),
 		{Name: "inventory builds of gates", Run: s.syncer.Run}, // before the loops that begin them: it ends after them
 		s.clocks.Component("inventory"),
-		{Name: "inventory deductions of direct sales", Run: s.publishLater},
+		{Name: "inventory deductions of redisless sales", Run: s.publishLater},
 		{Name: "inventory gate watch", Run: s.watchGates},
 		alone("gate controller", s.timers.keepEvery, s.clocks.Gate(controller.EnsureGates)),
 		alone("import", s.timers.keepEvery, s.clocks.Gate(importer.Run)),
@@ -314,7 +314,7 @@ func (s *Service) controller() *gates.Controller {
 	})
 }
 
-// publishLater publishes the deductions of direct purchases. At the end it has the time of the shutdown for what is
+// publishLater publishes the deductions of redisless purchases. At the end it has the time of the shutdown for what is
 // queued.
 func (s *Service) publishLater(ctx context.Context) error {
 	drain, cancel := lifecycle.DrainContext(ctx)

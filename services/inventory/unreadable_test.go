@@ -28,7 +28,7 @@ func (w *world) damage(r contract.Reservation, lines string) {
 func TestAnUnreadableRowDoesNotStopARefusal(t *testing.T) {
 	t.Parallel()
 	eachUnreadable(t, func(w *world, lines string) {
-		alarms := w.alarms()
+		incidents := w.incidents()
 		a := w.sale(1, 2)
 		broken := w.buy(a, "u1")
 		w.land(broken)
@@ -39,7 +39,7 @@ func TestAnUnreadableRowDoesNotStopARefusal(t *testing.T) {
 		w.land(refused)
 		require.Equal(w.t, ledger.StateRejected, w.row(refused.OrderSN).State)
 		require.Equal(w.t, stockgate.StatusFailed, w.entry(a, refused.OrderSN).Status)
-		require.Equal(w.t, []string{"ledger row cannot be read"}, alarms.raised)
+		require.Equal(w.t, []string{"ledger row cannot be read"}, incidents.raised)
 	})
 }
 
@@ -72,7 +72,7 @@ func TestAnUnreadableRowDoesNotStopTheJournalSweep(t *testing.T) {
 	t.Parallel()
 	eachUnreadable(t, func(w *world, lines string) {
 		w.parts.Sweep.RejournalAfter = time.Millisecond
-		alarms := w.alarms()
+		incidents := w.incidents()
 		a := w.sale(1, 10)
 		broken, lost, landed := w.buy(a, "u1"), w.buy(a, "u2"), w.buy(a, "u3")
 		w.loses(func() error { return w.consumer.Reservations(w.ctx, message(w.t, "t", broken, landed)) })
@@ -90,7 +90,7 @@ func TestAnUnreadableRowDoesNotStopTheJournalSweep(t *testing.T) {
 		require.NoError(w.t, w.journalSweep.Run(w.ctx))
 		require.True(w.t, w.entry(a, landed.OrderSN).Landed, "the gate is synced with the ledger")
 		require.False(w.t, w.entry(a, broken.OrderSN).Landed, "it waits for an operator")
-		require.Equal(w.t, []string{"ledger row cannot be read"}, alarms.raised)
+		require.Equal(w.t, []string{"ledger row cannot be read"}, incidents.raised)
 		w.land(lost)
 
 		w.damage(broken, `[{"sku_id":"`+a.Items[0].SKUID+`","qty":1}]`)

@@ -147,11 +147,11 @@ type parts struct {
 type ports struct {
 	tables      core.Store
 	recorder    core.Recorder
-	gate        gates.Gate
+	gate        gates.Effects
 	rows        gates.Rows
 	redis       gates.Redis
 	sold        redisless.Rows
-	compared    reconcile.Gate
+	compared    reconcile.Holdings
 	repairs     reconcile.Repairs
 	repaired    reconcile.Recorder
 	adjustments sweep.AdjustmentsStore
@@ -193,16 +193,16 @@ type process struct {
 // start makes a process, with no memory of any before.
 func (p parts) start() process {
 	ports := p.ports()
-	alarms, watch := core.NewAlarms(ports.recorder, p.Now), redisless.NewWatch(p.Store, p.Gate)
+	incidents, watch := core.NewIncidents(ports.recorder, p.Now), redisless.NewWatch(p.Store, p.Gate)
 	guard := core.Guard{Store: p.Store, Watch: watch}
 	syncer := gates.New(gates.Deps{
 		Activities: p.Store, Rows: ports.rows, Confirmations: p.Store, Adjustments: p.Store, Epochs: p.Store, Gate: ports.gate,
-		Guard: guard, Recorder: p.Recorder, Alarms: alarms, CheckClocks: p.Clocks, Window: p.Timing.ResettleWindow,
+		Guard: guard, Recorder: p.Recorder, Incidents: incidents, CheckClocks: p.Clocks, Window: p.Timing.ResettleWindow,
 		Pause: p.Timing.Pause, Locks: p.BuildLocks, Limits: p.Build,
 	})
 	svc := core.New(core.Deps{
 		Store: ports.tables, DeadLetters: p.Store, Gate: p.Gate, Pub: p.Pub, Orders: p.Orders, Recorder: ports.recorder,
-		Gates: syncer, Alarms: alarms, Guard: guard, HoldBack: redisless.HoldBack, Now: p.Now, Timing: p.Timing,
+		Gates: syncer, Incidents: incidents, Guard: guard, HoldBack: redisless.HoldBack, Now: p.Now, Timing: p.Timing,
 	})
 	shop := merchants.New(merchants.Deps{
 		Activities: p.Store, Products: p.Store, Rows: p.Store, History: p.Store, Gate: p.Gate, Gates: syncer, Ledger: svc,
@@ -220,23 +220,23 @@ func (p parts) start() process {
 		core: svc, merchants: shop, syncer: syncer, redisless: sales, watch: watch,
 		reconciler: reconcile.New(reconcile.Deps{
 			Activities: p.Store, Rows: p.Store, Adjustments: p.Store, Imports: p.Store, Gate: ports.compared, Repairs: ports.repairs,
-			Gates: syncer, Locks: p.Locks, Recorder: ports.repaired, Alarms: alarms, Epochs: svc, Now: p.Now, Config: p.Reconcile,
+			Gates: syncer, Locks: p.Locks, Recorder: ports.repaired, Incidents: incidents, Epochs: svc, Now: p.Now, Config: p.Reconcile,
 		}),
 		gates: gates.NewController(gates.ControllerDeps{
 			Syncer: syncer, Registry: p.Gate, Redis: ports.redis, Modes: sales, Inventory: svc, Now: p.Now,
 		}),
 		importer: restore.NewImporter(restore.Deps{
 			Epochs: p.Store, Tables: p.Store, Entries: p.Gate, Gate: p.Gate, Orders: p.Orders, Gates: syncer,
-			Inventory: svc, Recorder: ports.repaired, Alarms: alarms, Now: p.Now,
+			Inventory: svc, Recorder: ports.repaired, Incidents: incidents, Now: p.Now,
 		}),
 		orderSweep: sweep.NewOrders(sweep.OrdersDeps{
-			Store: p.Store, Inventory: svc, Recorder: p.Recorder, Alarms: alarms, Config: p.Sweep.OrdersConfig,
+			Store: p.Store, Inventory: svc, Recorder: p.Recorder, Incidents: incidents, Config: p.Sweep.OrdersConfig,
 		}),
 		overdueSweep: sweep.NewOverdue(sweep.OverdueDeps{
-			Store: p.Store, Inventory: svc, Recorder: p.Recorder, Alarms: alarms, Held: held, Config: p.Sweep.OverdueConfig,
+			Store: p.Store, Inventory: svc, Recorder: p.Recorder, Incidents: incidents, Held: held, Config: p.Sweep.OverdueConfig,
 		}),
 		journalSweep: sweep.NewJournal(sweep.JournalDeps{
-			Store: p.Store, Gate: p.Gate, Gates: syncer, Recorder: p.Recorder, Alarms: alarms, Config: p.Sweep.JournalConfig,
+			Store: p.Store, Gate: p.Gate, Gates: syncer, Recorder: p.Recorder, Incidents: incidents, Config: p.Sweep.JournalConfig,
 		}),
 		adjustmentSweep: sweep.NewAdjustments(sweep.AdjustmentsDeps{
 			Store: ports.adjustments, Gates: syncer, Config: p.Sweep.AdjustmentsConfig,

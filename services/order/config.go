@@ -14,7 +14,7 @@ import (
 type Config struct {
 	settings.Auth
 	settings.Internal
-	settings.Direct
+	settings.Brokerless
 	settings.Timers
 	Payments Payments
 	Contacts Contacts

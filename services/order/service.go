@@ -13,7 +13,7 @@ import (
 	"flashsale.internal/pkg/admission"
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/bus"
-	"flashsale.internal/pkg/bus/direct"
+	"flashsale.internal/pkg/bus/brokerless"
 	"flashsale.internal/pkg/clocks"
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/idempotency"
@@ -43,7 +43,7 @@ type Deps struct {
 	// for the database's own, which is that of the process with SQLite.
 	DatabaseNow func() time.Time
 	Limits      *admission.Limits // of the public routes; nil for none. The caller runs their components
-	Transport   http.RoundTripper // of the sandbox's callbacks and direct messages; nil for the default
+	Transport   http.RoundTripper // of the sandbox's callbacks and brokerless messages; nil for the default
 }
 
 // Service is the order service.
@@ -51,7 +51,7 @@ type Service struct {
 	cfg      Config
 	timers   timers
 	deps     Deps
-	bus      *direct.Bus
+	bus      *brokerless.Bus
 	core     *core.Service
 	contacts core.ContactUpkeep
 	recorder core.Recorder
@@ -159,11 +159,11 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	return s, nil
 }
 
-// newBus returns the bus of the service: RocketMQ, and direct messages to inventory while it is unavailable.
-func newBus(cfg Config, deps Deps) (*direct.Bus, error) {
+// newBus returns the bus of the service: RocketMQ, and brokerless messages to inventory while it is unavailable.
+func newBus(cfg Config, deps Deps) (*brokerless.Bus, error) {
 	inventory := []string{cfg.InventoryURL}
-	return direct.New(direct.Config{
-		After: cfg.Direct.After, Secrets: cfg.Internal.Secrets,
+	return brokerless.New(brokerless.Config{
+		After: cfg.Brokerless.After, Secrets: cfg.Internal.Secrets,
 		Consumers: map[string][]string{
 			contract.TopicOrderEvents: inventory,
 			contract.TopicOrderClose:  inventory,
@@ -193,8 +193,8 @@ func (s *Service) newClocks() (err error) {
 // Handler returns the public API for buyers and payment providers.
 func (s *Service) Handler() http.Handler { return s.public }
 
-// InternalHandler returns the API for inventory, with the route of direct messages. Serve it on a separate listener,
-// never on a public one.
+// InternalHandler returns the API for inventory, with the route of brokerless messages. Serve it on a separate
+// listener, never on a public one.
 func (s *Service) InternalHandler() http.Handler { return s.internal }
 
 // Ready returns nil: the service is always ready. It does not check the database or the broker. Without them calls get

@@ -189,18 +189,18 @@ func TestRefusedRequestsAreCountedByAddressAndUser(t *testing.T) {
 	}
 	r.call("POST", paths+"/"+strings.Repeat("x", 9)+"/reservations", ann.token, oneOf("1")).
 		is(t, http.StatusForbidden, contract.CodePathInvalid)
-	// Neither is a sign of abuse: no token, and a limit that all buyers share.
+	// Neither makes a suspect: no token, and a limit that all buyers share.
 	r.call("POST", paths, "", nil).is(t, http.StatusUnauthorized, "")
 	r.call("POST", paths, r.token("dan"), map[string]any{}).is(t, http.StatusTooManyRequests, contract.CodeRateLimited)
 
-	captcha := withCaptcha(r, contract.CaptchaPow, time.Hour)
-	r.call("GET", captcha.at(""), "", nil).is(t, http.StatusOK, "") // so that the process has read the activity
-	captcha.withPass("bob", "").is(t, http.StatusConflict, contract.CodeActivityNotStarted)
-	captcha.captcha("bob", map[string]any{}).is(t, http.StatusConflict, contract.CodeActivityNotStarted)
-	open := withCaptcha(r, contract.CaptchaPow, -time.Minute)
-	c := open.captcha("cat", map[string]any{"kind": "pow"}).is(t, http.StatusCreated, "")
+	challenge := withCaptcha(r, contract.ChallengePow, time.Hour)
+	r.call("GET", challenge.at(""), "", nil).is(t, http.StatusOK, "") // so that the process has read the activity
+	challenge.withPass("bob", "").is(t, http.StatusConflict, contract.CodeActivityNotStarted)
+	challenge.challenge("bob", map[string]any{}).is(t, http.StatusConflict, contract.CodeActivityNotStarted)
+	open := withCaptcha(r, contract.ChallengePow, -time.Minute)
+	c := open.challenge("cat", map[string]any{"kind": "pow"}).is(t, http.StatusCreated, "")
 	open.answer("cat", c.str("captcha_id"), map[string]any{"payload": "wrong"}).
-		is(t, http.StatusForbidden, contract.CodeCaptchaWrong)
+		is(t, http.StatusForbidden, contract.CodeChallengeWrong)
 
 	r.stop() // adds the counts
 	for id, want := range map[string]stockgate.Suspects{
@@ -208,7 +208,7 @@ func TestRefusedRequestsAreCountedByAddressAndUser(t *testing.T) {
 			Addresses: []stockgate.Suspect{{Key: "127.0.0.1", RateLimited: 2, VoidedPaths: 1}},
 			Users:     []stockgate.Suspect{{Key: "ann", RateLimited: 2, VoidedPaths: 1}},
 		},
-		captcha.id: {
+		challenge.id: {
 			Addresses: []stockgate.Suspect{{Key: "127.0.0.1", Early: 2}}, Users: []stockgate.Suspect{{Key: "bob", Early: 2}},
 		},
 		open.id: {

@@ -22,7 +22,7 @@ const shortestWithReplicas = 250 * time.Millisecond
 type Config struct {
 	settings.Auth
 	settings.Internal
-	settings.Direct
+	settings.Brokerless
 	settings.Timers
 	Paths
 	Pages

@@ -17,7 +17,7 @@ func TestNullIsRefusedInEveryBody(t *testing.T) {
 	r := newRig(t, setup{})
 	p := r.path("u1", r.sale(1))
 	parameters := strings.NewReplacer("{activity_id}", p.activity, "{path}", p.path)
-	challenged := withCaptcha(r, contract.CaptchaPow, -time.Minute)
+	challenged := withCaptcha(r, contract.ChallengePow, -time.Minute)
 	for _, req := range apitest.NullFields(t, "api/openapi.yaml") {
 		if strings.Contains(req.Path, "/captchas") {
 			req.Path = strings.Replace(req.Path, "{activity_id}", challenged.id, 1)

@@ -121,7 +121,7 @@ func newRig(t *testing.T, s setup) *rig {
 	r.gate = stockgate.New(r.rdb, stockgate.Options{Timeout: timeout})
 
 	var cfg config
-	require.NoError(t, settings.Load(&cfg, map[string]string{"AUTH_DEV_TOKENS": "true", "DIRECT_AFTER": "0"}))
+	require.NoError(t, settings.Load(&cfg, map[string]string{"AUTH_DEV_TOKENS": "true", "BROKERLESS_AFTER": "0"}))
 	cfg.GateTimeout, cfg.GateWait = timeout, 30*time.Second
 	if s.cfg != nil {
 		s.cfg(&cfg)

@@ -18,7 +18,7 @@ import (
 	"flashsale.internal/pkg/admission"
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/bus"
-	"flashsale.internal/pkg/bus/direct"
+	"flashsale.internal/pkg/bus/brokerless"
 	"flashsale.internal/pkg/clocks"
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/lifecycle"
@@ -31,13 +31,13 @@ import (
 	"flashsale.internal/services/seckill/internal/challenge"
 	"flashsale.internal/services/seckill/internal/core"
 	"flashsale.internal/services/seckill/internal/counts"
-	"flashsale.internal/services/seckill/internal/degraded"
 	"flashsale.internal/services/seckill/internal/gate"
 	"flashsale.internal/services/seckill/internal/grouping"
 	"flashsale.internal/services/seckill/internal/httpapi"
 	"flashsale.internal/services/seckill/internal/inventory"
 	"flashsale.internal/services/seckill/internal/pages"
 	"flashsale.internal/services/seckill/internal/priority"
+	"flashsale.internal/services/seckill/internal/redisless"
 	"flashsale.internal/services/seckill/internal/relay"
 	"flashsale.internal/services/seckill/internal/room"
 	"flashsale.internal/services/seckill/internal/signin"
@@ -55,19 +55,19 @@ type Deps struct {
 	// Lease is the lease of the worker id, a part of each order_sn. nil means one in Redis that a component of the
 	// service renews.
 	Lease ordersn.Lease
-	// Transport carries direct messages; nil means one of its own.
+	// Transport carries brokerless messages; nil means one of its own.
 	Transport http.RoundTripper
 }
 
 // Service is the seckill service.
 type Service struct {
 	deps Deps
-	bus  *direct.Publisher
+	bus  *brokerless.Publisher
 	// A purchase passes three layers: purchases decides by the mode of the sale whether inventory or the gate reserves,
 	// sharedCalls group the purchases of many callers, and *stockgate.Gate runs the script.
-	purchases   *degraded.Switch
+	purchases   *redisless.Switch
 	sharedCalls *gate.SharedCalls
-	watch       *degraded.Watch
+	watch       *redisless.Watch
 	client      *inventory.Client
 	relay       *relay.Relay
 	priority    *priority.Controller
@@ -82,15 +82,15 @@ type Service struct {
 	suspects    *suspects.Recorder
 	lease       ordersn.Lease
 	ownLease    *ordersn.TermLease // nil if Deps.Lease is set
-	// directLease is used while Redis is unavailable; nil if Deps.Lease is set.
-	directLease *ordersn.TermLease
-	verifier    *auth.Verifier
-	presence    *presence.Announcer
-	clocks      *clocks.Monitor
-	signIn      *signin.SignIn
-	tickets     *room.Tickets
-	challenges  *challenge.Challenges
-	handler     http.Handler
+	// redislessLease is used while Redis is unavailable; nil if Deps.Lease is set.
+	redislessLease *ordersn.TermLease
+	verifier       *auth.Verifier
+	presence       *presence.Announcer
+	clocks         *clocks.Monitor
+	signIn         *signin.SignIn
+	tickets        *room.Tickets
+	challenges     *challenge.Challenges
+	handler        http.Handler
 }
 
 // New composes the service and starts nothing. Its dependencies need not be reachable yet.
@@ -147,10 +147,10 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	return s, nil
 }
 
-// newBus returns the publisher of the relay: RocketMQ, and direct messages to inventory while it is unavailable.
-func newBus(cfg Config, deps Deps) (*direct.Publisher, error) {
-	return direct.NewPublisher(direct.Config{
-		After: cfg.Direct.After, Secrets: cfg.Internal.Secrets,
+// newBus returns the publisher of the relay: RocketMQ, and brokerless messages to inventory while it is unavailable.
+func newBus(cfg Config, deps Deps) (*brokerless.Publisher, error) {
+	return brokerless.NewPublisher(brokerless.Config{
+		After: cfg.Brokerless.After, Secrets: cfg.Internal.Secrets,
 		Consumers: map[string][]string{contract.TopicReservations: {cfg.InventoryURL}},
 	}, deps.Bus, deps.Telemetry, deps.Transport)
 }
@@ -192,9 +192,9 @@ func (s *Service) newLoops(cfg Config, gates *stockgate.Gate) (err error) {
 		return err
 	}
 	catalogue := gate.Catalogue{Redis: gates}
-	s.watch = degraded.NewWatch(s.client, catalogue, tel.Log)
+	s.watch = redisless.NewWatch(s.client, catalogue, tel.Log)
 	if s.ownLease != nil {
-		s.directLease = ordersn.NewLease(inventory.Workers{Client: s.client, Holders: s.watch.Holders}, tel.Log, s.watch.Direct)
+		s.redislessLease = ordersn.NewLease(inventory.Workers{Client: s.client, Holders: s.watch.Holders}, tel.Log, s.watch.Redisless)
 	}
 	if err := s.observeAccepted(); err != nil {
 		return err
@@ -236,8 +236,8 @@ func (s *Service) newLoops(cfg Config, gates *stockgate.Gate) (err error) {
 	if err != nil {
 		return err
 	}
-	s.purchases = degraded.NewSwitch(s.sharedCalls, s.watch, cfg.GateWait, cfg.GateQueue)
-	s.sales = core.NewSaleCache(degraded.Catalogue{Catalogue: catalogue, Watch: s.watch}, s.deps.Now)
+	s.purchases = redisless.NewSwitch(s.sharedCalls, s.watch, cfg.GateWait, cfg.GateQueue)
+	s.sales = core.NewSaleCache(redisless.Catalogue{Catalogue: catalogue, Watch: s.watch}, s.deps.Now)
 	s.feed = core.NewFeed(s.purchases, cfg.StreamsMax)
 	source := strings.ToLower(rand.Text())
 	s.counts = counts.NewRecorder(gates, counting.Options{
@@ -299,9 +299,9 @@ func (s *Service) newHandler(cfg Config, catalogue gate.Catalogue) (http.Handler
 
 // orderSNs returns the order_sns of this process: with a worker id of Redis, or of inventory while Redis is unavailable.
 func (s *Service) orderSNs() core.OrderSNs {
-	sns := degraded.OrderSNs{OrderSNs: orderSNs{ordersn.NewGenerator(s.lease, nil)}, Watch: s.watch}
-	if s.directLease != nil {
-		sns.Direct = orderSNs{ordersn.NewGenerator(s.directLease, nil)}
+	sns := redisless.OrderSNs{OrderSNs: orderSNs{ordersn.NewGenerator(s.lease, nil)}, Watch: s.watch}
+	if s.redislessLease != nil {
+		sns.Redisless = orderSNs{ordersn.NewGenerator(s.redislessLease, nil)}
 	}
 	return sns
 }
@@ -347,7 +347,7 @@ func (s *Service) Components() []lifecycle.Component {
 	var all []lifecycle.Component
 	if s.ownLease != nil {
 		all = append(all, lifecycle.Component{Name: "worker id", Run: s.ownLease.Run},
-			lifecycle.Component{Name: "worker id of inventory", Run: s.directLease.Run})
+			lifecycle.Component{Name: "worker id of inventory", Run: s.redislessLease.Run})
 	}
 	return append(all,
 		s.verifier.Component(s.deps.Telemetry.Log),

@@ -499,7 +499,7 @@ func TestInvalidSettings(t *testing.T) {
 		"TEST_TIMERS":       {"TEST_TIMERS": "seckill.sweep_every=1s"},
 		"STREAMS_MAX":       {"STREAMS_MAX": "0"},
 		"REDIS_ADDRS":       {"REDIS_ADDRS": "here"},
-		"DIRECT_AFTER":      {"DIRECT_AFTER": "-1s"},
+		"BROKERLESS_AFTER":  {"BROKERLESS_AFTER": "-1s"},
 
 		"INVENTORY_INTERNAL_URL": {"INVENTORY_INTERNAL_URL": "inventory:7083"},
 	} {

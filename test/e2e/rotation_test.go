@@ -111,7 +111,7 @@ func TestSecretsAreRotatedUnderLoad(t *testing.T) {
 	load.lapsing.StockBecomes(t, load.lapsing.Stock, 0, 0, time.Minute)
 	shop.NoDeadLetters(t, r)
 	for _, p := range r.Processes() {
-		shop.NoAlarms(t, p)
+		shop.NoIncidents(t, p)
 	}
 }
 

@@ -29,7 +29,7 @@ var ruleNames = []string{
 // newLimits returns the limits by the clock at, which counts from the start of the sale. scale divides the bucket of the
 // activity, for a smaller population.
 func newLimits(at func() time.Duration, scale int) (*limits, error) {
-	epoch := time.Unix(1_800_000_000, 0)
+	begin := time.Unix(1_800_000_000, 0)
 	l := &limits{rules: map[string]*rule{}, at: at}
 	for _, r := range admission.Production() {
 		spec, err := r.Spec()
@@ -39,7 +39,7 @@ func newLimits(at func() time.Duration, scale int) (*limits, error) {
 		if r.Name == "path-activity" {
 			spec.Rate /= int64(scale)
 		}
-		limiter, err := ratelimit.NewLocal(spec, ratelimit.WithClock(func() time.Time { return epoch.Add(at()) }))
+		limiter, err := ratelimit.NewLocal(spec, ratelimit.WithClock(func() time.Time { return begin.Add(at()) }))
 		if err != nil {
 			return nil, fmt.Errorf("rule %s: %w", r.Name, err)
 		}

@@ -10,7 +10,7 @@ type Parameters struct {
 	// Robots is the number of operators of scripts, AccountsPerRobot the number of accounts of each. Source: issue 21.
 	// A lottery over accounts would give robots a third of the units.
 	Robots, AccountsPerRobot int
-	// Units is the stock. Source: assumption; the 10,000 units of `make proof LANE=storm`, one for ten humans.
+	// Units is the stock. Source: assumption; the 10,000 units of `make proof LANE=kills`, one for ten humans.
 	Units int
 
 	// EarlyShare of the humans join the waiting room before early joining closes, LastMinuteShare in the minute before

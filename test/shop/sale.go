@@ -19,7 +19,7 @@ import (
 type Sale struct {
 	Stock      int64
 	PayWithinS int64
-	Captcha    contract.Captcha
+	Challenge  contract.Challenge
 	PerSecond  int // purchases while Redis is unavailable; 0 means that the sale stops then
 
 	ActivityID, SKUID string
@@ -50,7 +50,7 @@ func Open(t *testing.T, r *rig.Rig, s Sale) Sale {
 		Title: "Sale", StartsAt: now.Add(-time.Minute), EndsAt: now.Add(time.Hour), PerUserLimit: 1,
 		PayWithinS: s.PayWithinS,
 		Items:      []client.Item{{SKUID: s.SKUID, Price: 49900, Stock: s.Stock}},
-		Captcha:    s.Captcha.Kind, CaptchaDifficulty: s.Captcha.Difficulty,
+		Challenge:  s.Challenge.Kind, ChallengeDifficulty: s.Challenge.Difficulty,
 	}
 	if s.PerSecond > 0 {
 		draft.DegradedSale = &client.DegradedSale{PerSecond: int64(s.PerSecond)}

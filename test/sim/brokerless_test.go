@@ -9,7 +9,7 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// brokerless is a time without the broker, in which messages go directly. The zero value is none.
+// brokerless is a time without the broker, in which messages are calls. The zero value is none.
 type brokerless struct {
 	from, lasts time.Duration // from the start of the sale
 	apart       []separation
@@ -21,8 +21,9 @@ type separation struct {
 	from, lasts      time.Duration // from the start of the sale
 }
 
-// directAfter is DIRECT_AFTER in sales with a time without the broker. In other sales the direct transport is off.
-const directAfter = time.Second
+// brokerlessAfter is BROKERLESS_AFTER in sales with a time without the broker. In other sales the brokerless transport
+// is off.
+const brokerlessAfter = time.Second
 
 // loseBroker adds a time without the broker, for up to two minutes, and cuts up to two processes off from a service
 // for a part of it.
@@ -82,8 +83,8 @@ func (w *world) separated(p *process, service string) bool {
 	return false
 }
 
-// handledDirectly checks a message that a service has handled directly, as acknowledged does for one of the broker.
-func (w *world) handledDirectly(from, to, topic string, body []byte, closed *outcomes) {
+// handledByCall checks a message that a service has handled by a call, as acknowledged does for one of the broker.
+func (w *world) handledByCall(from, to, topic string, body []byte, closed *outcomes) {
 	w.acknowledged(to, topic, body, closed)
 	switch {
 	case topic == contract.TopicReservations:
@@ -93,7 +94,7 @@ func (w *world) handledDirectly(from, to, topic string, body []byte, closed *out
 	}
 }
 
-// directTopic returns the topic of a direct message.
-func directTopic(path string) (topic string, is bool) {
+// brokerlessTopic returns the topic of a brokerless message.
+func brokerlessTopic(path string) (topic string, is bool) {
 	return strings.CutPrefix(path, contract.MessagesPath)
 }

@@ -358,7 +358,7 @@ func (b *caller) buy(act *activity, qty int64) {
 			}
 			w.mu.Unlock()
 			w.watchAccepted(p)
-			w.watchDirect(p)
+			w.watchRedisless(p)
 			w.observe(p, got.Status)
 		}
 		return a

@@ -195,7 +195,7 @@ func (w *world) check() *findings {
 	if w.over {
 		return f // the gates have expired
 	}
-	w.checkDirect(f, b)
+	w.checkRedisless(f, b)
 	for _, a := range w.activities {
 		w.checkGate(f, a.id, b)
 	}

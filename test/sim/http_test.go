@@ -43,8 +43,8 @@ func (t *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		_ = req.Body.Close()
 	}
 	var res *http.Response
-	topic, direct := directTopic(req.URL.Path)
-	if direct {
+	topic, byCall := brokerlessTopic(req.URL.Path)
+	if byCall {
 		body = t.w.readable(body)
 	}
 	closed, _ := req.Context().Value(outcomesKey{}).(*outcomes)
@@ -57,7 +57,7 @@ func (t *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 			return nil, errors.New("sim: connection refused")
 		}
 		handled := &outcomes{byOrder: map[string]string{}, putOff: map[string]bool{}}
-		if direct {
+		if byCall {
 			ctx = context.WithValue(ctx, outcomesKey{}, handled)
 		}
 		incoming := req.Clone(ctx)
@@ -86,8 +86,8 @@ func (t *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		if req.URL.Path == contract.ReservePath && recorder.Code == http.StatusOK {
 			t.w.noteReserved(body, recorder.Body.Bytes())
 		}
-		if direct && recorder.Code == http.StatusNoContent {
-			t.w.handledDirectly(t.who, to.service, topic, body, handled)
+		if byCall && recorder.Code == http.StatusNoContent {
+			t.w.handledByCall(t.who, to.service, topic, body, handled)
 		}
 		if ctx.Err() != nil {
 			return nil, ctx.Err()

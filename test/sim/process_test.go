@@ -48,7 +48,7 @@ func (p *process) name() string { return fmt.Sprintf("%s/%d", p.service, p.slot)
 func (w *world) settingsOf() map[string]string {
 	return map[string]string{
 		"AUTH_DEV_TOKENS": "true", "PAYMENTS_SANDBOX": "true", "PAYMENTS_SANDBOX_CALLBACK_URL": "http://order/v1/payments/callbacks/sandbox",
-		"ORDER_INTERNAL_URL": "http://order", "INVENTORY_INTERNAL_URL": "http://inventory", "DIRECT_AFTER": w.directAfter(),
+		"ORDER_INTERNAL_URL": "http://order", "INVENTORY_INTERNAL_URL": "http://inventory", "BROKERLESS_AFTER": w.brokerlessAfter(),
 		"MYSQL_DSN": "sqlite:", "HTTP_ADDR": "127.0.0.1:1", "ADMIN_ADDR": "127.0.0.1:2",
 		"ORDER_PAYMENT_GRACE": "6s", "JOURNAL_MAX": fmt.Sprint(w.sale.journalMax), "GATE_WAIT_REPLICAS": w.waitReplicas(),
 		"TEST_TIMERS": "seckill.claim_after=2s,order.sweep_every=6s,order.sweep_after=3s,order.refund_every=2s," +
@@ -60,9 +60,9 @@ func (w *world) settingsOf() map[string]string {
 	}
 }
 
-func (w *world) directAfter() string {
+func (w *world) brokerlessAfter() string {
 	if w.sale.brokerless.happens() {
-		return directAfter.String()
+		return brokerlessAfter.String()
 	}
 	return "0"
 }

@@ -117,7 +117,7 @@ func (s *sale) suitRare(point string, soon time.Duration) bool {
 		strings.Contains(point, contract.MessagesPath):
 		s.loseBroker(r)
 	case strings.HasPrefix(point, "redis: unavailable"), strings.HasPrefix(point, "seckill: http") && !strings.Contains(point, contract.MessagesPath),
-		strings.HasSuffix(point, "direct_sales"), strings.HasSuffix(point, "leases"), point == "inventory: redis hmget":
+		strings.HasSuffix(point, "redisless_sales"), strings.HasSuffix(point, "leases"), point == "inventory: redis hmget":
 		s.loseRedis(r)
 	case point == "broker: clock ahead":
 		s.brokerAhead = time.Second + time.Duration(r.Int64N(int64(5*time.Minute)))

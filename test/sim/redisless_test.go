@@ -86,8 +86,8 @@ func (w *world) withoutRedis(p *process) bool {
 	return w.noRedis.Load() && !slices.Contains(w.sale.redisless.reaches, p.name())
 }
 
-// directPhase is how the mode of an activity became direct for the first time.
-type directPhase struct {
+// redislessPhase is how an activity became redisless for the first time.
+type redislessPhase struct {
 	began     time.Time
 	figuresAt time.Time // purchases that the gate had accepted before it are known to inventory
 }
@@ -152,8 +152,8 @@ func (w *world) watchModes(known map[string]string) {
 		}
 		coverage.end("mode " + m.Mode)
 		w.mu.Lock()
-		if _, is := w.directs[id]; m.Mode == string(contract.ModeDirect) && !is {
-			w.directs[id] = directPhase{time.Now(), m.FiguresAt.UTC()}
+		if _, is := w.redislessAt[id]; m.Mode == string(contract.ModeRedisless) && !is {
+			w.redislessAt[id] = redislessPhase{time.Now(), m.FiguresAt.UTC()}
 		}
 		w.mu.Unlock()
 		if !w.sale.redisless.kills {
@@ -181,7 +181,7 @@ type modeRow struct {
 func (w *world) modes() map[string]modeRow {
 	var rows []modeRow
 	if err := w.books["inventory"].Raw("SELECT activities.id, mode, figures_at FROM activities " +
-		"LEFT JOIN direct_sales ON direct_sales.activity_id = activities.id").Scan(&rows).Error; err != nil {
+		"LEFT JOIN redisless_sales ON redisless_sales.activity_id = activities.id").Scan(&rows).Error; err != nil {
 		w.fail("read modes: %v", err)
 	}
 	byID := map[string]modeRow{}
@@ -193,21 +193,21 @@ func (w *world) modes() map[string]modeRow {
 
 // noteReserved records the purchases that inventory has reserved without a message: they are in the ledger.
 func (w *world) noteReserved(body, response []byte) {
-	var request contract.DirectReserve
-	var results contract.DirectResults
+	var request contract.RedislessReserve
+	var results contract.RedislessResults
 	if json.Unmarshal(body, &request) != nil || json.Unmarshal(response, &results) != nil ||
 		len(results.Results) != len(request.Items) {
-		w.fail("a response to direct purchases cannot be read: %s", response)
+		w.fail("a response to redisless purchases cannot be read: %s", response)
 		return
 	}
 	for i, r := range results.Results {
 		it := request.Items[i]
-		what := "direct purchase "
+		what := "redisless purchase "
 		if it.Accepted {
 			what = "purchase handed over "
 		}
 		coverage.end(what + string(r.Outcome))
-		if r.Outcome != contract.DirectReserved {
+		if r.Outcome != contract.RedislessReserved {
 			continue
 		}
 		if w.rowState(it.OrderSN) == "" {
@@ -231,9 +231,9 @@ func (w *world) notePosted(p *purchase) {
 	}
 }
 
-// watchDirect requires that a purchase that is first accepted while no process reaches Redis is in the ledger. It is
+// watchRedisless requires that a purchase that is first accepted while no process reaches Redis is in the ledger. It is
 // called after each 202.
-func (w *world) watchDirect(p *purchase) {
+func (w *world) watchRedisless(p *purchase) {
 	l := w.sale.redisless
 	if !l.happens() || len(l.reaches) > 0 || !w.noRedis.Load() {
 		return
@@ -251,9 +251,9 @@ func (w *world) watchDirect(p *purchase) {
 	}
 }
 
-// checkDirect requires that each mode is gate again, and that no purchase that the gate had accepted before Redis was lost
-// was refused for one that came later. A buyer may use up the own limit meanwhile.
-func (w *world) checkDirect(f *findings, b books) {
+// checkRedisless requires that each mode is gate again, and that no purchase that the gate had accepted before Redis
+// was lost was refused for one that came later. A buyer may use up the own limit meanwhile.
+func (w *world) checkRedisless(f *findings, b books) {
 	if !w.sale.redisless.happens() {
 		return
 	}
@@ -269,7 +269,7 @@ func (w *world) checkDirect(f *findings, b books) {
 		others[r.UserID+" in "+r.activity()]++
 	}
 	for _, r := range b.ledger {
-		p, phase := w.purchases[r.sn()], w.directs[r.activity()]
+		p, phase := w.purchases[r.sn()], w.redislessAt[r.activity()]
 		if p == nil || r.State != "rejected" || r.Reason == "system" || p.accepted.IsZero() {
 			continue
 		}
@@ -278,7 +278,7 @@ func (w *world) checkDirect(f *findings, b books) {
 		switch {
 		case own, lossy && !r.LandedAt.Before(w.selling.Add(w.sale.redisless.from+w.sale.redisless.lasts)):
 		case phase.began.IsZero():
-			f.add(r.sn(), "the ledger refused %s (%s), and the sale was never direct", r.sn(), r.Reason)
+			f.add(r.sn(), "the ledger refused %s (%s), and the sale was never redisless", r.sn(), r.Reason)
 		case p.accepted.Before(phase.figuresAt):
 			f.add(r.sn(), "the ledger refused %s (%s), which was accepted before Redis was lost", r.sn(), r.Reason)
 		case len(w.sale.redisless.reaches)+len(w.sale.redisless.apart)+len(w.sale.freezes) == 0 && !w.died("seckill") &&

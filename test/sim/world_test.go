@@ -73,20 +73,20 @@ type world struct {
 	happened     map[string]bool      // losses and damage in this sale
 	spoiled      map[string]time.Time // order_sns of spoiled entries, and when they were repaired; zero for not yet
 	purchases    map[string]*purchase
-	played       map[string]int64       // payment_id -> amount of a confirmed payment
-	lostClosings map[string]bool        // order_sns whose closing order's database lost
-	forged       map[string]bool        // order_sns of forged messages
-	events       map[string]bool        // order_sn and step of events that order gave to the broker
-	issued       map[int][]issue        // order_sns by worker id
-	early        map[string]int         // by order_sn, how often order responded to a closing that it is not due
-	unheard      map[string]bool        // order_sns that order closed for a caller that had given up
-	kept         []bus.Message          // what the broker delivers 25 h later
-	confirmed    map[string]bool        // order_sns that a 202 may name, if it waits for the replica
-	setBack      map[string]bool        // order_sns of which a restored database lost a commit
-	lostOrders   map[string]bool        // those of which order's database did
-	started      []*process             // of order and inventory
-	over         bool                   // the gates have expired, a day after the sale
-	directs      map[string]directPhase // by activity, how its mode became direct
+	played       map[string]int64          // payment_id -> amount of a confirmed payment
+	lostClosings map[string]bool           // order_sns whose closing order's database lost
+	forged       map[string]bool           // order_sns of forged messages
+	events       map[string]bool           // order_sn and step of events that order gave to the broker
+	issued       map[int][]issue           // order_sns by worker id
+	early        map[string]int            // by order_sn, how often order responded to a closing that it is not due
+	unheard      map[string]bool           // order_sns that order closed for a caller that had given up
+	kept         []bus.Message             // what the broker delivers 25 h later
+	confirmed    map[string]bool           // order_sns that a 202 may name, if it waits for the replica
+	setBack      map[string]bool           // order_sns of which a restored database lost a commit
+	lostOrders   map[string]bool           // those of which order's database did
+	started      []*process                // of order and inventory
+	over         bool                      // the gates have expired, a day after the sale
+	redislessAt  map[string]redislessPhase // by activity, how it became redisless
 }
 
 // sale holds the parameters of a sale, drawn from the seed.
@@ -319,7 +319,7 @@ func newWorld(seed uint64, dir string, scripts map[string]string) (*world, error
 		history: &history{seed: seed, began: time.Now()},
 		lives:   map[string]*process{}, concerned: map[string]bool{}, carried: map[string]time.Time{}, garbled: map[string]bool{}, purchases: map[string]*purchase{},
 		played: map[string]int64{}, lostClosings: map[string]bool{}, forged: map[string]bool{}, lost: map[string]entryLoss{}, issued: map[int][]issue{}, confirmed: map[string]bool{}, early: map[string]int{}, unheard: map[string]bool{}, happened: map[string]bool{}, spoiled: map[string]time.Time{}, events: map[string]bool{}, began: time.Now().Add(warmUp), books: map[string]*gorm.DB{}, writers: map[string]chan struct{}{},
-		setBack: map[string]bool{}, directs: map[string]directPhase{}, lostOrders: map[string]bool{}, starting: make(chan struct{}, 1),
+		setBack: map[string]bool{}, redislessAt: map[string]redislessPhase{}, lostOrders: map[string]bool{}, starting: make(chan struct{}, 1),
 		redisTurn: make(chan struct{}, 1), final: map[string]finalEntry{}, unbalanced: map[string]int64{},
 	}
 	w.redisLife.Store(1)

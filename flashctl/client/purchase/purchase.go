@@ -76,8 +76,8 @@ func newPath(ctx context.Context, c *client.Caller, activityID string) (client.P
 			err = nil
 		case contract.CodeRoomRequired: // no ticket yet, or it has lapsed
 			ticket, err = c.JoinRoom(ctx, activityID)
-		case contract.CodeCaptchaRequired: // no pass yet, or it has expired
-			if pass, err = c.PassByWork(ctx, activityID, ticket); client.CodeOf(err) == contract.CodeCaptchaWrong ||
+		case contract.CodeChallengeRequired: // no pass yet, or it has expired
+			if pass, err = c.PassByWork(ctx, activityID, ticket); client.CodeOf(err) == contract.CodeChallengeWrong ||
 				client.CodeOf(err) == contract.CodeRoomRequired {
 				pass, err = "", nil // too late; the next path request returns what is missing
 			}

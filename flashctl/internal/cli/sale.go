@@ -11,13 +11,13 @@ import (
 )
 
 type saleCmd struct {
-	Create  saleCreateCmd  `cmd:"" help:"Create a product and a sale of it; prints the ids of sale and SKU."`
-	Publish salePublishCmd `cmd:"" help:"Publish a sale."`
-	Pause   salePauseCmd   `cmd:"" help:"Pause a sale."`
-	Resume  saleResumeCmd  `cmd:"" help:"Resume a paused sale."`
-	End     saleEndCmd     `cmd:"" help:"End a sale; it cannot be resumed."`
-	Captcha saleCaptchaCmd `cmd:"" help:"Change the challenge of a sale, also while it is open."`
-	Watch   saleWatchCmd   `cmd:"" help:"Print a sale's stock, in the database and in the gate, until Ctrl-C."`
+	Create    saleCreateCmd    `cmd:"" help:"Create a product and a sale of it; prints the ids of sale and SKU."`
+	Publish   salePublishCmd   `cmd:"" help:"Publish a sale."`
+	Pause     salePauseCmd     `cmd:"" help:"Pause a sale."`
+	Resume    saleResumeCmd    `cmd:"" help:"Resume a paused sale."`
+	End       saleEndCmd       `cmd:"" help:"End a sale; it cannot be resumed."`
+	Challenge saleChallengeCmd `cmd:"" help:"Change the challenge of a sale, also while it is open."`
+	Watch     saleWatchCmd     `cmd:"" help:"Print a sale's stock, in the database and in the gate, until Ctrl-C."`
 }
 
 type saleCreateCmd struct {
@@ -32,8 +32,8 @@ type saleCreateCmd struct {
 	Lasts     time.Duration `default:"1h" help:"Time from start to end."`
 	PayWithin time.Duration `default:"15m" help:"Pay window in whole seconds, 1s to 24h."`
 	RoomRate  int64         `help:"Places that the waiting room admits a second; 0 means no waiting room."`
-	Captcha   string        `help:"Challenge of buyers: none, pow, slide or provider." enum:"none,pow,slide,provider" default:"none"`
-	Hardness  int64         `name:"captcha-difficulty" help:"Hashes, in thousands, that a proof of work takes at most; 50 by default."`
+	Challenge string        `help:"Challenge of buyers: none, pow, slide or provider." enum:"none,pow,slide,provider" default:"none"`
+	Hardness  int64         `name:"challenge-difficulty" help:"Hashes, in thousands, that a proof of work takes at most; 50 by default."`
 	Reorders  *int64        `help:"Orders that a user may cancel or let expire; 2 by default, 0 means any number."`
 	Publish   bool          `help:"Publish it as well."`
 }
@@ -55,8 +55,8 @@ func (c *saleCreateCmd) Run(e env) error {
 		ReorderLimit: c.Reorders,
 		Items:        []client.Item{{SKUID: sku, Price: c.Price, Stock: c.Stock}},
 	}
-	if c.Captcha != string(contract.CaptchaNone) {
-		draft.Captcha, draft.CaptchaDifficulty = contract.CaptchaKind(c.Captcha), c.Hardness
+	if c.Challenge != string(contract.ChallengeNone) {
+		draft.Challenge, draft.ChallengeDifficulty = contract.ChallengeKind(c.Challenge), c.Hardness
 	}
 	if c.RoomRate > 0 {
 		draft.WaitingRoom = &client.WaitingRoom{AdmitPerSecond: c.RoomRate}
@@ -106,19 +106,19 @@ func (c *salePauseCmd) Run(e env) error   { return c.change(e, "pause") }
 func (c *saleResumeCmd) Run(e env) error  { return c.change(e, "resume") }
 func (c *saleEndCmd) Run(e env) error     { return c.change(e, "end") }
 
-type saleCaptchaCmd struct {
+type saleChallengeCmd struct {
 	ownActivityArg
 	Kind       string `arg:"" help:"none, pow, slide or provider." enum:"none,pow,slide,provider"`
 	Difficulty int64  `help:"Hashes, in thousands, that a proof of work takes at most; unchanged by default."`
 }
 
-func (c *saleCaptchaCmd) Run(e env) error {
+func (c *saleChallengeCmd) Run(e env) error {
 	m, err := e.as(c.caller(auth.Merchant))
 	if err != nil {
 		return err
 	}
 	defer m.Close()
-	return m.SetCaptcha(e.ctx, c.Activity, contract.CaptchaKind(c.Kind), c.Difficulty)
+	return m.SetChallenge(e.ctx, c.Activity, contract.ChallengeKind(c.Kind), c.Difficulty)
 }
 
 type saleWatchCmd struct {

@@ -30,8 +30,8 @@ type Broker struct {
 	Join func(t *testing.T) bus.Bus
 	// JoinWithShortPauses is Join with pauses of at most about one second before each redelivery.
 	JoinWithShortPauses func(t *testing.T) bus.Bus
-	// Direct is set for DirectCases: Publish returns after the handlers, and a repeated message is a new one.
-	Direct bool
+	// Brokerless is set for BrokerlessCases: Publish returns after the handlers, and a repeated message is a new one.
+	Brokerless bool
 	// MayRedeliverAfterClose is set if the results that a closing member sends to the broker may be lost.
 	MayRedeliverAfterClose bool
 }
@@ -73,8 +73,9 @@ func Cases() []Case {
 	}
 }
 
-// DirectCases returns the tests that also hold for a transport without a broker, which keeps and redelivers nothing.
-func DirectCases() []Case {
+// BrokerlessCases returns the tests that also hold for a transport without a broker, which keeps and redelivers
+// nothing.
+func BrokerlessCases() []Case {
 	return slices.DeleteFunc(Cases(), func(c Case) bool { return c.needsBroker })
 }
 
@@ -372,7 +373,7 @@ func survivesAPanic(t *testing.T, b Broker) {
 	})
 	publish(t, m, bus.Message{Body: []byte("x")})
 	eventually(t, "the second attempt", func() bool { return got.len() == 2 })
-	if !b.Direct {
+	if !b.Brokerless {
 		assert.Equal(t, 2, got.deliveries[1].Attempt)
 	}
 }

@@ -166,7 +166,7 @@ func (tr *traffic) resumes(t *testing.T, p *dependencies) <-chan resumption {
 	return result
 }
 
-// newcomer starts a client, and measures how long it takes until it has published and consumed. It knows no outage, so
+// newcomer starts a client, and measures how long it takes until it has published and consumed. It has seen no outage, so
 // this is what broker and machine need.
 func (p *dependencies) newcomer(t *testing.T) <-chan time.Duration {
 	took := make(chan time.Duration, 1)

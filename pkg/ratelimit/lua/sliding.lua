@@ -1,5 +1,5 @@
 -- SlidingWindow. The value is a hash: bucket -> count, and p = the limit under which it was written. Buckets are
--- counted from the Unix epoch; the oldest counts in full. Arguments: width, rate, buckets, "", "",
+-- counted from Unix time 0; the oldest counts in full. Arguments: width, rate, buckets, "", "",
 -- "width;rate;buckets". Cost: HGETALL (at most buckets + 2 fields), and HINCRBY, PEXPIRE if granted. The key expires
 -- when its newest bucket no longer counts.
 local unix = now + 1767225600000000

@@ -1,4 +1,4 @@
--- FixedWindow. The value is a string "count;window;period;rate". Windows are counted from the Unix epoch. Arguments:
+-- FixedWindow. The value is a string "count;window;period;rate". Windows are counted from Unix time 0. Arguments:
 -- period, rate, "", "", "", "period;rate". Cost: GET, and SET if granted. The key expires with its window.
 local unix = now + 1767225600000000
 

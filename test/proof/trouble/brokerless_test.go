@@ -45,7 +45,8 @@ type brokerlessPlan struct {
 // the client library's reconnection. It is generous, for slow machines.
 const resumesWithin = 30 * time.Second
 
-// runBrokerless runs the plan. All settings are the defaults, so messages go directly when publishing has failed for 10 s.
+// runBrokerless runs the plan. All settings are the defaults, so messages are calls when publishing has failed for 10
+// s.
 func runBrokerless(t *testing.T, plan brokerlessPlan) {
 	t.Helper()
 	dependencies := rig.OwnDependencies(t, plan.PortOffset)
@@ -65,12 +66,12 @@ func runBrokerless(t *testing.T, plan brokerlessPlan) {
 
 	killed := time.Now()
 	dependencies.Do(t, "kill", "broker")
-	require.NoError(t, shop.Poll(ctx, func() (bool, error) { return goesDirectly(ctx, r.Seckill) }))
+	require.NoError(t, shop.Poll(ctx, func() (bool, error) { return isBrokerless(ctx, r.Seckill) }))
 	switched := time.Now()
 	orders := sale.CountOrders(t, r)
 	require.NoError(t, shop.Poll(ctx, func() (bool, error) { return sale.CountOrders(t, r) > orders, nil }))
 	first := time.Since(switched)
-	t.Logf("messages go directly %s after the kill; the first order follows %s later",
+	t.Logf("messages are calls %s after the kill; the first order follows %s later",
 		switched.Sub(killed).Round(time.Millisecond), first.Round(time.Millisecond))
 	assert.LessOrEqual(t, first, plan.OrdersWithin, "from the switch to the first order")
 
@@ -84,7 +85,7 @@ func runBrokerless(t *testing.T, plan brokerlessPlan) {
 	require.Positive(t, paid)
 	require.Positive(t, closed)
 	for _, topic := range []string{contract.TopicReservations, contract.TopicDeductions, contract.TopicOrderEvents} {
-		require.Positive(t, published(ctx, t, r, topic, "direct"), topic)
+		require.Positive(t, published(ctx, t, r, topic, "brokerless"), topic)
 	}
 	unsent := published(ctx, t, r, contract.TopicOrderClose, "none")
 	require.Positive(t, unsent, "delayed closings count as sent")
@@ -93,8 +94,8 @@ func runBrokerless(t *testing.T, plan brokerlessPlan) {
 	dependencies.Do(t, "up", "broker")
 	available := time.Now()
 	require.NoError(t, shop.Poll(ctx, func() (bool, error) {
-		direct, err := goesDirectly(ctx, r.Seckill)
-		return err == nil && !direct, err
+		brokerless, err := isBrokerless(ctx, r.Seckill)
+		return err == nil && !brokerless, err
 	}))
 	t.Logf("the broker starts in %s; messages go to it %s later", available.Sub(returns).Round(time.Millisecond),
 		time.Since(available).Round(time.Millisecond))
@@ -107,15 +108,15 @@ func runBrokerless(t *testing.T, plan brokerlessPlan) {
 	buyers.Check(t, r)
 	shop.NoDeadLetters(t, r)
 	for _, p := range r.Processes() {
-		shop.NoAlarms(t, p)
+		shop.NoIncidents(t, p)
 	}
 }
 
 // longestPoll is the longest pause between two readings of a result by its buyer.
 const longestPoll = 3 * time.Second
 
-// goesDirectly reports whether messages of the process go directly.
-func goesDirectly(ctx context.Context, p *rig.Process) (bool, error) {
+// isBrokerless reports whether the process is brokerless.
+func isBrokerless(ctx context.Context, p *rig.Process) (bool, error) {
 	lines, err := metrics(ctx, p)
 	for _, line := range lines {
 		if value, is := strings.CutPrefix(line, `flashsale_breaker{flashsale_dependency="rocketmq"} `); is {

@@ -53,7 +53,7 @@ func TestFullRedis(t *testing.T) {
 	}
 	rate := number(t, "FULL_REDIS_RATE", 2000)
 	dependencies := rig.OwnDependencies(t, 7500)
-	r := rig.New(t, dependencies.Option(), rig.Env("PATH_RATE", "100000"), rig.Env("DIRECT_AFTER", "0"))
+	r := rig.New(t, dependencies.Option(), rig.Env("PATH_RATE", "100000"), rig.Env("BROKERLESS_AFTER", "0"))
 	dependencies.Prepare(t, r)
 	ctx, cancel := context.WithTimeout(t.Context(), outage+fullDrains+2*time.Minute)
 	defer cancel()

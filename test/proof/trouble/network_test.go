@@ -13,7 +13,7 @@ import (
 // down.
 func TestNetworkTrouble(t *testing.T) {
 	t.Parallel()
-	r := rig.New(t, rig.Env("DIRECT_AFTER", "0"))
+	r := rig.New(t, rig.Env("BROKERLESS_AFTER", "0"))
 	links := r.Links(t)
 	startAll(t, r)
 	// Calls that are not served while no byte gets through.

@@ -20,7 +20,7 @@ const longDowntime = 75 * time.Second
 func TestOutages(t *testing.T) {
 	t.Parallel() // most of the time it waits
 	dependencies := rig.OwnDependencies(t, 6500)
-	r := rig.New(t, dependencies.Option(), rig.Env("DIRECT_AFTER", "0"))
+	r := rig.New(t, dependencies.Option(), rig.Env("BROKERLESS_AFTER", "0"))
 	dependencies.Prepare(t, r)
 	startAll(t, r)
 

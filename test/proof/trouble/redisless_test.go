@@ -138,7 +138,7 @@ func (s *redislessRun) withPaths(ctx context.Context, n int) []*redislessBuyer {
 func (s *redislessRun) awaitFigures(ctx context.Context) {
 	require.NoError(s.t, shop.Poll(ctx, func() (bool, error) {
 		return shop.Count(s.t, s.r.Dependencies.InventoryDSN,
-			"SELECT COUNT(*) FROM direct_sales WHERE activity_id = ?", s.sale.ActivityID) == 1, nil
+			"SELECT COUNT(*) FROM redisless_sales WHERE activity_id = ?", s.sale.ActivityID) == 1, nil
 	}))
 	require.NoError(s.t, shop.Until(ctx, time.Now().Add(3*time.Second))) // the next reading of each process
 }
@@ -302,7 +302,7 @@ func (s *redislessRun) afterwards(ctx context.Context, early, late []*redislessB
 		refused[r.code][int(r.at.Sub(killed).Seconds())]++
 	}
 	t.Logf("refused without Redis, by code and second: %v", refused)
-	shop.Query(t, s.r.Dependencies.InventoryDSN, "SELECT held_back FROM direct_sales WHERE activity_id = ?", func(rows *sql.Rows) {
+	shop.Query(t, s.r.Dependencies.InventoryDSN, "SELECT held_back FROM redisless_sales WHERE activity_id = ?", func(rows *sql.Rows) {
 		var held string
 		require.NoError(t, rows.Scan(&held))
 		t.Logf("units that are still held back: %s", held)
@@ -330,7 +330,7 @@ func (s *redislessRun) afterwards(ctx context.Context, early, late []*redislessB
 	s.settle(ctx, early, late)
 	s.compare(ctx, early, late, killed)
 	for _, p := range s.r.Processes() {
-		shop.NoAlarms(t, p)
+		shop.NoIncidents(t, p)
 	}
 }
 

@@ -575,7 +575,7 @@ func (s *scene) recovers(ctx context.Context, back time.Time) (r recovery, err e
 }
 
 // settle repeats the calls without a response and checks the sale: one order for each accepted purchase and no other,
-// all payments counted, gate and database equal, no dead letter, no alarm.
+// all payments counted, gate and database equal, no dead letter, no incident.
 func (s *scene) settle(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), anyWithin)
@@ -606,12 +606,12 @@ func (s *scene) settle(t *testing.T) {
 	quiet(t, s.r)
 }
 
-// quiet requires that there is no dead letter and no alarm.
+// quiet requires that there is no dead letter and no incident.
 func quiet(t *testing.T, r *rig.Rig) {
 	t.Helper()
 	shop.NoDeadLetters(t, r)
 	for _, p := range r.Processes() {
-		shop.NoAlarms(t, p)
+		shop.NoIncidents(t, p)
 	}
 }
 

@@ -19,7 +19,7 @@ func TestUpgradeWithoutTheBroker(t *testing.T) {
 	u := beginOutageUpgrade(t, 5500)
 	u.step(u.buying, t, "one new pod of each service", func() { u.replace(t, 0) })
 	u.dependencies.Do(t, "kill", "broker")
-	require.NoError(t, shop.Until(u.buying, time.Now().Add(20*time.Second))) // pods send directly after 10 s
+	require.NoError(t, shop.Until(u.buying, time.Now().Add(20*time.Second))) // pods are brokerless after 10 s
 	u.step(u.buying, t, "all pods are new, no broker", func() { u.replace(t, 1) })
 	u.step(u.buying, t, "broker", func() { u.dependencies.Do(t, "up", "broker") })
 	u.stop()

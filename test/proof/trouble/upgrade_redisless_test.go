@@ -81,7 +81,7 @@ func (o *outageUpgrade) awaitModes(t *testing.T) {
 	t.Helper()
 	require.NoError(t, shop.Poll(o.buying, func() (bool, error) {
 		return shop.Count(t, o.rig.Dependencies.InventoryDSN,
-			"SELECT COUNT(*) FROM direct_sales WHERE activity_id = ?", o.buyers.Sale.ActivityID) == 1, nil
+			"SELECT COUNT(*) FROM redisless_sales WHERE activity_id = ?", o.buyers.Sale.ActivityID) == 1, nil
 	}))
 	require.NoError(t, shop.Until(o.buying, time.Now().Add(3*time.Second)))
 }

@@ -12,18 +12,18 @@ type mutant struct {
 type unit struct{ pkg, run string }
 
 const (
-	coreDir    = "services/inventory/internal/core/"
-	ledgerDir  = "services/inventory/internal/ledger/"
-	gatesDir   = "services/inventory/internal/gates/"
-	soldDir    = "services/inventory/internal/redisless/"
-	sweepDir   = "services/inventory/internal/sweep/"
-	restoreDir = "services/inventory/internal/restore/"
-	orderDir   = "services/order/internal/"
-	luaDir     = "pkg/stockgate/lua/"
-	leaseDir   = "pkg/ordersn/lua/"
-	gateDir    = "pkg/stockgate/"
-	directDir  = "pkg/bus/direct/"
-	keptDir    = "services/seckill/internal/degraded/"
+	coreDir       = "services/inventory/internal/core/"
+	ledgerDir     = "services/inventory/internal/ledger/"
+	gatesDir      = "services/inventory/internal/gates/"
+	soldDir       = "services/inventory/internal/redisless/"
+	sweepDir      = "services/inventory/internal/sweep/"
+	restoreDir    = "services/inventory/internal/restore/"
+	orderDir      = "services/order/internal/"
+	luaDir        = "pkg/stockgate/lua/"
+	leaseDir      = "pkg/ordersn/lua/"
+	gateDir       = "pkg/stockgate/"
+	brokerlessDir = "pkg/bus/brokerless/"
+	keptDir       = "services/seckill/internal/redisless/"
 )
 
 var mutants = []mutant{
@@ -33,11 +33,11 @@ var mutants = []mutant{
 		now: "_ = r.pub.Publish(pctx, m)\n\tcancel()\n\tif err = nil; err != nil {",
 	},
 	{
-		name: "a direct message counts as published on failure", file: directDir + "publisher.go",
+		name: "a brokerless message counts as published on failure", file: brokerlessDir + "publisher.go",
 		old: "err = p.client.post(ctx, consumer, m)", now: "_ = p.client.post(ctx, consumer, m)",
 	},
 	{
-		name: "the direct listener accepts a message on failure", file: directDir + "listener.go",
+		name: "the brokerless listener accepts a message on failure", file: brokerlessDir + "listener.go",
 		old: "if err := c.handle(ctx, d); err != nil {", now: "if err := c.handle(ctx, d); err != nil && len(consumers) == 0 {",
 	},
 	{
@@ -57,48 +57,48 @@ var mutants = []mutant{
 		test:   unit{"services/inventory", "TestReservationsAreOverdueSoonerWithoutTheBroker"},
 	},
 	{
-		name: "an unavailable broker is not tested", file: directDir + "breaker.go",
+		name: "an unavailable broker is not tested", file: brokerlessDir + "breaker.go",
 		old: "return true, true", now: "return false, false",
-		hidden: "direct messages replace the broker", test: unit{directDir, "TestGoesDirectAfterATimeAndBackAtOnce"},
+		hidden: "brokerless messages replace the broker", test: unit{brokerlessDir, "TestIsBrokerlessAfterATimeAndBackAtOnce"},
 	},
 	{
-		name: "a direct purchase ignores what is held back", file: soldDir + "purchases.go",
+		name: "a redisless purchase ignores what is held back", file: soldDir + "purchases.go",
 		old: "return max(0, it.Available-s.HeldBack[it.SKUID]-s.Reserve[it.SKUID])", now: "return it.Available",
-		hidden: "most sales have enough units", test: unit{"services/inventory", "TestDirectPurchasesLeaveWhatWasAcceptedBefore"},
+		hidden: "most sales have enough units", test: unit{"services/inventory", "TestRedislessPurchasesLeaveWhatWasAcceptedBefore"},
 	},
 	{
 		name: "later acceptances take what is held back", file: soldDir + "purchases.go",
 		old: "if a.Item(l.SKUID).Available-s.HeldBack[l.SKUID] < l.Qty {", now: "if l.Qty < 0 {",
-		hidden: "few processes reach Redis alone", test: unit{"services/inventory", "TestDirectPurchasesLeaveWhatWasAcceptedBefore"},
+		hidden: "few processes reach Redis alone", test: unit{"services/inventory", "TestRedislessPurchasesLeaveWhatWasAcceptedBefore"},
 	},
 	{
 		name: "landed purchases stay held back", file: soldDir + "purchases.go",
 		old: "figures.landed(p)", now: "_ = p",
-		hidden: "the units are sold after the outage", test: unit{"services/inventory", "TestDirectPurchasesLeaveWhatWasAcceptedBefore"},
+		hidden: "the units are sold after the outage", test: unit{"services/inventory", "TestRedislessPurchasesLeaveWhatWasAcceptedBefore"},
 	},
 	{
 		name: "per_second is not counted", file: soldDir + "selling.go",
 		old: "sale.SoldCount++", now: "_ = sale",
-		hidden: "the checks of a sale do not count by second", test: unit{"services/inventory", "TestDirectPurchasesAreBoundedBySecond"},
+		hidden: "the checks of a sale do not count by second", test: unit{"services/inventory", "TestRedislessPurchasesAreBoundedBySecond"},
 	},
 	{
-		name: "a repeated direct purchase is sold again", file: soldDir + "selling.go",
+		name: "a repeated redisless purchase is sold again", file: soldDir + "selling.go",
 		old: "rows, err := tx.Reservations(sns)", now: "rows, err := map[string]ledger.Row{}, error(nil)",
-		hidden: "the key of the ledger refuses it", test: unit{"services/inventory", "TestDirectPurchasesAreDecidedOnce"},
+		hidden: "the key of the ledger refuses it", test: unit{"services/inventory", "TestRedislessPurchasesAreDecidedOnce"},
 	},
 	{
-		name: "direct sales go on in every mode", file: soldDir + "selling.go",
-		old: "return a.Direct() && a.ModeEpoch == epoch && a.Degraded != nil && a.ModeChangedAt != nil &&\n" +
+		name: "redisless sales go on in every mode", file: soldDir + "selling.go",
+		old: "return a.Redisless() && a.Outage == outage && a.Degraded != nil && a.ModeChangedAt != nil &&\n" +
 			"\t\t!now.Before(a.ModeChangedAt.Add(sellAfter))",
-		now:    "return a.Degraded != nil || epoch > 0 && now.IsZero()",
-		hidden: "processes follow the mode within a second", test: unit{"services/inventory", "TestNothingIsSoldDirectlyAtOtherTimes"},
+		now:    "return a.Degraded != nil || outage > 0 && now.IsZero()",
+		hidden: "processes follow the mode within a second", test: unit{"services/inventory", "TestNothingIsSoldRedislessAtOtherTimes"},
 	},
 	{
-		name: "any process accepts numbers that were issued without Redis", file: "services/seckill/internal/degraded/gate.go",
-		old:    "if issuedDirectly(p.OrderSN) && g.watch.mayBeDirect(activityID) {",
-		now:    "if issuedDirectly(p.OrderSN) && p.UserID == \"\" {",
+		name: "any process accepts numbers that were issued without Redis", file: "services/seckill/internal/redisless/gate.go",
+		old:    "if issuedRedisless(p.OrderSN) && g.watch.mayBeRedisless(activityID) {",
+		now:    "if issuedRedisless(p.OrderSN) && p.UserID == \"\" {",
 		hidden: "few processes reach Redis and not inventory",
-		test:   unit{"services/seckill/internal/degraded", "TestNumbersIssuedWithoutRedisNeedRecentModes"},
+		test:   unit{"services/seckill/internal/redisless", "TestNumbersIssuedWithoutRedisNeedRecentModes"},
 	},
 	{
 		name: "the gate does not get what was sold without it", file: soldDir + "return.go",
@@ -108,14 +108,14 @@ var mutants = []mutant{
 		test:   unit{"services/inventory", "TestTheGateGetsWhatWasSoldWithoutIt"},
 	},
 	{
-		name: "older changes are lost while a sale is direct", file: "services/inventory/internal/store/modes.go",
+		name: "older changes are lost while a sale is redisless", file: "services/inventory/internal/store/modes.go",
 		old: "if at := list[0].GateLacksSince; at != nil && !since.Before(at.UTC()) {", now: "if true {",
 		hidden: "the reconciler repairs the gate", test: unit{"services/inventory", "TestTheGateGetsWhatWasSoldWithoutIt"},
 	},
 	{
-		name: "figures change while a sale is direct", file: "services/inventory/internal/store/modes.go",
+		name: "figures change while a sale is redisless", file: "services/inventory/internal/store/modes.go",
 		old: "= 'direct'\"\n", now: "= 'none'\"\n",
-		hidden: "few sales have a process that reaches Redis", test: unit{"services/inventory", "TestFiguresStayWhileASaleIsDirect"},
+		hidden: "few sales have a process that reaches Redis", test: unit{"services/inventory", "TestFiguresStayWhileASaleIsRedisless"},
 	},
 	{
 		name: "a worker id is leased twice", file: "services/inventory/internal/store/modes.go",
@@ -129,46 +129,46 @@ var mutants = []mutant{
 	{
 		name: "accepted purchases are not handed over", file: keptDir + "watch.go",
 		old: "list := w.accepted.first(activityID, handOverSize)", now: "list := w.accepted.first(activityID, 0)",
-		hidden: "most are published in time", test: unit{"services/seckill/internal/degraded", "TestAcceptedPurchasesAreHandedOverFirst"},
+		hidden: "most are published in time", test: unit{"services/seckill/internal/redisless", "TestAcceptedPurchasesAreHandedOverFirst"},
 	},
 	{
 		name: "accepted purchases are not kept", file: keptDir + "watch.go",
 		old: "return s != nil && s.byID[activityID] != nil\n", now: "return false && s != nil\n",
-		hidden: "most are published in time", test: unit{"services/seckill/internal/degraded", "TestAcceptedPurchasesAreHandedOverFirst"},
+		hidden: "most are published in time", test: unit{"services/seckill/internal/redisless", "TestAcceptedPurchasesAreHandedOverFirst"},
 	},
 	{
 		name: "unpublished purchases are not kept", file: keptDir + "watch.go",
 		old: "w.accepted.published(id, began.Add(-oldest))", now: "w.accepted.published(id, began.Add(-oldest/time.Hour))",
-		hidden: "few wait in the journal", test: unit{"services/seckill/internal/degraded", "TestPublishedPurchasesAreNotKept"},
+		hidden: "few wait in the journal", test: unit{"services/seckill/internal/redisless", "TestPublishedPurchasesAreNotKept"},
 	},
 	{
-		name: "the gate sells while the mode is direct", file: keptDir + "gate.go",
-		old: "\tcase contract.ModeDirect:\n\tcase contract.ModeReturning:", now: "\tcase contract.ModeReturning:",
-		hidden: "most sales have no process that reaches Redis", test: unit{"services/seckill/internal/degraded", "TestPurchasesFollowTheMode"},
+		name: "the gate sells while the sale is redisless", file: keptDir + "gate.go",
+		old: "\tcase contract.ModeRedisless:\n\tcase contract.ModeReturning:", now: "\tcase contract.ModeReturning:",
+		hidden: "most sales have no process that reaches Redis", test: unit{"services/seckill/internal/redisless", "TestPurchasesFollowTheMode"},
 	},
 	{
 		name: "a gate that returns is used by an outdated mode", file: keptDir + "watch.go",
 		old: "		uncertain = c.uncertain", now: "		uncertain = false",
 		hidden: "few processes lose Redis and inventory",
-		test:   unit{"services/seckill/internal/degraded", "TestAGateThatReturnsIsUsedAfterTheModesAreRead"},
+		test:   unit{"services/seckill/internal/redisless", "TestAGateThatReturnsIsUsedAfterTheModesAreRead"},
 	},
 	{
 		name: "a process without modes uses the gate", file: keptDir + "watch.go",
 		old: "		return m, w.withoutModes(ctx, activityID)", now: "		return m, nil",
 		hidden: "few processes of seckill start while inventory is down",
-		test:   unit{"services/seckill/internal/degraded", "TestAGateIsUsedAfterTheFirstReadingOfTheModes"},
+		test:   unit{"services/seckill/internal/redisless", "TestAGateIsUsedAfterTheFirstReadingOfTheModes"},
 	},
 	{
 		name: "purchases of an outdated mode do not exist", file: keptDir + "gate.go",
-		old: "if err == nil && !found && g.watch.mayBeDirect(activityID) {", now: "if false {",
+		old: "if err == nil && !found && g.watch.mayBeRedisless(activityID) {", now: "if false {",
 		hidden: "few processes reach Redis and not inventory",
-		test:   unit{"services/seckill/internal/degraded", "TestResultsComeFromTheLedgerMeanwhile"},
+		test:   unit{"services/seckill/internal/redisless", "TestResultsComeFromTheLedgerMeanwhile"},
 	},
 	{
 		name: "results come from the ledger at once", file: keptDir + "watch.go",
 		old: "uncertain = results && time.Now().Before(w.ledgerFrom[activityID])", now: "uncertain = false && results",
 		hidden: "few buyers read results of two processes within a second",
-		test:   unit{"services/seckill/internal/degraded", "TestResultsComeFromTheLedgerMeanwhile"},
+		test:   unit{"services/seckill/internal/redisless", "TestResultsComeFromTheLedgerMeanwhile"},
 	},
 	{
 		name: "a withdrawal takes what is held back", file: "services/inventory/internal/store/adjustments.go",
@@ -177,7 +177,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a purchase in the journal does not exist", file: keptDir + "gate.go",
-		old: "if !issuedDirectly(orderSN) {", now: "if false {",
+		old: "if !issuedRedisless(orderSN) {", now: "if false {",
 	},
 	{
 		name: "events acknowledged on failure", file: "services/inventory/internal/consumer/consumer.go",
@@ -370,7 +370,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "an unreadable row stops the journal sweep", file: sweepDir + "journal.go",
-		old: "w.Alarms.RaiseUnreadable(ctx, broken)", now: "if len(broken) > 0 {\n\t\treturn nil\n\t}",
+		old: "w.Incidents.RaiseUnreadable(ctx, broken)", now: "if len(broken) > 0 {\n\t\treturn nil\n\t}",
 		hidden: "a simulated ledger has no unreadable row",
 		test:   unit{"services/inventory", "^TestAnUnreadableRowDoesNotStopTheJournalSweep$/^no_JSON$"},
 	},

@@ -1,6 +1,6 @@
 import {client, result, within} from './client.ts'
 import type {
-  Abuse,
+  SuspectLists,
   Activity,
   ActivityState,
   ActivityPatch,
@@ -110,10 +110,10 @@ export const holdingsCSV = (activity_id: string, filter: HoldingFilter) => {
   return `/v1/merchant/activities/${encodeURIComponent(activity_id)}/orders?${query}`
 }
 
-export const getAbuse = (activity_id: string) =>
-  result<Abuse>(client.GET('/v1/merchant/activities/{activity_id}/abuse', {params: {path: {activity_id}}, signal: within(20_000)}))
+export const getSuspects = (activity_id: string) =>
+  result<SuspectLists>(client.GET('/v1/merchant/activities/{activity_id}/abuse', {params: {path: {activity_id}}, signal: within(20_000)}))
 
-export const abuseCSV = (activity_id: string) =>
+export const suspectsCSV = (activity_id: string) =>
   `/v1/merchant/activities/${encodeURIComponent(activity_id)}/abuse?format=csv`
 
 export const listReview = (activity_id: string, cursor?: string) =>

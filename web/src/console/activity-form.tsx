@@ -37,13 +37,13 @@ function valuesOf(
     reorders: String(a?.reorder_limit ?? 2),
     captcha: a?.captcha ?? 'none',
     difficulty: String(a?.captcha_difficulty ?? 50),
-    direct: String(a?.degraded_sale?.per_second ?? ''),
+    perSecond: String(a?.degraded_sale?.per_second ?? ''),
     drop: String(a?.degraded_sale?.drop ?? 0),
     reserve: String(a?.degraded_sale?.reserve ?? 1),
   }
 }
 
-type Setting = 'admit' | 'reorders' | 'captcha' | 'difficulty' | 'direct' | 'drop' | 'reserve'
+type Setting = 'admit' | 'reorders' | 'captcha' | 'difficulty' | 'perSecond' | 'drop' | 'reserve'
 type Settings = Pick<ActivityPatch, 'waiting_room' | 'reorder_limit' | 'captcha' | 'captcha_difficulty' | 'degraded_sale'>
 
 const captchas = ['none', 'pow', 'slide', 'provider'] as const
@@ -57,7 +57,7 @@ function settingsOf(v: Record<Setting, string>): Required<Settings> {
     reorder_limit: whole(v.reorders),
     captcha: captchas.find((kind) => kind === v.captcha) ?? 'none',
     captcha_difficulty: whole(v.difficulty),
-    degraded_sale: v.direct.trim() ? {per_second: whole(v.direct), drop: whole(v.drop), reserve: whole(v.reserve)} : null,
+    degraded_sale: v.perSecond.trim() ? {per_second: whole(v.perSecond), drop: whole(v.drop), reserve: whole(v.reserve)} : null,
   }
 }
 
@@ -123,7 +123,7 @@ function Form({
     reorders: w('reorder_limit'),
     captcha: w('captcha'),
     difficulty: w('captcha_difficulty'),
-    direct: w('degraded_per_second'),
+    perSecond: w('degraded_per_second'),
     drop: w('degraded_drop'),
     reserve: w('degraded_reserve'),
   }
@@ -339,12 +339,12 @@ function Form({
         <p class="hint">{w('degraded_hint')}</p>
         <div class="form-row">
           <Field
-            label={labels.direct}
+            label={labels.perSecond}
             name="degraded_sale.per_second"
             hint={w('degraded_off')}
             error={errors['degraded_sale.per_second']}
           >
-            {(ids) => <input {...ids} inputMode="numeric" value={values.direct} onInput={set('direct')} />}
+            {(ids) => <input {...ids} inputMode="numeric" value={values.perSecond} onInput={set('perSecond')} />}
           </Field>
           <Field label={labels.drop} name="degraded_sale.drop" hint={w('degraded_drop_hint')} error={errors['degraded_sale.drop']}>
             {(ids) => (
@@ -353,7 +353,7 @@ function Form({
                 type="number"
                 min="0"
                 max="99"
-                disabled={!values.direct.trim()}
+                disabled={!values.perSecond.trim()}
                 value={values.drop}
                 onInput={set('drop')}
               />
@@ -371,7 +371,7 @@ function Form({
                 type="number"
                 min="0"
                 max="100"
-                disabled={!values.direct.trim()}
+                disabled={!values.perSecond.trim()}
                 value={values.reserve}
                 onInput={set('reserve')}
               />

@@ -1,4 +1,4 @@
-// One sale: its head with the actions, and the tabs board, orders, abuse and history.
+// One sale: its head with the actions, and the tabs board, orders, suspects and history.
 
 import {useEffect, useState} from 'preact/hooks'
 import {act, getActivity, getBoard, type Act} from '../api/merchant.ts'
@@ -6,7 +6,7 @@ import type {Activity, Board} from '../api/types.ts'
 import {clock} from '../base/app.ts'
 import {count, money, stamp, time} from '../base/format.ts'
 import {Link} from '../base/parts.tsx'
-import {AbuseView} from './abuse.tsx'
+import {SuspectsView} from './suspects.tsx'
 import {AdjustButton} from './adjust.tsx'
 import {BoardView} from './board.tsx'
 import {HistoryView} from './history.tsx'
@@ -73,7 +73,7 @@ export function ActivityPage({id, tab}: {id: string; tab: string}) {
           {tab === 'orders' ? (
             <HoldingsView activity={activity} />
           ) : tab === 'abuse' ? (
-            <AbuseView activity={activity} />
+            <SuspectsView activity={activity} />
           ) : tab === 'history' ? (
             <HistoryView activity={activity} />
           ) : (

@@ -145,11 +145,11 @@ export function BoardView({id, activity, board, onBoard}: Props) {
               {totals.solved + totals.failed > 0 && (
                 <>
                   <tr>
-                    <th scope="row">{w('captchas_solved')}</th>
+                    <th scope="row">{w('challenges_solved')}</th>
                     <td class="number">{count(totals.solved)}</td>
                   </tr>
                   <tr>
-                    <th scope="row">{w('captchas_failed')}</th>
+                    <th scope="row">{w('challenges_failed')}</th>
                     <td class="number">{count(totals.failed)}</td>
                   </tr>
                 </>

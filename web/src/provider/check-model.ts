@@ -1,8 +1,8 @@
 // The challenge of a third party: requests it, answers it by the token of the widget, and returns to the sale.
 
-import {answerCaptcha, createCaptcha} from '../api/captcha.ts'
+import {answerChallenge, createChallenge} from '../api/challenge.ts'
 import type {Failure} from '../api/client.ts'
-import type {Captcha, CaptchaAnswer} from '../api/types.ts'
+import type {Challenge, ChallengeAnswer} from '../api/types.ts'
 import {session, userID} from '../base/app.ts'
 import {effect, signal, untracked} from '../base/signal.ts'
 import {flightKey} from '../base/storage.ts'
@@ -13,7 +13,7 @@ export type Stage = 'loading' | 'pow' | 'provider' | 'sending' | 'failed' | 'sol
 
 export class CheckModel {
   readonly stage = signal<Stage>('loading')
-  readonly task = signal<Captcha | undefined>(undefined)
+  readonly task = signal<Challenge | undefined>(undefined)
   readonly wrong = signal(false)
   readonly failure = signal<Failure | undefined>(undefined)
 
@@ -38,7 +38,7 @@ export class CheckModel {
   async request(kind?: 'pow'): Promise<void> {
     this.stage.value = 'loading'
     this.failure.value = undefined
-    const r = await createCaptcha(this.activity, {kind, room_ticket: this.ticket()})
+    const r = await createChallenge(this.activity, {kind, room_ticket: this.ticket()})
     if (!r.ok) return this.failed(r)
     this.task.value = r.data
     const {pow} = r.data
@@ -54,10 +54,10 @@ export class CheckModel {
     }
   }
 
-  async answer(task: Captcha, body: CaptchaAnswer): Promise<void> {
+  async answer(task: Challenge, body: ChallengeAnswer): Promise<void> {
     if (task !== this.task.value) return
     this.stage.value = 'sending'
-    const r = await answerCaptcha(this.activity, task.captcha_id, body)
+    const r = await answerChallenge(this.activity, task.captcha_id, body)
     if (r.ok) {
       writePass(userID(), this.activity, r.data)
       this.stage.value = 'solved'

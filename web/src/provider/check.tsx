@@ -2,7 +2,7 @@ import {useEffect, useRef} from 'preact/hooks'
 import {mayCompute} from '../base/compute.ts'
 import {code, say} from '../base/problem.ts'
 import {lang, words} from '../base/words.ts'
-import type {Captcha} from '../api/types.ts'
+import type {Challenge} from '../api/types.ts'
 import {provider as en} from '../words/provider.en.ts'
 import {provider as zh} from '../words/provider.zh.ts'
 import type {CheckModel} from './check-model.ts'
@@ -41,7 +41,7 @@ export function Check({model}: {model: CheckModel}) {
   )
 }
 
-function Widget({model, task}: {model: CheckModel; task: Captcha}) {
+function Widget({model, task}: {model: CheckModel; task: Challenge}) {
   const place = useRef<HTMLDivElement>(null)
   useEffect(() => {
     if (!task.widget || !place.current) return

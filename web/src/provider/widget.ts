@@ -1,9 +1,9 @@
 // Loads and shows the widget of a third party.
 
-import type {Captcha} from '../api/types.ts'
+import type {Challenge} from '../api/types.ts'
 import {lang} from '../base/words.ts'
 
-type Widget = NonNullable<Captcha['widget']>
+type Widget = NonNullable<Challenge['widget']>
 
 interface API {
   render: (place: HTMLElement, options: Record<string, unknown>) => unknown
@@ -33,14 +33,14 @@ const api = (name: string) => (globalThis as unknown as Record<string, API | und
 
 // show puts the widget into an empty element. It calls done with the token, and failed if there is none. The response of
 // Turnstile names the challenge, so cData is its id.
-export async function show(widget: Widget, captchaID: string, place: HTMLElement, done: (token: string) => void, failed: () => void): Promise<void> {
+export async function show(widget: Widget, challengeID: string, place: HTMLElement, done: (token: string) => void, failed: () => void): Promise<void> {
   const {script, name, language} = providers[widget.provider]
   try {
     if (!api(name)) await load(script)
     api(name)?.render(place, {
       sitekey: widget.site_key,
       action: widget.action,
-      cData: captchaID,
+      cData: challengeID,
       [language]: lang.value,
       callback: done,
       'error-callback': failed,

@@ -132,7 +132,7 @@ test('a proof of work replaces the puzzle on request', async ({page, shop}) => {
 })
 
 test('where only accessible accounts may compute, others read how to get there', async ({page, shop}) => {
-  shop.captchaWork = 'accessible'
+  shop.challengeWork = 'accessible'
   const sale = withChallenge(shop, 'slide')
   await open(page)
   await expect(part(page)).toContainText('ask the shop before the sale')

@@ -63,8 +63,8 @@ type Sample struct {
 	Reading int64 // number of this sample's reading of Points; it rises from sample to sample
 }
 
-// Gate is what the board reads in the gate.
-type Gate interface {
+// Counters reads the counters of gates.
+type Counters interface {
 	Audit(ctx context.Context, activityID string) (core.GateAudit, error)
 	// Requests returns the requests since the publication, RequestsSince those of each second since then, oldest first;
 	// seconds without requests are left out.
@@ -99,7 +99,7 @@ func DefaultConfig() Config {
 
 // Deps are the ports of a Board.
 type Deps struct {
-	Gate   Gate
+	Gate   Counters
 	Ledger Ledger
 	Now    func() time.Time
 	Log    *slog.Logger

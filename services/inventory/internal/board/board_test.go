@@ -264,12 +264,12 @@ func TestAnUnreachableGate(t *testing.T) {
 // While a sale goes on without its gate, its board has the figures of the database.
 func TestABoardWithoutAGate(t *testing.T) {
 	s := newSale()
-	s.activity.Mode = contract.ModeDirect
+	s.activity.Mode = contract.ModeRedisless
 	s.activity.Items[0] = core.Stock{SKUID: "1", Total: 10, Available: 9, Reserved: 1}
 	s.fail(core.ErrGateUnavailable)
 	got, err := boardOf(s).Snapshot(t.Context(), core.OfMerchant("m1"), "1")
 	require.NoError(t, err)
-	require.Equal(t, contract.ModeDirect, got.Activity.Mode)
+	require.Equal(t, contract.ModeRedisless, got.Activity.Mode)
 	require.Equal(t, Units{Total: 15, Left: 14, Held: 1}, got.Units)
 	require.Nil(t, got.Stock.SKUs[0].Gate)
 }

@@ -35,7 +35,7 @@ type Activity struct {
 	PayWithinS   int64
 	ReorderLimit int64 // orders that a buyer may cancel or let expire before the allowance ends for 10 min; 0: any number
 	RoomRate     int64 // places that the waiting room admits a second; 0: no waiting room
-	Captcha      contract.Captcha
+	Challenge    contract.Challenge
 	Currency     string
 	Version      int64
 	CreatedAt    time.Time
@@ -44,7 +44,7 @@ type Activity struct {
 
 	Degraded      *DegradedSale // nil: the sale stops while Redis is unavailable
 	Mode          contract.SaleMode
-	ModeEpoch     int64      // how often the mode has become direct
+	Outage        int64      // counts the outages of Redis in which it was redisless
 	ModeChangedAt *time.Time // nil: never
 	// GateLacksSince is the time of the oldest change that the gate may lack; nil while the mode is gate.
 	GateLacksSince *time.Time
@@ -117,19 +117,19 @@ func (a *Activity) Phase(now time.Time) string {
 	return "open"
 }
 
-// Challenge returns the challenge as gates have it.
-func (a *Activity) Challenge() contract.Captcha {
-	if !a.Captcha.On() {
-		return contract.Captcha{}
+// GateChallenge returns the challenge as gates have it.
+func (a *Activity) GateChallenge() contract.Challenge {
+	if !a.Challenge.On() {
+		return contract.Challenge{}
 	}
-	return a.Captcha
+	return a.Challenge
 }
 
 // GateConfig returns what the gate enforces of the activity.
 func (a *Activity) GateConfig() GateConfig {
 	return GateConfig{
 		State: a.State, StartsAt: a.StartsAt, EndsAt: a.EndsAt, PerUserLimit: a.PerUserLimit,
-		ReorderLimit: a.ReorderLimit, RoomRate: a.RoomRate, Captcha: a.Challenge(),
+		ReorderLimit: a.ReorderLimit, RoomRate: a.RoomRate, Challenge: a.GateChallenge(),
 		Version: a.Version,
 	}
 }
@@ -141,8 +141,8 @@ type DegradedSale struct {
 	Reserve   int64 // per cent of the stock that is kept for purchases accepted before, beyond those that are known
 }
 
-// DirectSale holds the figures of a sale without Redis.
-type DirectSale struct {
+// RedislessSale holds the figures of a sale without Redis.
+type RedislessSale struct {
 	SeenAt    time.Time        // when a process last began to read the gate; zero: never
 	FiguresAt time.Time        // the time of Redis then
 	NotedAt   time.Time        // when the reading had ended
@@ -154,8 +154,8 @@ type DirectSale struct {
 	SoldSecond, SoldCount int64
 }
 
-// Direct reports whether purchases are decided by the ledger alone.
-func (a *Activity) Direct() bool { return a.Mode == contract.ModeDirect }
+// Redisless reports whether purchases are decided by the ledger alone.
+func (a *Activity) Redisless() bool { return a.Mode == contract.ModeRedisless }
 
 // UsesGate reports whether seckill may use the gate.
 func (a *Activity) UsesGate() bool { return a.Mode == "" || a.Mode == contract.ModeGate }

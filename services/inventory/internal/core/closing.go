@@ -98,7 +98,7 @@ func (s *Service) closeAgain(ctx context.Context, c closing) error {
 	var errs []error
 	for _, again := range c.again(now) {
 		if again.Attempt > maxCloseAttempts {
-			s.Alarms.Raise(ctx, "early closings",
+			s.Incidents.Raise(ctx, "early closings",
 				"closings came too early or met an import too often; the order service resends them",
 				"activity_id", again.ActivityID, "due_at", again.DueAt, "attempts", again.Attempt)
 			continue

@@ -32,7 +32,7 @@ type GateConfig struct {
 	StartsAt, EndsAt time.Time
 	PerUserLimit     int64
 	RoomRate         int64
-	Captcha          contract.Captcha
+	Challenge        contract.Challenge
 	ReorderLimit     int64 // in an audit -1 if the gate has lost it
 	Version          int64
 }

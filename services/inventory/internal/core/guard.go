@@ -24,8 +24,8 @@ func (p PendingImports) Include(activityID string) bool { return p[activityID] |
 type Guard struct {
 	Store interface {
 		PendingImports(ctx context.Context) (PendingImports, error)
-		// NoteLacking reports whether the mode is direct. Then the gate is noted to lack changes from since on.
-		NoteLacking(ctx context.Context, activityID string, since time.Time) (direct bool, err error)
+		// NoteLacking reports whether the sale is redisless. Then the gate is noted to lack changes from since on.
+		NoteLacking(ctx context.Context, activityID string, since time.Time) (redisless bool, err error)
 	}
 	Watch interface { // the part of redisless.Watch
 		UsesGate(activityID string) bool
@@ -42,11 +42,12 @@ func (g Guard) MayClose(ctx context.Context, activityID string) error {
 	return err
 }
 
-// MaySettle returns the rows whose effects the gate gets now. Those of activities in the mode direct are left out:
+// MaySettle returns the rows whose effects the gate gets now. Those of redisless activities are left out:
 // the gate gets them when the sale returns to it. A row of a change that is older than what is noted lowers that time.
 // Effects without a row in the ledger are never left out.
 //
-// The mode is read after the rows have committed. If it is direct, it changes later, and ReturnToGate reads the rows.
+// The mode is read after the rows have committed. If it is redisless, it changes later, and ReturnToGate reads the
+// rows.
 func (g Guard) MaySettle(ctx context.Context, rows []ledger.Row) ([]ledger.Row, error) {
 	oldest := map[string]time.Time{}
 	for _, r := range rows {
@@ -57,18 +58,18 @@ func (g Guard) MaySettle(ctx context.Context, rows []ledger.Row) ([]ledger.Row, 
 			oldest[r.ActivityID] = r.ChangedAt
 		}
 	}
-	direct := map[string]bool{}
+	redisless := map[string]bool{}
 	for _, id := range sortedKeys(oldest) {
 		is, err := g.Store.NoteLacking(ctx, id, oldest[id])
 		if err != nil {
 			return nil, err
 		}
-		direct[id] = is
+		redisless[id] = is
 	}
 	if len(oldest) == 0 {
 		return rows, nil
 	}
 	return slices.DeleteFunc(slices.Clone(rows), func(r ledger.Row) bool {
-		return direct[r.ActivityID] && !r.ChangedAt.IsZero()
+		return redisless[r.ActivityID] && !r.ChangedAt.IsZero()
 	}), nil
 }

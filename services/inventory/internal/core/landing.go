@@ -98,7 +98,7 @@ func (s *Service) recordLanding(ctx context.Context, l Landing) {
 	for _, r := range l.displaced {
 		l.refused[r.Reason]--
 		s.Recorder.Displaced(ctx, r.Reason)
-		s.Alarms.Raise(ctx, "displaced "+r.ActivityID, "an accepted purchase lost to one that was sold without the gate",
+		s.Incidents.Raise(ctx, "displaced "+r.ActivityID, "an accepted purchase lost to one that was sold without the gate",
 			"order_sn", r.OrderSN, "activity_id", r.ActivityID, "reason", r.Reason)
 	}
 	for reason, n := range l.refused {
@@ -123,7 +123,7 @@ type Landing struct {
 	purchases      Purchases
 	rows           []ledger.Row   // all rows of the message in their present state, known ones included
 	refused        map[string]int // by reason, how many new rows were rejected
-	displaced      []ledger.Row   // those of activities that have sold directly
+	displaced      []ledger.Row   // those of activities that have sold without the gate
 	conflicts      []string       // order_sns that were handed over and contradict the ledger
 }
 
@@ -204,7 +204,7 @@ func (l *Landing) Place(a *Activity, it contract.Reservation) ledger.Row {
 		row = row.Rejected(refusal)
 		l.Moves.Place(row)
 		l.refused[row.Reason]++
-		if a.ModeEpoch > 0 {
+		if a.Outage > 0 {
 			l.displaced = append(l.displaced, row)
 		}
 		return row
@@ -276,9 +276,9 @@ func (s *Service) PublishDeductions(ctx context.Context, rows []ledger.Row) erro
 				about = append(about, a.info(asOf))
 			}
 		}
-		// A row without its activity or SKU has no price. It raises an alarm and does not hold up the others.
+		// A row without its activity or SKU has no price. It raises an incident and does not hold up the others.
 		if a == nil || UnknownSKU(a, r.Lines) != "" {
-			s.Alarms.Raise(ctx, "unpriced "+r.OrderSN, "activity or SKU of a ledger row does not exist", "order_sn",
+			s.Incidents.Raise(ctx, "unpriced "+r.OrderSN, "activity or SKU of a ledger row does not exist", "order_sn",
 				r.OrderSN, "activity_id", r.ActivityID)
 			continue
 		}

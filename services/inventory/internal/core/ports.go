@@ -61,9 +61,10 @@ type LedgerTx interface {
 	DecidedAdjustments(activityID string) (ids []string, err error)
 	// ImportsOrders reports whether the import of the orders of all activities is not complete.
 	ImportsOrders() (bool, error)
-	// DirectSale returns the figures of an activity's sale without Redis; PutDirectSale writes those that sales change.
-	DirectSale(activityID string) (DirectSale, error)
-	PutDirectSale(activityID string, s DirectSale) error
+	// RedislessSale returns the figures of an activity's sale without Redis; PutRedislessSale writes those that sales
+	// change.
+	RedislessSale(activityID string) (RedislessSale, error)
+	PutRedislessSale(activityID string, s RedislessSale) error
 }
 
 // ErrKnown means that the ledger has one of the order_sns of Moves.Insert.

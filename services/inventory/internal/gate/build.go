@@ -16,7 +16,7 @@ type build struct {
 	build *stockgate.Build
 }
 
-// BeginBuild implements gates.Gate.
+// BeginBuild implements gates.Effects.
 func (g *Gate) BeginBuild(ctx context.Context, activityID string) (gates.Build, error) {
 	b, err := g.gate.BeginBuild(ctx, activityID)
 	if err != nil {

@@ -14,7 +14,7 @@ func (g *Gate) MarkForImport(ctx context.Context, activityID, epoch string) erro
 	return translate(err)
 }
 
-// RenewEpoch implements restore.Gate.
+// RenewEpoch implements restore.Renewals.
 func (g *Gate) RenewEpoch(
 	ctx context.Context, activityID, epoch string, a core.Activity, adjusted []string,
 ) error {
@@ -31,7 +31,7 @@ func (g *Gate) RejournalHolding(ctx context.Context, activityID string, orderSNs
 	return n, translate(err)
 }
 
-// AdjustmentsOfGate implements restore.Gate and reconcile.Gate.
+// AdjustmentsOfGate implements restore.Renewals and reconcile.Holdings.
 func (g *Gate) AdjustmentsOfGate(
 	ctx context.Context, activityID string, cursor uint64,
 ) ([]core.KnownAdjustment, uint64, error) {
@@ -43,7 +43,7 @@ func (g *Gate) AdjustmentsOfGate(
 	return list, next, translate(err)
 }
 
-// EndSale implements restore.Gate.
+// EndSale implements restore.Renewals.
 func (g *Gate) EndSale(ctx context.Context, activityID string) error {
 	a, err := g.gate.Audit(ctx, activityID)
 	if err != nil {

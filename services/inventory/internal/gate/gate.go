@@ -61,16 +61,16 @@ var states = map[stockgate.GateState]core.ActivityState{
 func config(c core.GateConfig) stockgate.Config {
 	return stockgate.Config{
 		State: state(c.State), StartsAt: c.StartsAt, EndsAt: c.EndsAt, PerUserLimit: c.PerUserLimit,
-		ReorderLimit: c.ReorderLimit, RoomRate: c.RoomRate, Captcha: c.Captcha, Version: c.Version,
+		ReorderLimit: c.ReorderLimit, RoomRate: c.RoomRate, Challenge: c.Challenge, Version: c.Version,
 	}
 }
 
-// Configure implements gates.Gate.
+// Configure implements gates.Effects.
 func (g *Gate) Configure(ctx context.Context, activityID string, c core.GateConfig) error {
 	return translate(g.gate.Configure(ctx, activityID, config(c)))
 }
 
-// Settle implements gates.Gate.
+// Settle implements gates.Effects.
 func (g *Gate) Settle(ctx context.Context, activityID string, list []ledger.Entry) error {
 	items := make([]stockgate.Settlement, len(list))
 	for i, s := range list {
@@ -89,23 +89,23 @@ func endings(list []ledger.Entry) []stockgate.Ending {
 	return items
 }
 
-// Release implements gates.Gate.
+// Release implements gates.Effects.
 func (g *Gate) Release(ctx context.Context, activityID string, list []ledger.Entry) error {
 	return translate(g.gate.Release(ctx, activityID, endings(list)))
 }
 
-// Drop implements gates.Gate.
+// Drop implements gates.Effects.
 func (g *Gate) Drop(ctx context.Context, activityID string, list []ledger.Entry) error {
 	return translate(g.gate.Drop(ctx, activityID, endings(list)))
 }
 
-// Adjust implements gates.Gate.
+// Adjust implements gates.Effects.
 func (g *Gate) Adjust(ctx context.Context, activityID string, a core.Adjustment, force bool) error {
 	return translate(g.gate.Adjust(ctx, activityID,
 		stockgate.Adjustment{ID: a.ID, SKUID: a.SKUID, Delta: a.Delta, Force: force}))
 }
 
-// UndoAdjust implements gates.Gate.
+// UndoAdjust implements gates.Effects.
 func (g *Gate) UndoAdjust(ctx context.Context, activityID string, a core.Adjustment) error {
 	return translate(g.gate.UndoAdjust(ctx, activityID, a.ID))
 }
@@ -123,7 +123,7 @@ func audit(a stockgate.Audit) core.GateAudit {
 	out := core.GateAudit{
 		Config: core.GateConfig{
 			State: states[a.State], StartsAt: a.StartsAt, EndsAt: a.EndsAt, PerUserLimit: a.PerUserLimit,
-			ReorderLimit: a.ReorderLimit, RoomRate: a.RoomRate, Captcha: a.Captcha, Version: a.Version,
+			ReorderLimit: a.ReorderLimit, RoomRate: a.RoomRate, Challenge: a.Challenge, Version: a.Version,
 		},
 		SKUs: make(map[string]core.GateStock, len(a.SKUs)), Revision: revision(a.Revision), Held: a.Held,
 		Incomplete: a.Incomplete, Epoch: a.Epoch, Importing: a.Importing, Trimmed: a.Trimmed,
@@ -174,7 +174,7 @@ func (g *Gate) Lookup(ctx context.Context, activityID, orderSN string) (*core.Ga
 	return &core.GateEntry{OrderSN: e.OrderSN, UserID: e.UserID, Lines: e.Lines}, nil
 }
 
-// Known implements gates.Gate.
+// Known implements gates.Effects.
 func (g *Gate) Known(ctx context.Context, activityID string, orderSNs []string) (map[string]bool, error) {
 	found, err := g.gate.Lookup(ctx, activityID, orderSNs)
 	if err != nil {
@@ -212,7 +212,7 @@ func (g *Gate) Unregister(ctx context.Context, activityID string) error {
 	return translate(g.gate.Unregister(ctx, activityID))
 }
 
-// ShowSale implements gates.Gate.
+// ShowSale implements gates.Effects.
 func (g *Gate) ShowSale(ctx context.Context, a core.Activity) error {
 	sale := saleOf(a)
 	shown, err := g.gate.Sale(ctx, a.ID)
@@ -225,7 +225,7 @@ func (g *Gate) ShowSale(ctx context.Context, a core.Activity) error {
 	return translate(g.gate.PutSale(ctx, sale))
 }
 
-// ReplaceSale implements restore.Gate.
+// ReplaceSale implements restore.Renewals.
 func (g *Gate) ReplaceSale(ctx context.Context, a core.Activity) error {
 	return translate(g.gate.ReplaceSale(ctx, saleOf(a)))
 }

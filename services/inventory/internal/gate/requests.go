@@ -8,15 +8,15 @@ import (
 	"flashsale.internal/services/inventory/internal/board"
 )
 
-var _ board.Gate = (*Gate)(nil)
+var _ board.Counters = (*Gate)(nil)
 
-// Requests implements board.Gate.
+// Requests implements board.Counters.
 func (g *Gate) Requests(ctx context.Context, activityID string) (board.Requests, error) {
 	c, err := g.gate.Totals(ctx, activityID)
 	return requests(c), translate(err)
 }
 
-// RequestsSince implements board.Gate.
+// RequestsSince implements board.Counters.
 func (g *Gate) RequestsSince(ctx context.Context, activityID string, since time.Time) ([]board.Second, error) {
 	list, err := g.gate.CountsSince(ctx, activityID, since)
 	seconds := make([]board.Second, len(list))

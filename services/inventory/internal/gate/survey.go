@@ -50,7 +50,7 @@ func entryOf(s stockgate.StoredEntry) ledger.StoredEntry {
 	}
 }
 
-// Survey implements restore.Entries and reconcile.Gate.
+// Survey implements restore.Entries and reconcile.Holdings.
 func (g *Gate) Survey(
 	ctx context.Context, activityID string, cursor uint64,
 ) ([]ledger.StoredEntry, string, uint64, error) {
@@ -62,13 +62,13 @@ func (g *Gate) Survey(
 	return list, build, next, translate(err)
 }
 
-// TrackChanges implements reconcile.Gate.
+// TrackChanges implements reconcile.Holdings.
 func (g *Gate) TrackChanges(ctx context.Context, activityID string) (string, error) {
 	token, err := g.gate.TrackChanges(ctx, activityID)
 	return token, translate(err)
 }
 
-// CollectChanges implements reconcile.Gate.
+// CollectChanges implements reconcile.Holdings.
 func (g *Gate) CollectChanges(
 	ctx context.Context, activityID, token string,
 ) (core.GateAudit, []ledger.StoredEntry, bool, error) {
@@ -88,7 +88,7 @@ func (g *Gate) CollectChanges(
 	return audit(a), list, true, nil
 }
 
-// Inspect implements reconcile.Gate.
+// Inspect implements reconcile.Holdings.
 func (g *Gate) Inspect(ctx context.Context, activityID string, orderSNs []string) (map[string]ledger.StoredEntry, error) {
 	found, err := g.gate.Inspect(ctx, activityID, orderSNs)
 	out := make(map[string]ledger.StoredEntry, len(found))
@@ -98,13 +98,13 @@ func (g *Gate) Inspect(ctx context.Context, activityID string, orderSNs []string
 	return out, translate(err)
 }
 
-// MismatchedBuyers implements reconcile.Gate.
+// MismatchedBuyers implements reconcile.Holdings.
 func (g *Gate) MismatchedBuyers(ctx context.Context, activityID string, cursor uint64) ([]string, uint64, error) {
 	users, next, err := g.gate.MismatchedBuyers(ctx, activityID, cursor, surveyPage)
 	return users, next, translate(err)
 }
 
-// Repair implements restore.Entries and reconcile.Gate.
+// Repair implements restore.Entries and reconcile.Holdings.
 func (g *Gate) Repair(
 	ctx context.Context, activityID, build string, list []ledger.EntryRepair,
 ) (map[string]bool, error) {

@@ -76,11 +76,12 @@ func (g *Syncer) refusedByGate(ctx context.Context, a core.Adjustment) (bool, er
 // SendAdjustment makes the gate agree with the decision of the database, whatever an earlier attempt took out of the
 // gate: a taken adjustment is applied without a condition, a refused one is undone.
 //
-// One that the gate cannot take raises an alarm. Callers that send many continue with the others after ErrGateBroken.
+// One that the gate cannot take raises an incident. Callers that send many continue with the others after
+// ErrGateBroken.
 func (g *Syncer) SendAdjustment(ctx context.Context, a core.Adjustment) error {
 	err := g.sendAdjustment(ctx, a)
 	if errors.Is(err, core.ErrGateBroken) {
-		g.Alarms.Raise(ctx, "adjustment "+a.ID, "a gate does not take an adjustment", "activity_id", a.ActivityID,
+		g.Incidents.Raise(ctx, "adjustment "+a.ID, "a gate does not take an adjustment", "activity_id", a.ActivityID,
 			"adjustment_id", a.ID, "error", err)
 	}
 	return err

@@ -101,7 +101,7 @@ type round struct {
 	confirmed map[string]Confirmation // by activity; absent: never confirmed
 	epoch     core.Epoch
 	pending   core.PendingImports
-	skipped   *bool // whether a gate was left as it is, as its activity sells directly
+	skipped   *bool // whether a gate was left as it is, as its activity is redisless
 }
 
 // EnsureGates checks every gate that has to exist. It builds absent gates, writes newer versions of activities, sale
@@ -188,7 +188,7 @@ func (c *Controller) renew(ctx context.Context, r round) error {
 }
 
 // ensureEach ensures the gates one by one. A gate that fails does not hold up the others. A broken gate raises an
-// alarm and fails no round: an operator has to repair it, and its buyers get 503 until then.
+// incident and fails no round: an operator has to repair it, and its buyers get 503 until then.
 func (c *Controller) ensureEach(ctx context.Context, activities []core.Activity, r round) error {
 	// After Redis has lost its data, the gates with few purchases do not wait for the build of a large one.
 	slices.SortStableFunc(activities, func(a, b core.Activity) int { return cmp.Compare(taken(a), taken(b)) })
@@ -199,7 +199,7 @@ func (c *Controller) ensureEach(ctx context.Context, activities []core.Activity,
 		switch {
 		case err == nil:
 		case errors.Is(err, core.ErrGateBroken) || errors.Is(err, core.ErrBrokenRow):
-			c.Alarms.RaiseBrokenGate(ctx, a.ID, err)
+			c.Incidents.RaiseBrokenGate(ctx, a.ID, err)
 		default:
 			errs = append(errs, fmt.Errorf("gate of activity %s: %w", a.ID, err))
 		}

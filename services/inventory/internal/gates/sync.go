@@ -16,8 +16,8 @@ import (
 	"flashsale.internal/services/inventory/internal/ledger"
 )
 
-// Gate builds gates and writes into them. Every call may be repeated.
-type Gate interface {
+// Effects builds gates, and writes the effects of the ledger into them. Every call may be repeated.
+type Effects interface {
 	// BeginBuild begins to build an absent gate. It fails with ErrGateLive if there is one.
 	BeginBuild(ctx context.Context, activityID string) (Build, error)
 	Configure(ctx context.Context, activityID string, c core.GateConfig) error
@@ -57,10 +57,10 @@ type Deps struct {
 	Confirmations Confirmations
 	Adjustments   Adjustments
 	Epochs        Epochs
-	Gate          Gate
+	Gate          Effects
 	Guard         core.Guard
 	Recorder      Recorder
-	Alarms        *core.Alarms
+	Incidents     *core.Incidents
 	// CheckClocks returns an error while this process must not decide by time; nil: it always may.
 	CheckClocks func(ctx context.Context) error
 	Window      time.Duration // bounds the replication lag of a replica that becomes the master
@@ -96,7 +96,7 @@ func (g *Syncer) Run(ctx context.Context) error {
 	return nil
 }
 
-// Sync repeats the effect of every reservation's present state on its gate. The gates of activities in the mode direct
+// Sync repeats the effect of every reservation's present state on its gate. The gates of redisless activities
 // get the effects later.
 func (g *Syncer) Sync(ctx context.Context, rows []ledger.Row) error {
 	rows, err := g.Guard.MaySettle(ctx, rows)
@@ -128,7 +128,7 @@ func (g *Syncer) Sync(ctx context.Context, rows []ledger.Row) error {
 	})
 }
 
-// readable returns the rows whose purchases the gate can take. The others, as after a manual change, raise an alarm.
+// readable returns the rows whose purchases the gate can take. The others, as after a manual change, raise an incident.
 // They are set aside, as the gate refuses a whole call for one of them.
 func (g *Syncer) readable(ctx context.Context, rows []ledger.Row) []ledger.Row {
 	var sound, broken []ledger.Row
@@ -142,7 +142,7 @@ func (g *Syncer) readable(ctx context.Context, rows []ledger.Row) []ledger.Row {
 			sound = append(sound, r)
 		}
 	}
-	g.Alarms.RaiseUnreadable(ctx, broken)
+	g.Incidents.RaiseUnreadable(ctx, broken)
 	return sound
 }
 
@@ -396,7 +396,7 @@ func (g *Syncer) SettleAll(ctx context.Context, activityID string) error {
 }
 
 // eachPage calls fn with the gate's rows in these states that changed since then (zero: all), page by page. Rows that
-// cannot be read raise an alarm and do not hold up the others.
+// cannot be read raise an incident and do not hold up the others.
 func (g *Syncer) eachPage(
 	ctx context.Context, activityID string, states []ledger.State, since time.Time, fn func([]ledger.Row) error,
 ) error {
@@ -405,7 +405,7 @@ func (g *Syncer) eachPage(
 		if err != nil {
 			return err
 		}
-		g.Alarms.RaiseUnreadable(ctx, broken)
+		g.Incidents.RaiseUnreadable(ctx, broken)
 		rows = g.readable(ctx, rows)
 		if err := fn(rows); err != nil || next == "" {
 			return err
@@ -425,9 +425,9 @@ func (g *Syncer) configure(ctx context.Context, a *core.Activity) error {
 }
 
 // SyncActivity writes the activity into its gate and its sale document. It builds an absent gate that is due. The gate
-// of an activity in the mode direct gets it later.
+// of a redisless activity gets it later.
 func (g *Syncer) SyncActivity(ctx context.Context, a *core.Activity) error {
-	if a.Direct() {
+	if a.Redisless() {
 		return nil
 	}
 	err := g.configure(ctx, a)

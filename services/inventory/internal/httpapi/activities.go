@@ -24,7 +24,7 @@ func (m *Merchant) activityView(a core.Activity) api.Activity {
 		Description: a.Description, ImageUrl: a.ImageURL, State: api.ActivityState(a.Phase(m.now())),
 		StartsAt: a.StartsAt, EndsAt: a.EndsAt, EndedAt: a.EndedAt, PerUserLimit: a.PerUserLimit, PayWithinS: a.PayWithinS,
 		ReorderLimit: a.ReorderLimit, WaitingRoom: waitingRoom(a),
-		Captcha: api.CaptchaKind(a.Captcha.Kind), CaptchaDifficulty: a.Captcha.Difficulty, Currency: a.Currency, Version: a.Version,
+		Captcha: api.CaptchaKind(a.Challenge.Kind), CaptchaDifficulty: a.Challenge.Difficulty, Currency: a.Currency, Version: a.Version,
 		CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
 		Items: views(a.Items, func(it core.Stock) api.ActivityItem {
 			return api.ActivityItem{SkuId: it.SKUID, Name: it.Name, Price: it.Price, Stock: it.Total}
@@ -47,10 +47,10 @@ func roomRate(room *api.WaitingRoom) *int64 {
 	return &room.AdmitPerSecond
 }
 
-func captcha(kind *api.CaptchaKind, difficulty *int64) merchants.CaptchaChange {
-	c := merchants.CaptchaChange{Difficulty: difficulty}
+func challenge(kind *api.CaptchaKind, difficulty *int64) merchants.ChallengeChange {
+	c := merchants.ChallengeChange{Difficulty: difficulty}
 	if kind != nil {
-		k := contract.CaptchaKind(*kind)
+		k := contract.ChallengeKind(*kind)
 		c.Kind = &k
 	}
 	return c
@@ -90,7 +90,7 @@ func (m *Merchant) CreateActivity(w http.ResponseWriter, r *http.Request, params
 	draft := merchants.ActivityDraftRequest{
 		Title: body.Title, StartsAt: body.StartsAt, EndsAt: body.EndsAt, PerUserLimit: body.PerUserLimit,
 		PayWithinS: body.PayWithinS, ReorderLimit: body.ReorderLimit, RoomRate: roomRate(body.WaitingRoom),
-		Captcha: captcha(body.Captcha, body.CaptchaDifficulty), Items: draftItems(body.Items), Degraded: degradedSale(body.DegradedSale), Key: key,
+		Challenge: challenge(body.Captcha, body.CaptchaDifficulty), Items: draftItems(body.Items), Degraded: degradedSale(body.DegradedSale), Key: key,
 	}
 	if body.Description != nil {
 		draft.Description = *body.Description
@@ -163,7 +163,7 @@ func (m *Merchant) PatchActivity(w http.ResponseWriter, r *http.Request, id stri
 		IfVersion: version, Title: body.Title, Description: body.Description, ImageURL: body.ImageUrl,
 		StartsAt: body.StartsAt, EndsAt: body.EndsAt, PerUserLimit: body.PerUserLimit, PayWithinS: body.PayWithinS,
 		ReorderLimit: body.ReorderLimit, RoomRate: roomRate(body.WaitingRoom),
-		Captcha:     captcha(body.Captcha, body.CaptchaDifficulty),
+		Challenge:   challenge(body.Captcha, body.CaptchaDifficulty),
 		SetDegraded: body.DegradedSale.Set, Degraded: degradedSale(body.DegradedSale.Value),
 	}
 	if body.Items != nil {

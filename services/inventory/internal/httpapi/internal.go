@@ -18,7 +18,7 @@ import (
 	"flashsale.internal/services/inventory/internal/redisless"
 )
 
-// Internal serves the calls of the other services: messages that arrive directly, and sales without Redis.
+// Internal serves the calls of the other services: messages that arrive by a call, and sales without Redis.
 type Internal struct {
 	redisless *redisless.Service
 	tel       *telemetry.Telemetry
@@ -26,12 +26,12 @@ type Internal struct {
 }
 
 // NewInternal returns the handler of the internal listener. It accepts each of the secrets. messages handles the
-// messages that arrive directly, transient reports whether the database is unavailable.
+// messages that arrive by a call, transient reports whether the database is unavailable.
 func NewInternal(
 	svc *redisless.Service, tel *telemetry.Telemetry, secrets []string, messages http.Handler, transient func(error) bool,
 ) http.Handler {
 	h := &Internal{redisless: svc, tel: tel, transient: transient}
-	r := httpserver.NewRouter(tel, httpserver.Trusted(), httpserver.LargeBodies(contract.MaxDirectBytes))
+	r := httpserver.NewRouter(tel, httpserver.Trusted(), httpserver.LargeBodies(contract.MaxBrokerlessBytes))
 	r.Use(httpserver.Timeout(callTimeout), auth.Internal(secrets...))
 	r.Method(http.MethodPost, contract.MessagesPath+"{topic}", messages)
 	r.Get(contract.ModesPath, h.modes)
@@ -87,49 +87,49 @@ func (h *Internal) modes(w http.ResponseWriter, r *http.Request) {
 	httpserver.WriteJSON(w, http.StatusOK, modes)
 }
 
-func (h *Internal) reserve(ctx context.Context, r contract.DirectReserve) (contract.DirectResults, error) {
+func (h *Internal) reserve(ctx context.Context, r contract.RedislessReserve) (contract.RedislessResults, error) {
 	if !contract.ValidID(r.ActivityID) {
-		return contract.DirectResults{}, contract.InvalidField("activity_id", "not an id")
+		return contract.RedislessResults{}, contract.InvalidField("activity_id", "not an id")
 	}
 	if len(r.Items) < 1 || len(r.Items) > contract.MaxItems {
-		return contract.DirectResults{}, contract.InvalidField("items", "must have 1 to 256 elements")
+		return contract.RedislessResults{}, contract.InvalidField("items", "must have 1 to 256 elements")
 	}
-	purchases := make([]redisless.DirectPurchase, len(r.Items))
+	purchases := make([]redisless.Purchase, len(r.Items))
 	seen := make(map[string]bool, len(r.Items))
 	for i, p := range r.Items {
 		at := "items[" + strconv.Itoa(i) + "]"
 		sn, err := ordersn.Parse(p.OrderSN)
 		switch {
 		case err != nil:
-			return contract.DirectResults{}, contract.InvalidField(at+".order_sn", "not an order_sn")
+			return contract.RedislessResults{}, contract.InvalidField(at+".order_sn", "not an order_sn")
 		case seen[p.OrderSN]:
-			return contract.DirectResults{}, contract.InvalidField(at+".order_sn", "duplicate order_sn")
+			return contract.RedislessResults{}, contract.InvalidField(at+".order_sn", "duplicate order_sn")
 		case !contract.ValidUserID(p.UserID):
-			return contract.DirectResults{}, contract.InvalidField(at+".user_id", "not a user id")
+			return contract.RedislessResults{}, contract.InvalidField(at+".user_id", "not a user id")
 		}
 		if err := contract.ValidateLines(p.Lines); err != nil {
-			return contract.DirectResults{}, contract.InvalidField(at+".lines", err.Error())
+			return contract.RedislessResults{}, contract.InvalidField(at+".lines", err.Error())
 		}
 		seen[p.OrderSN] = true
-		purchases[i] = redisless.DirectPurchase{DirectPurchase: p, MayBeKnown: sn.Worker < ordersn.RedisWorkers}
+		purchases[i] = redisless.Purchase{RedislessPurchase: p, MayBeKnown: sn.Worker < ordersn.RedisWorkers}
 	}
-	results, err := h.redisless.ReserveDirectly(ctx, r.ActivityID, r.Epoch, purchases)
-	return contract.DirectResults{Results: results}, err
+	results, err := h.redisless.ReserveRedisless(ctx, r.ActivityID, r.Outage, purchases)
+	return contract.RedislessResults{Results: results}, err
 }
 
-func (h *Internal) lookup(ctx context.Context, l contract.DirectLookup) (contract.DirectStates, error) {
+func (h *Internal) lookup(ctx context.Context, l contract.RedislessLookup) (contract.RedislessStates, error) {
 	switch {
 	case !contract.ValidID(l.ActivityID):
-		return contract.DirectStates{}, contract.InvalidField("activity_id", "not an id")
+		return contract.RedislessStates{}, contract.InvalidField("activity_id", "not an id")
 	case len(l.OrderSNs) > contract.MaxItems:
-		return contract.DirectStates{}, contract.InvalidField("order_sns", "must have at most 256 elements")
+		return contract.RedislessStates{}, contract.InvalidField("order_sns", "must have at most 256 elements")
 	case l.UserID != "" && !contract.ValidUserID(l.UserID):
-		return contract.DirectStates{}, contract.InvalidField("user_id", "not a user id")
+		return contract.RedislessStates{}, contract.InvalidField("user_id", "not a user id")
 	}
 	for _, sn := range l.OrderSNs {
 		if !contract.ValidID(sn) {
-			return contract.DirectStates{}, contract.InvalidField("order_sns", "has an element that is not an order_sn")
+			return contract.RedislessStates{}, contract.InvalidField("order_sns", "has an element that is not an order_sn")
 		}
 	}
-	return h.redisless.LookupDirectly(ctx, l)
+	return h.redisless.LookupRedisless(ctx, l)
 }

@@ -40,11 +40,11 @@ const (
 
 // Finding is the result of comparing one purchase in gate and ledger. The zero Finding: they agree.
 type Finding struct {
-	Kind  RepairKind
-	To    EntryRepair
-	Alarm string // the incident, if it must never happen
-	Why   string // set if it cannot be repaired
-	Ahead bool   // both hold units, and buyers read more than the ledger has
+	Kind     RepairKind
+	To       EntryRepair
+	Incident string // the incident, if it must never happen
+	Why      string // set if it cannot be repaired
+	Ahead    bool   // both hold units, and buyers read more than the ledger has
 }
 
 // Agrees reports whether gate and ledger agree.
@@ -84,7 +84,7 @@ func Judge(row *Row, e *StoredEntry, now time.Time) Finding {
 	case e == nil:
 		return judgeMissing(row, now)
 	case e.Stage == StageBroken:
-		return Finding{Kind: RepairRewritten, To: repairTo(row, e), Alarm: "gate entry cannot be read"}
+		return Finding{Kind: RepairRewritten, To: repairTo(row, e), Incident: "gate entry cannot be read"}
 	case !row.Holds():
 		return judgeEnded(row, e)
 	}
@@ -124,7 +124,7 @@ func judgeEnded(row *Row, e *StoredEntry) Finding {
 	case !e.Holds():
 		return Finding{} // the reason that buyers saw first stays
 	case e.aheadOf(row):
-		return Finding{Kind: RepairOverruled, To: to, Alarm: "gate entry is ahead of the ledger"}
+		return Finding{Kind: RepairOverruled, To: to, Incident: "gate entry is ahead of the ledger"}
 	case e.Stage == StageCreated: // its buyer saw an order: closed, not failed
 		to.Stage = StageClosed
 	}
@@ -136,15 +136,15 @@ func judgeHolding(row *Row, e *StoredEntry) Finding {
 	to := repairTo(row, e)
 	switch {
 	case !e.Holds():
-		return Finding{Kind: RepairOverruled, To: to, Alarm: "gate entry is terminal but the ledger row holds units"}
+		return Finding{Kind: RepairOverruled, To: to, Incident: "gate entry is terminal but the ledger row holds units"}
 	case e.aheadOf(row):
-		return Finding{Kind: RepairOverruled, To: to, Alarm: "gate entry is ahead of the ledger", Ahead: true}
+		return Finding{Kind: RepairOverruled, To: to, Incident: "gate entry is ahead of the ledger", Ahead: true}
 	case e.UserID != row.UserID && e.Stage == StageQueued:
 		// Two purchases under one order_sn. The message of the one in the gate becomes a dead letter, which an
 		// operator decides.
 		return Finding{
-			Alarm: "order_sn belongs to another buyer in the ledger",
-			Why:   "the order_sn belongs to another buyer in the ledger",
+			Incident: "order_sn belongs to another buyer in the ledger",
+			Why:      "the order_sn belongs to another buyer in the ledger",
 		}
 	case e.UserID != row.UserID || !contract.SameLines(e.Lines, row.Lines):
 		return Finding{Kind: RepairCorrected, To: to}
@@ -168,10 +168,10 @@ func judgeUnknown(e *StoredEntry) Finding {
 		return Finding{}
 	case StageLanded, StageCreated, StagePaid:
 		// The database has lost the row, and perhaps others: see provesLoss.
-		return Finding{Alarm: "gate entry has landed but the ledger has no row", Why: LostRow}
+		return Finding{Incident: "gate entry has landed but the ledger has no row", Why: LostRow}
 	case StageBroken:
 		return Finding{
-			Kind: RepairRemoved, Alarm: "gate entry cannot be read",
+			Kind: RepairRemoved, Incident: "gate entry cannot be read",
 			To: EntryRepair{Entry: Entry{OrderSN: e.OrderSN}, Read: e.Stored, Remove: true},
 		}
 	}

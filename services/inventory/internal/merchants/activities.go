@@ -40,7 +40,7 @@ type ActivityDraftRequest struct {
 	PayWithinS       *int64
 	ReorderLimit     *int64
 	RoomRate         *int64
-	Captcha          CaptchaChange
+	Challenge        ChallengeChange
 	Items            []ActivityDraftItem
 	Degraded         *core.DegradedSale
 	Key              *core.IdempotencyKey // nil for a call without one
@@ -58,15 +58,15 @@ type ActivityPatch struct {
 	PayWithinS       *int64
 	ReorderLimit     *int64
 	RoomRate         *int64
-	Captcha          CaptchaChange
+	Challenge        ChallengeChange
 	Items            *[]ActivityDraftItem
 	SetDegraded      bool // to Degraded; nil switches the degraded sale off
 	Degraded         *core.DegradedSale
 }
 
-// CaptchaChange changes what is not nil of an activity's challenge.
-type CaptchaChange struct {
-	Kind       *contract.CaptchaKind
+// ChallengeChange changes what is not nil of an activity's challenge.
+type ChallengeChange struct {
+	Kind       *contract.ChallengeKind
 	Difficulty *int64
 }
 
@@ -91,7 +91,7 @@ func validateDegraded(d *core.DegradedSale) error {
 	return nil
 }
 
-func (c CaptchaChange) apply(to *contract.Captcha) {
+func (c ChallengeChange) apply(to *contract.Challenge) {
 	set(&to.Kind, c.Kind)
 	set(&to.Difficulty, c.Difficulty)
 }
@@ -111,14 +111,14 @@ func (s *Service) CreateActivity(ctx context.Context, by core.Caller, r Activity
 		MerchantID: owner, State: core.ActivityDraft, Title: r.Title, Description: r.Description, ImageURL: r.ImageURL,
 		StartsAt: core.Milliseconds(r.StartsAt), EndsAt: core.Milliseconds(r.EndsAt), PerUserLimit: 1,
 		PayWithinS: defaultWindow, ReorderLimit: defaultReorders, Version: 1, CreatedAt: now, UpdatedAt: now, Degraded: r.Degraded,
-		Mode:    contract.ModeGate,
-		Captcha: contract.Captcha{Kind: contract.CaptchaNone, Difficulty: contract.DefaultCaptchaDifficulty},
+		Mode:      contract.ModeGate,
+		Challenge: contract.Challenge{Kind: contract.ChallengeNone, Difficulty: contract.DefaultChallengeDifficulty},
 	}
 	set(&a.PerUserLimit, r.PerUserLimit)
 	set(&a.PayWithinS, r.PayWithinS)
 	set(&a.ReorderLimit, r.ReorderLimit)
 	set(&a.RoomRate, r.RoomRate)
-	r.Captcha.apply(&a.Captcha)
+	r.Challenge.apply(&a.Challenge)
 	if err := validate(&a); err != nil {
 		return nil, err
 	}
@@ -207,7 +207,7 @@ func (s *Service) PatchActivity(
 		set(&a.PayWithinS, p.PayWithinS)
 		set(&a.ReorderLimit, p.ReorderLimit)
 		set(&a.RoomRate, p.RoomRate)
-		p.Captcha.apply(&a.Captcha)
+		p.Challenge.apply(&a.Challenge)
 		if p.StartsAt != nil {
 			a.StartsAt = core.Milliseconds(*p.StartsAt)
 		}
@@ -242,8 +242,8 @@ func (p ActivityPatch) detail() map[string]any {
 	add(d, "pay_within_s", p.PayWithinS)
 	add(d, "reorder_limit", p.ReorderLimit)
 	add(d, "waiting_room.admit_per_second", p.RoomRate)
-	add(d, "captcha", p.Captcha.Kind)
-	add(d, "captcha_difficulty", p.Captcha.Difficulty)
+	add(d, "captcha", p.Challenge.Kind)
+	add(d, "captcha_difficulty", p.Challenge.Difficulty)
 	if p.SetDegraded {
 		d["degraded_sale"] = nil
 		if s := p.Degraded; s != nil {
@@ -380,9 +380,9 @@ func validate(a *core.Activity) error {
 		return contract.InvalidField("reorder_limit", "must be 0 to 15")
 	case a.RoomRate < 0 || a.RoomRate > maxRoomRate:
 		return contract.InvalidField("waiting_room.admit_per_second", "must be 0 to 1000000")
-	case !slices.Contains(contract.CaptchaKinds, a.Captcha.Kind):
+	case !slices.Contains(contract.ChallengeKinds, a.Challenge.Kind):
 		return contract.InvalidField("captcha", "must be none, pow, slide or provider")
-	case a.Captcha.Difficulty < 1 || a.Captcha.Difficulty > contract.MaxCaptchaDifficulty:
+	case a.Challenge.Difficulty < 1 || a.Challenge.Difficulty > contract.MaxChallengeDifficulty:
 		return contract.InvalidField("captcha_difficulty", "must be 1 to 1000")
 	}
 	if err := validateDegraded(a.Degraded); err != nil {

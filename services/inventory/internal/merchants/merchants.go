@@ -79,8 +79,8 @@ type History interface {
 	Record(ctx context.Context, c core.Change) error
 }
 
-// Gate is what is read in a gate.
-type Gate interface {
+// Counts reads what gates have counted: units, and refused requests.
+type Counts interface {
 	Audit(ctx context.Context, activityID string) (core.GateAudit, error)
 	RefusedRequests(ctx context.Context, activityID string) (RefusedRequests, error)
 }
@@ -119,7 +119,7 @@ type Deps struct {
 	Products   Products
 	Rows       Reservations
 	History    History
-	Gate       Gate
+	Gate       Counts
 	Gates      Gates
 	Ledger     Ledger
 	Guard      core.Guard
@@ -136,9 +136,9 @@ type Service struct {
 	Deps
 	// clock decides how long a process keeps what it has read, and stamps records. Everything else is decided by
 	// Activities.Now.
-	clock  func() time.Time
-	counts restCache[counted, ReservationCounts]
-	abuse  restCache[string, Abuse] // by activity
+	clock    func() time.Time
+	counts   restCache[counted, ReservationCounts]
+	suspects restCache[string, Suspects] // by activity
 }
 
 // New makes the service.

@@ -25,7 +25,7 @@ const refundReview = "review"
 // ReviewedOrder is a reservation that holds units, and why its buyer is suspicious.
 type ReviewedOrder struct {
 	ledger.Row
-	Causes []AbuseCause
+	Causes []SuspectCause
 }
 
 // Review returns the reservations that hold units and whose buyers are suspicious, newest first. While Redis is
@@ -34,11 +34,11 @@ type ReviewedOrder struct {
 func (s *Service) Review(
 	ctx context.Context, in core.Scope, activityID string, p core.Page,
 ) (orders []ReviewedOrder, requestsKnown bool, err error) {
-	a, err := s.Abuse(ctx, in, activityID)
+	a, err := s.Suspects(ctx, in, activityID)
 	if err != nil {
 		return nil, false, err
 	}
-	causes := map[string][]AbuseCause{}
+	causes := map[string][]SuspectCause{}
 	for _, u := range a.Users {
 		if list := u.Causes(); len(list) > 0 {
 			causes[u.UserID] = list

@@ -410,7 +410,7 @@ func (p *pass) compareConfig(ctx context.Context, c *comparison) error {
 // sameConfig compares what the gate has with what it should have.
 func sameConfig(has, want core.GateConfig) bool {
 	return has.State == want.State && has.StartsAt.Equal(want.StartsAt) && has.EndsAt.Equal(want.EndsAt) &&
-		has.PerUserLimit == want.PerUserLimit && has.RoomRate == want.RoomRate && has.Captcha == want.Captcha &&
+		has.PerUserLimit == want.PerUserLimit && has.RoomRate == want.RoomRate && has.Challenge == want.Challenge &&
 		has.ReorderLimit == want.ReorderLimit
 }
 

@@ -146,12 +146,12 @@ func (x *confirmations) add(f counterErrors, times int) (proven counterErrors) {
 	return proven
 }
 
-// correct raises an alarm for each stock row that does not match the ledger, and adds to the gate's counters what they
-// lack. First it resends all adjustments to the gate if a total is wrong: an adjustment that the gate lacks would be
-// added a second time when it arrives. done reports that no other comparison is needed.
+// correct raises an incident for each stock row that does not match the ledger, and adds to the gate's counters what
+// they lack. First it resends all adjustments to the gate if a total is wrong: an adjustment that the gate lacks would
+// be added a second time when it arrives. done reports that no other comparison is needed.
 func (p *pass) correct(ctx context.Context, c *comparison, f counterErrors) (done bool, err error) {
 	for _, sku := range sortedKeys(f.stocks) {
-		p.Alarms.Raise(ctx, "stock "+p.activity.ID+" "+sku, "stock and ledger of a SKU do not add up",
+		p.Incidents.Raise(ctx, "stock "+p.activity.ID+" "+sku, "stock and ledger of a SKU do not add up",
 			"activity_id", p.activity.ID, "sku_id", sku, "units", f.stocks[sku])
 	}
 	if f.gateOK() {
@@ -214,7 +214,7 @@ func (p *pass) resendAdjustments(ctx context.Context, c *comparison, f counterEr
 		return false, err
 	}
 	for _, a := range decided {
-		// One that the gate does not take raises an alarm, and the others are sent.
+		// One that the gate does not take raises an incident, and the others are sent.
 		if err := p.Gates.SendAdjustment(ctx, a); err != nil && !errors.Is(err, core.ErrGateBroken) {
 			return false, err
 		}

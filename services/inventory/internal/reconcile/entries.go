@@ -146,8 +146,8 @@ func (p *pass) decide(ctx context.Context, c *comparison, b *batch, m mismatch, 
 	if row != nil && row.ActivityID != p.activity.ID {
 		p.leave(ctx,
 			ledger.Finding{
-				Alarm: "order_sn belongs to another activity",
-				Why:   "the order_sn belongs to another activity in the ledger",
+				Incident: "order_sn belongs to another activity",
+				Why:      "the order_sn belongs to another activity in the ledger",
 			}, m.orderSN)
 		return
 	}
@@ -195,8 +195,8 @@ func (p *pass) applyRepairs(ctx context.Context, c *comparison, b *batch, list [
 			c.unexplained++ // it moved just now; the next comparison reads it again
 			continue
 		}
-		if f.Alarm != "" {
-			p.Recorder.Incident(ctx, f.Alarm, "activity_id", p.activity.ID, "order_sn", to.OrderSN)
+		if f.Incident != "" {
+			p.Recorder.Incident(ctx, f.Incident, "activity_id", p.activity.ID, "order_sn", to.OrderSN)
 		}
 		p.repaired(ctx, Repair{
 			Kind: f.Kind, OrderSN: to.OrderSN, Traceparent: b.rows[to.OrderSN].Traceparent,

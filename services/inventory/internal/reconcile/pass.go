@@ -225,7 +225,7 @@ func (p *pass) repaired(ctx context.Context, r Repair) {
 	p.Recorder.Repaired(ctx, p.activity.ID, r)
 }
 
-// leave adds a purchase that cannot be repaired to the result, and raises an alarm.
+// leave adds a purchase that cannot be repaired to the result, and raises an incident.
 func (p *pass) leave(ctx context.Context, f ledger.Finding, orderSN string) {
 	if p.left[orderSN] {
 		return
@@ -235,10 +235,10 @@ func (p *pass) leave(ctx context.Context, f ledger.Finding, orderSN string) {
 	}
 	p.left[orderSN] = true
 	p.result.Differences = append(p.result.Differences, Difference{OrderSN: orderSN, Why: f.Why})
-	p.Alarms.Raise(ctx, f.Alarm+" "+orderSN, f.Alarm, "activity_id", p.activity.ID, "order_sn", orderSN)
+	p.Incidents.Raise(ctx, f.Incident+" "+orderSN, f.Incident, "activity_id", p.activity.ID, "order_sn", orderSN)
 }
 
-// reportBroken raises an alarm if rows or a gate cannot be read, as nothing can be compared then. It returns other
+// reportBroken raises an incident if rows or a gate cannot be read, as nothing can be compared then. It returns other
 // errors.
 func (p *pass) reportBroken(ctx context.Context, err error) error {
 	if !errors.Is(err, core.ErrGateBroken) && !errors.Is(err, core.ErrBrokenRow) {
@@ -246,7 +246,7 @@ func (p *pass) reportBroken(ctx context.Context, err error) error {
 	}
 	p.result.Differences = append(p.result.Differences,
 		Difference{Why: "the gate cannot be read, or cannot be built from the tables"})
-	p.Alarms.RaiseBrokenGate(ctx, p.activity.ID, err)
+	p.Incidents.RaiseBrokenGate(ctx, p.activity.ID, err)
 	return nil
 }
 

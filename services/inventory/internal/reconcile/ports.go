@@ -93,8 +93,8 @@ type Totals struct {
 	Allowances int64 // units of all users
 }
 
-// Gate is what the reconciler reads in a gate.
-type Gate interface {
+// Holdings reads what gates hold: entries, records of buyers, counters and configurations.
+type Holdings interface {
 	Audit(ctx context.Context, activityID string) (core.GateAudit, error)
 	ReplicationID(ctx context.Context) (string, error) // of the Redis master, as in gates.Redis
 	// TrackChanges makes the gate note which entries change from now on. A Survey of all entries follows, and then
@@ -154,8 +154,8 @@ type Recorder interface {
 	Info(ctx context.Context, what string, attrs ...any)
 }
 
-// Alarms raises incidents about conditions that may last, each once an hour at most.
-type Alarms interface {
+// Incidents raises incidents about conditions that may last, each once an hour at most.
+type Incidents interface {
 	Raise(ctx context.Context, key, what string, attrs ...any)
 	RaiseBrokenGate(ctx context.Context, activityID string, err error)
 }

@@ -73,7 +73,7 @@ func (p *pass) provesLoss(ctx context.Context, c *comparison) (bool, error) {
 	if len(found.subjects) == 0 {
 		return false, nil
 	}
-	p.Alarms.Raise(ctx, "lost "+p.activity.ID, "the database has lost what a gate has", "activity_id", p.activity.ID,
+	p.Incidents.Raise(ctx, "lost "+p.activity.ID, "the database has lost what a gate has", "activity_id", p.activity.ID,
 		"subjects", len(found.subjects))
 	if again && found.confirms(before) {
 		return true, p.Epochs.DrawEpoch(ctx, epoch.Value, core.CauseProof)

@@ -53,12 +53,12 @@ type Deps struct {
 	Rows        Rows
 	Adjustments Adjustments
 	Imports     Imports
-	Gate        Gate
+	Gate        Holdings
 	Repairs     Repairs
 	Gates       Gates
 	Locks       Locks
 	Recorder    Recorder
-	Alarms      Alarms
+	Incidents   Incidents
 	Epochs      Epochs
 	Now         func() time.Time // clock of the process: how long comparisons take, and how long it rests
 	Config      Config

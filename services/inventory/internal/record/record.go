@@ -27,7 +27,7 @@ type Recorder struct {
 	resettled       metric.Int64Counter
 	unreadable      metric.Int64Counter
 	incidents       metric.Int64Counter
-	direct          metric.Int64Counter
+	redisless       metric.Int64Counter
 	openDeadLetters *telemetry.Reading
 	repairs         metric.Int64Counter
 	checks          metric.Int64Counter
@@ -46,7 +46,7 @@ func New(tel *telemetry.Telemetry, system string) (*Recorder, error) {
 		"Reservations by outcome: landed (new ledger rows that hold units), refused (accepted at the gate, rejected by "+
 			"the ledger, with the reason), displaced (refused in an activity that has sold without Redis), restored "+
 			"(their units are in the stock again).")
-	counter(&r.direct, "flashsale.inventory.direct", "{purchase}",
+	counter(&r.redisless, "flashsale.inventory.redisless", "{purchase}",
 		"Purchases that the ledger decided without the gate, by outcome.")
 	counter(&r.rebuilt, "flashsale.inventory.gate.rebuilds", "{gate}",
 		"Gates built from the tables, the first build included.")
@@ -105,10 +105,10 @@ func (r *Recorder) Displaced(ctx context.Context, reason string) {
 	r.count(ctx, 1, "displaced", telemetry.AttrReason.String(reason))
 }
 
-// SoldDirectly implements redisless.Recorder.
-func (r *Recorder) SoldDirectly(ctx context.Context, results []contract.DirectResult) {
+// SoldRedisless implements redisless.Recorder.
+func (r *Recorder) SoldRedisless(ctx context.Context, results []contract.RedislessResult) {
 	for _, result := range results {
-		r.direct.Add(ctx, 1, metric.WithAttributes(telemetry.AttrOutcome.String(string(result.Outcome))))
+		r.redisless.Add(ctx, 1, metric.WithAttributes(telemetry.AttrOutcome.String(string(result.Outcome))))
 	}
 }
 

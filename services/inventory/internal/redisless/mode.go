@@ -13,12 +13,12 @@ import (
 // Times of the change of modes. They are compared by the clock of the database.
 const (
 	// lostAfter is for how long a gate must not respond to this process, to all others, and to the process of seckill that
-	// reports it, before the mode becomes direct. steadyAfter is for how long it must respond before the mode is gate
-	// again.
+	// reports it, before the sale becomes redisless. steadyAfter is for how long it must respond before the mode is
+	// gate again.
 	lostAfter   = 3 * time.Second
 	steadyAfter = 3 * time.Second
-	// sellAfter is the time from the change to direct to the first direct purchase. Each process of seckill reads the
-	// modes once a second, and hands over what it has accepted.
+	// sellAfter is the time from the change to redisless to the first redisless purchase. Each process of seckill reads
+	// the modes once a second, and hands over what it has accepted.
 	sellAfter = 2 * time.Second
 	// figuresSlack is by how much the last reading of a gate may precede the time from which on a process of seckill got
 	// no response from it. Older figures lack purchases that were accepted since.
@@ -30,7 +30,7 @@ const (
 
 // Modes returns the modes of the activities with a degraded sale. lost has, by activity, for how long its gate did not
 // respond to the caller, a process of seckill. If it responds to no process of inventory either, the mode becomes
-// direct.
+// redisless.
 func (s *Service) Modes(ctx context.Context, lost map[string]time.Duration) (contract.Modes, error) {
 	now, err := s.Rows.Now(ctx)
 	if err != nil {
@@ -44,10 +44,10 @@ func (s *Service) Modes(ctx context.Context, lost map[string]time.Duration) (con
 	var others []string
 	for i := range activities {
 		a := &activities[i]
-		if d, is := lost[a.ID]; is && !a.Direct() && a.Degraded != nil && d >= lostAfter && s.Watch.lost(a.ID) {
-			changed, err := s.sellDirectly(ctx, a.ID, d)
+		if d, is := lost[a.ID]; is && !a.Redisless() && a.Degraded != nil && d >= lostAfter && s.Watch.lost(a.ID) {
+			changed, err := s.becomeRedisless(ctx, a.ID, d)
 			if err == nil {
-				a.Mode, a.ModeEpoch = changed.Mode, changed.ModeEpoch
+				a.Mode, a.Outage = changed.Mode, changed.Outage
 			} else { // it keeps no other sale from going on, and the caller reports it again
 				s.Recorder.Warn(ctx, "mode of a sale not changed yet", fmt.Errorf("activity %s: %w", a.ID, err))
 			}
@@ -56,7 +56,7 @@ func (s *Service) Modes(ctx context.Context, lost map[string]time.Duration) (con
 			others = append(others, a.ID)
 		}
 	}
-	sales, err := s.Sales.DirectSales(ctx, others)
+	sales, err := s.Sales.RedislessSales(ctx, others)
 	if err != nil {
 		return modes, err
 	}
@@ -67,7 +67,7 @@ func (s *Service) Modes(ctx context.Context, lost map[string]time.Duration) (con
 }
 
 func modeView(a *core.Activity, sale figures) contract.ActivityMode {
-	m := contract.ActivityMode{ActivityID: a.ID, Mode: a.Mode, Epoch: a.ModeEpoch}
+	m := contract.ActivityMode{ActivityID: a.ID, Mode: a.Mode, Outage: a.Outage}
 	if a.Degraded != nil {
 		m.PerSecond, m.Drop = a.Degraded.PerSecond, a.Degraded.Drop
 	}
@@ -78,13 +78,13 @@ func modeView(a *core.Activity, sale figures) contract.ActivityMode {
 	if state == "" {
 		state = "ended"
 	}
-	m.Sale = &contract.DirectSale{
+	m.Sale = &contract.RedislessSale{
 		Title: a.Title, Description: a.Description, ImageURL: a.ImageURL, State: state, StartsAt: a.StartsAt,
 		EndsAt: a.EndsAt, PerUserLimit: a.PerUserLimit, PayWithinS: a.PayWithinS,
-		Captcha: a.Challenge().String(),
+		Challenge: a.GateChallenge().String(),
 	}
 	for _, it := range a.Items {
-		m.Sale.Items = append(m.Sale.Items, contract.DirectItem{
+		m.Sale.Items = append(m.Sale.Items, contract.RedislessItem{
 			SKUID: it.SKUID, Name: it.Name, ImageURL: it.ImageURL, Price: it.Price, ListPrice: it.ListPrice,
 			Currency: a.Currency, Total: it.Total, Left: sale.left(it),
 		})
@@ -92,18 +92,18 @@ func modeView(a *core.Activity, sale figures) contract.ActivityMode {
 	return m
 }
 
-// sellDirectly makes the mode of an activity direct, if no process of inventory has read its gate for lostAfter, and
+// becomeRedisless makes an activity redisless, if no process of inventory has read its gate for lostAfter, and
 // the last one did until the gate was lost. lost is for how long a process of seckill has got no response.
-func (s *Service) sellDirectly(ctx context.Context, activityID string, lost time.Duration) (*core.Activity, error) {
+func (s *Service) becomeRedisless(ctx context.Context, activityID string, lost time.Duration) (*core.Activity, error) {
 	changed := false
 	read, landed, err := s.landedSince(ctx, activityID)
 	if err != nil {
 		return nil, err
 	}
-	a, err := s.Sales.ChangeMode(ctx, activityID, func(a *core.Activity, d *core.DirectSale, now time.Time) (bool, error) {
+	a, err := s.Sales.ChangeMode(ctx, activityID, func(a *core.Activity, d *core.RedislessSale, now time.Time) (bool, error) {
 		changed = false
 		_, ended := a.EndedSince(now)
-		if a.Direct() || a.Degraded == nil || ended || a.State == core.ActivityDraft || a.State == core.ActivityEnded {
+		if a.Redisless() || a.Degraded == nil || ended || a.State == core.ActivityDraft || a.State == core.ActivityEnded {
 			return false, nil
 		}
 		if d.SeenAt.IsZero() || !d.SeenAt.Equal(read) || d.SeenAt.After(now.Add(-lostAfter)) ||
@@ -113,7 +113,7 @@ func (s *Service) sellDirectly(ctx context.Context, activityID string, lost time
 		if a.UsesGate() {
 			a.GateLacksSince = &d.SeenAt
 		}
-		a.Mode, a.ModeEpoch, a.ModeChangedAt = contract.ModeDirect, a.ModeEpoch+1, &now
+		a.Mode, a.Outage, a.ModeChangedAt = contract.ModeRedisless, a.Outage+1, &now
 		(*figures)(d).hold(a, landed)
 		changed = true
 		return true, nil
@@ -130,7 +130,7 @@ func (s *Service) sellDirectly(ctx context.Context, activityID string, lost time
 func (s *Service) landedSince(
 	ctx context.Context, activityID string,
 ) (seen time.Time, landed map[string]int64, err error) {
-	all, err := s.Sales.DirectSales(ctx, []string{activityID})
+	all, err := s.Sales.RedislessSales(ctx, []string{activityID})
 	if err != nil {
 		return seen, nil, err
 	}

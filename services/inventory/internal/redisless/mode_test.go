@@ -32,16 +32,16 @@ func (s modeStore) DegradedActivities(context.Context, time.Time) ([]core.Activi
 	return []core.Activity{s.activity("1"), s.activity("2")}, nil
 }
 
-func (s modeStore) figures() core.DirectSale {
+func (s modeStore) figures() core.RedislessSale {
 	seen := s.now.Add(-2 * lostAfter)
-	return core.DirectSale{SeenAt: seen, FiguresAt: seen, NotedAt: seen}
+	return core.RedislessSale{SeenAt: seen, FiguresAt: seen, NotedAt: seen}
 }
 
-func (s modeStore) DirectSales(_ context.Context, ids []string) (map[string]core.DirectSale, error) {
-	found := map[string]core.DirectSale{}
+func (s modeStore) RedislessSales(_ context.Context, ids []string) (map[string]core.RedislessSale, error) {
+	found := map[string]core.RedislessSale{}
 	for _, id := range ids {
 		if id == "1" {
-			return nil, errors.New("figures of direct sale 1: not JSON")
+			return nil, errors.New("figures of redisless sale 1: not JSON")
 		}
 		found[id] = s.figures()
 	}
@@ -49,7 +49,7 @@ func (s modeStore) DirectSales(_ context.Context, ids []string) (map[string]core
 }
 
 func (s modeStore) ChangeMode(
-	_ context.Context, id string, fn func(*core.Activity, *core.DirectSale, time.Time) (bool, error),
+	_ context.Context, id string, fn func(*core.Activity, *core.RedislessSale, time.Time) (bool, error),
 ) (*core.Activity, error) {
 	a, figures := s.activity(id), s.figures()
 	_, err := fn(&a, &figures, s.now)
@@ -64,7 +64,7 @@ type warnings struct {
 
 func (w *warnings) Warn(context.Context, string, error) { w.n++ }
 
-func TestASaleThatCannotBecomeDirectHoldsUpNoOther(t *testing.T) {
+func TestASaleThatCannotBecomeRedislessHoldsUpNoOther(t *testing.T) {
 	now := time.Now()
 	lost := contact{lostSince: now.Add(-2 * lostAfter)}
 	recorder := &warnings{}
@@ -74,6 +74,6 @@ func TestASaleThatCannotBecomeDirectHoldsUpNoOther(t *testing.T) {
 	modes, err := s.Modes(t.Context(), map[string]time.Duration{"1": 2 * lostAfter, "2": 2 * lostAfter})
 	require.NoError(t, err)
 	require.Equal(t, contract.ModeGate, modes.Activities[0].Mode)
-	require.Equal(t, contract.ModeDirect, modes.Activities[1].Mode)
+	require.Equal(t, contract.ModeRedisless, modes.Activities[1].Mode)
 	require.Equal(t, 2, recorder.n, "one of each sale")
 }

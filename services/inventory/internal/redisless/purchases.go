@@ -10,9 +10,9 @@ import (
 )
 
 // figures are those of a sale without Redis.
-type figures core.DirectSale
+type figures core.RedislessSale
 
-// hold sets the units that are kept when the mode becomes direct. landed has, by SKU, the units of the figures that
+// hold sets the units that are kept when the sale becomes redisless. landed has, by SKU, the units of the figures that
 // have landed since.
 func (s *figures) hold(a *core.Activity, landed map[string]int64) {
 	s.HeldBack, s.Reserve = map[string]int64{}, map[string]int64{}
@@ -70,10 +70,10 @@ type heldBack struct {
 func HoldBack(tx core.LedgerTx, next core.Purchases, activityIDs []string) (core.Purchases, error) {
 	h := heldBack{next, map[string]*figures{}}
 	for _, id := range activityIDs {
-		if a := tx.Activity(id); a == nil || !a.Direct() {
+		if a := tx.Activity(id); a == nil || !a.Redisless() {
 			continue
 		}
-		sale, err := tx.DirectSale(id)
+		sale, err := tx.RedislessSale(id)
 		if err != nil {
 			return nil, err
 		}
@@ -108,7 +108,7 @@ func (h heldBack) Write(tx core.LedgerTx) error {
 		return err
 	}
 	for _, id := range slices.Sorted(maps.Keys(h.figures)) {
-		if err := tx.PutDirectSale(id, core.DirectSale(*h.figures[id])); err != nil {
+		if err := tx.PutRedislessSale(id, core.RedislessSale(*h.figures[id])); err != nil {
 			return err
 		}
 	}

@@ -16,13 +16,13 @@ import (
 type Sales interface {
 	// DegradedActivities is that of WatchedSales.
 	DegradedActivities(ctx context.Context, now time.Time) ([]core.Activity, error)
-	// DirectSales returns the figures of activities, by activity.
-	DirectSales(ctx context.Context, activityIDs []string) (map[string]core.DirectSale, error)
+	// RedislessSales returns the figures of activities, by activity.
+	RedislessSales(ctx context.Context, activityIDs []string) (map[string]core.RedislessSale, error)
 	// ChangeMode locks the activity and its stock, and calls fn to change the mode and the figures. It writes both if fn
 	// returns true, and returns the activity. A ledger transaction runs before or after the change.
 	ChangeMode(
 		ctx context.Context, activityID string,
-		fn func(a *core.Activity, figures *core.DirectSale, now time.Time) (bool, error),
+		fn func(a *core.Activity, figures *core.RedislessSale, now time.Time) (bool, error),
 	) (*core.Activity, error)
 	// LeaseWorker leases or renews a worker id.
 	LeaseWorker(ctx context.Context, ids WorkerLeases, r contract.WorkerLease) (contract.LeasedWorker, error)
@@ -57,8 +57,8 @@ type Gates interface {
 type Recorder interface {
 	Span(ctx context.Context, name string, database bool) (context.Context, func(error))
 	Landed(ctx context.Context, n int, lag []time.Duration)
-	// SoldDirectly counts purchases that the ledger alone has decided, by outcome.
-	SoldDirectly(ctx context.Context, results []contract.DirectResult)
+	// SoldRedisless counts purchases that the ledger alone has decided, by outcome.
+	SoldRedisless(ctx context.Context, results []contract.RedislessResult)
 	Info(ctx context.Context, what string, attrs ...any)
 	Warn(ctx context.Context, what string, err error)
 }
@@ -89,9 +89,9 @@ type WorkerLeases struct {
 	Term       time.Duration // of a lease
 }
 
-// DirectWorkers are the worker ids that processes of seckill use while Redis is unavailable. Redis leases the ids below
+// Workers are the worker ids that processes of seckill use while Redis is unavailable. Redis leases the ids below
 // them.
-func DirectWorkers() WorkerLeases {
+func Workers() WorkerLeases {
 	return WorkerLeases{First: 224, End: 256, Term: 3 * time.Second}
 }
 
@@ -100,5 +100,5 @@ func (s *Service) LeaseWorker(ctx context.Context, r contract.WorkerLease) (cont
 	if r.Owner == "" || len(r.Owner) > 64 {
 		return contract.LeasedWorker{}, contract.InvalidField("owner", "must have 1 to 64 characters")
 	}
-	return s.Sales.LeaseWorker(ctx, DirectWorkers(), r)
+	return s.Sales.LeaseWorker(ctx, Workers(), r)
 }

@@ -10,10 +10,10 @@ import (
 	"flashsale.internal/services/inventory/internal/core"
 )
 
-// beginReturn makes the mode of a direct activity returning: nothing is sold until finishReturn.
+// beginReturn makes the mode of a redisless activity returning: nothing is sold until finishReturn.
 func (s *Service) beginReturn(ctx context.Context, activityID string) (*core.Activity, error) {
-	return s.Sales.ChangeMode(ctx, activityID, func(a *core.Activity, _ *core.DirectSale, now time.Time) (bool, error) {
-		if !a.Direct() {
+	return s.Sales.ChangeMode(ctx, activityID, func(a *core.Activity, _ *core.RedislessSale, now time.Time) (bool, error) {
+		if !a.Redisless() {
 			return false, nil
 		}
 		a.Mode, a.ModeChangedAt = contract.ModeReturning, &now
@@ -21,11 +21,11 @@ func (s *Service) beginReturn(ctx context.Context, activityID string) (*core.Act
 	})
 }
 
-// finishReturn makes the mode gate, once the gate has every effect, unless the mode has become direct meanwhile.
-func (s *Service) finishReturn(ctx context.Context, activityID string, epoch int64) error {
+// finishReturn makes the mode gate, once the gate has every effect, unless the sale has become redisless meanwhile.
+func (s *Service) finishReturn(ctx context.Context, activityID string, outage int64) error {
 	changed := false
-	_, err := s.Sales.ChangeMode(ctx, activityID, func(a *core.Activity, _ *core.DirectSale, now time.Time) (bool, error) {
-		changed = a.Mode == contract.ModeReturning && a.ModeEpoch == epoch
+	_, err := s.Sales.ChangeMode(ctx, activityID, func(a *core.Activity, _ *core.RedislessSale, now time.Time) (bool, error) {
+		changed = a.Mode == contract.ModeReturning && a.Outage == outage
 		if changed {
 			a.Mode, a.ModeChangedAt, a.GateLacksSince = contract.ModeGate, &now, nil
 		}
@@ -37,10 +37,10 @@ func (s *Service) finishReturn(ctx context.Context, activityID string, epoch int
 	return err
 }
 
-// MayReturn reports whether the gate of an activity may be written. For one in the mode direct, this process must have
+// MayReturn reports whether the gate of an activity may be written. For a redisless one, this process must have
 // read it for a while; then its mode becomes returning.
 func (s *Service) MayReturn(ctx context.Context, a *core.Activity) (bool, error) {
-	if !a.Direct() {
+	if !a.Redisless() {
 		return true, nil
 	}
 	if !s.Watch.steady(a.ID) {
@@ -50,8 +50,8 @@ func (s *Service) MayReturn(ctx context.Context, a *core.Activity) (bool, error)
 	if err != nil {
 		return false, err
 	}
-	a.Mode, a.ModeEpoch, a.GateLacksSince = changed.Mode, changed.ModeEpoch, changed.GateLacksSince
-	return !a.Direct(), nil
+	a.Mode, a.Outage, a.GateLacksSince = changed.Mode, changed.Outage, changed.GateLacksSince
+	return !a.Redisless(), nil
 }
 
 // ReturnToGate moves an activity back to its gate, which responds and has been ensured: it gets what changed while it
@@ -64,7 +64,7 @@ func (s *Service) ReturnToGate(ctx context.Context, a *core.Activity) error {
 	if err := s.Gates.Resync(ctx, a.ID, since); err != nil {
 		return err
 	}
-	return s.finishReturn(ctx, a.ID, a.ModeEpoch)
+	return s.finishReturn(ctx, a.ID, a.Outage)
 }
 
 // ReturnOver makes the mode gate for activities whose gate is not due any more.
@@ -81,7 +81,7 @@ func (s *Service) ReturnOver(ctx context.Context, due []core.Activity, now time.
 		}
 		ready, err := s.MayReturn(ctx, a)
 		if err == nil && ready {
-			err = s.finishReturn(ctx, a.ID, a.ModeEpoch)
+			err = s.finishReturn(ctx, a.ID, a.Outage)
 		}
 		errs = append(errs, err)
 	}

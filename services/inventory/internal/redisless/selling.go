@@ -11,20 +11,20 @@ import (
 	"flashsale.internal/services/inventory/internal/ledger"
 )
 
-// DirectPurchase is a purchase that is decided by the ledger alone. MayBeKnown is set for an order_sn that the gate may
+// Purchase is a purchase that is decided by the ledger alone. MayBeKnown is set for an order_sn that the gate may
 // have accepted: then the ledger may not refuse it for good, as it may still land.
-type DirectPurchase struct {
-	contract.DirectPurchase
+type Purchase struct {
+	contract.RedislessPurchase
 	MayBeKnown bool
 }
 
-// ReserveDirectly decides purchases of one activity by the ledger, in one transaction each for those that the gate has
+// ReserveRedisless decides purchases of one activity by the ledger, in one transaction each for those that the gate has
 // accepted before and for the others, which come second. It may be repeated: a known order_sn takes nothing. After an
 // error the outcome is unknown.
-func (s *Service) ReserveDirectly(
-	ctx context.Context, activityID string, epoch int64, purchases []DirectPurchase,
-) ([]contract.DirectResult, error) {
-	results := make([]contract.DirectResult, len(purchases))
+func (s *Service) ReserveRedisless(
+	ctx context.Context, activityID string, outage int64, purchases []Purchase,
+) ([]contract.RedislessResult, error) {
+	results := make([]contract.RedislessResult, len(purchases))
 	var accepted, fresh []int
 	for i, p := range purchases {
 		if p.Accepted {
@@ -41,7 +41,7 @@ func (s *Service) ReserveDirectly(
 	if len(fresh) == 0 {
 		return results, nil
 	}
-	sale := directSelling{activityID: activityID, epoch: epoch, republishAfter: s.RepublishAfter}
+	sale := selling{activityID: activityID, outage: outage, republishAfter: s.RepublishAfter}
 	for _, i := range fresh {
 		sale.purchases = append(sale.purchases, purchases[i])
 	}
@@ -54,7 +54,7 @@ func (s *Service) ReserveDirectly(
 	for n, i := range fresh {
 		results[i] = sale.results[n]
 	}
-	s.Recorder.SoldDirectly(ctx, sale.results)
+	s.Recorder.SoldRedisless(ctx, sale.results)
 	s.Recorder.Landed(ctx, len(sale.landed), nil)
 	s.deductions.add(sale.landed) // whatever fails from here on: a repeated call finds no new row
 	if err := s.nameHoldings(ctx, activityID, purchases, results); err != nil {
@@ -65,10 +65,10 @@ func (s *Service) ReserveDirectly(
 
 // nameHoldings adds the purchases that hold the units of the buyers who have reached their limit.
 func (s *Service) nameHoldings(
-	ctx context.Context, activityID string, purchases []DirectPurchase, results []contract.DirectResult,
+	ctx context.Context, activityID string, purchases []Purchase, results []contract.RedislessResult,
 ) error {
 	for i, result := range results {
-		if result.Outcome != contract.DirectLimitReached {
+		if result.Outcome != contract.RedislessLimitReached {
 			continue
 		}
 		rows, err := s.Rows.ReservationsOfActivity(ctx, core.AllMerchants(), activityID,
@@ -87,7 +87,7 @@ func (s *Service) nameHoldings(
 
 // landAccepted writes purchases into the ledger that the gate has accepted, as their messages would.
 func (s *Service) landAccepted(
-	ctx context.Context, activityID string, purchases []DirectPurchase, which []int, results []contract.DirectResult,
+	ctx context.Context, activityID string, purchases []Purchase, which []int, results []contract.RedislessResult,
 ) error {
 	items := make([]contract.Reservation, len(which))
 	for n, i := range which {
@@ -108,7 +108,7 @@ func (s *Service) landAccepted(
 	for n, i := range which {
 		row, has := rows[items[n].OrderSN]
 		if !has || !row.Same(items[n].UserID, activityID, items[n].Lines) {
-			results[i] = contract.DirectResult{Outcome: contract.DirectConflict}
+			results[i] = contract.RedislessResult{Outcome: contract.RedislessConflict}
 			continue
 		}
 		results[i] = known(row)
@@ -117,9 +117,9 @@ func (s *Service) landAccepted(
 	return s.Gates.Sync(ctx, list)
 }
 
-func known(r ledger.Row) contract.DirectResult {
+func known(r ledger.Row) contract.RedislessResult {
 	state := ledgerState(r)
-	return contract.DirectResult{Outcome: contract.DirectReserved, Purchase: &state}
+	return contract.RedislessResult{Outcome: contract.RedislessReserved, Purchase: &state}
 }
 
 // ledgerState returns a row as its buyer sees it.
@@ -135,21 +135,21 @@ func ledgerState(r ledger.Row) contract.LedgerState {
 	return st
 }
 
-// directSelling is one run of the transaction that decides direct purchases.
-type directSelling struct {
+// selling is one run of the transaction that decides redisless purchases.
+type selling struct {
 	activityID     string
-	epoch          int64
+	outage         int64
 	republishAfter time.Duration
-	purchases      []DirectPurchase
+	purchases      []Purchase
 
-	results []contract.DirectResult
+	results []contract.RedislessResult
 	landed  []ledger.Row
 }
 
 // run decides the purchases and writes their rows. The locks on the stock order it with every other sale of the
 // activity and with each change of its mode.
-func (s *directSelling) run(tx core.LedgerTx) error {
-	s.results, s.landed = make([]contract.DirectResult, len(s.purchases)), nil
+func (s *selling) run(tx core.LedgerTx) error {
+	s.results, s.landed = make([]contract.RedislessResult, len(s.purchases)), nil
 	sns, users := make([]string, len(s.purchases)), make([]string, len(s.purchases))
 	for i, p := range s.purchases {
 		sns[i], users[i] = p.OrderSN, p.UserID
@@ -168,13 +168,13 @@ func (s *directSelling) run(tx core.LedgerTx) error {
 	}
 	a := tx.Activity(s.activityID)
 	l := core.NewLanding(now, s.republishAfter, held)
-	var sale core.DirectSale
-	if a != nil && a.Direct() {
-		if sale, err = tx.DirectSale(s.activityID); err != nil {
+	var sale core.RedislessSale
+	if a != nil && a.Redisless() {
+		if sale, err = tx.RedislessSale(s.activityID); err != nil {
 			return err
 		}
 	}
-	later := a == nil || !sells(a, s.epoch, now)
+	later := a == nil || !sells(a, s.outage, now)
 	if !later {
 		if later, err = tx.ImportsOrders(); err != nil {
 			return err
@@ -186,15 +186,15 @@ func (s *directSelling) run(tx core.LedgerTx) error {
 	for i, p := range s.purchases {
 		if row, is := rows[p.OrderSN]; is {
 			if s.results[i] = known(row); !row.Same(p.UserID, s.activityID, p.Lines) {
-				s.results[i] = contract.DirectResult{Outcome: contract.DirectConflict}
+				s.results[i] = contract.RedislessResult{Outcome: contract.RedislessConflict}
 			}
 			continue
 		}
 		if later {
-			s.results[i] = contract.DirectResult{Outcome: contract.DirectLater}
+			s.results[i] = contract.RedislessResult{Outcome: contract.RedislessLater}
 			continue
 		}
-		result, ok := decideDirectly(a, p, figures(sale), held[ledger.Buyer{ActivityID: a.ID, UserID: p.UserID}], now)
+		result, ok := decideRedisless(a, p, figures(sale), held[ledger.Buyer{ActivityID: a.ID, UserID: p.UserID}], now)
 		if !ok {
 			s.results[i] = result
 			continue
@@ -214,53 +214,53 @@ func (s *directSelling) run(tx core.LedgerTx) error {
 	if err := tx.Apply(l.Moves); err != nil {
 		return err
 	}
-	return tx.PutDirectSale(s.activityID, sale)
+	return tx.PutRedislessSale(s.activityID, sale)
 }
 
-// sells reports whether direct purchases of this epoch of the mode may be sold.
-func sells(a *core.Activity, epoch int64, now time.Time) bool {
-	return a.Direct() && a.ModeEpoch == epoch && a.Degraded != nil && a.ModeChangedAt != nil &&
+// sells reports whether redisless purchases of this outage may be sold.
+func sells(a *core.Activity, outage int64, now time.Time) bool {
+	return a.Redisless() && a.Outage == outage && a.Degraded != nil && a.ModeChangedAt != nil &&
 		!now.Before(a.ModeChangedAt.Add(sellAfter))
 }
 
-// decideDirectly reports whether a new purchase is sold. held is how many units its buyer has.
-func decideDirectly(
-	a *core.Activity, p DirectPurchase, sale figures, held int64, now time.Time,
-) (result contract.DirectResult, sold bool) {
-	refuse := func(o contract.DirectOutcome) (contract.DirectResult, bool) {
+// decideRedisless reports whether a new purchase is sold. held is how many units its buyer has.
+func decideRedisless(
+	a *core.Activity, p Purchase, sale figures, held int64, now time.Time,
+) (result contract.RedislessResult, sold bool) {
+	refuse := func(o contract.RedislessOutcome) (contract.RedislessResult, bool) {
 		if p.MayBeKnown {
-			o = contract.DirectLater
+			o = contract.RedislessLater
 		}
-		return contract.DirectResult{Outcome: o}, false
+		return contract.RedislessResult{Outcome: o}, false
 	}
 	if _, ended := a.EndedSince(now); ended || a.State == core.ActivityEnded {
-		return refuse(contract.DirectEnded)
+		return refuse(contract.RedislessEnded)
 	}
 	switch {
 	case a.State != core.ActivityPublished:
-		return refuse(contract.DirectPaused)
+		return refuse(contract.RedislessPaused)
 	case now.Before(a.StartsAt):
-		return contract.DirectResult{Outcome: contract.DirectNotStarted, StartsAt: a.StartsAt}, false
+		return contract.RedislessResult{Outcome: contract.RedislessNotStarted, StartsAt: a.StartsAt}, false
 	case core.UnknownSKU(a, p.Lines) != "":
-		return contract.DirectResult{Outcome: contract.DirectUnknownSKU}, false
+		return contract.RedislessResult{Outcome: contract.RedislessUnknownSKU}, false
 	case held+ledger.Units(p.Lines) > a.PerUserLimit:
-		return refuse(contract.DirectLimitReached)
+		return refuse(contract.RedislessLimitReached)
 	}
 	for _, line := range p.Lines {
 		if sale.left(*a.Item(line.SKUID)) < line.Qty {
-			return refuse(contract.DirectSoldOut)
+			return refuse(contract.RedislessSoldOut)
 		}
 	}
 	if sale.SoldCount >= a.Degraded.PerSecond {
-		return contract.DirectResult{Outcome: contract.DirectLater}, false
+		return contract.RedislessResult{Outcome: contract.RedislessLater}, false
 	}
-	return contract.DirectResult{}, true
+	return contract.RedislessResult{}, true
 }
 
-// LookupDirectly returns the purchases that the ledger has: those of these order_sns in the activity, or the latest
+// LookupRedisless returns the purchases that the ledger has: those of these order_sns in the activity, or the latest
 // ones of a user.
-func (s *Service) LookupDirectly(ctx context.Context, l contract.DirectLookup) (contract.DirectStates, error) {
-	out := contract.DirectStates{Purchases: []contract.LedgerState{}}
+func (s *Service) LookupRedisless(ctx context.Context, l contract.RedislessLookup) (contract.RedislessStates, error) {
+	out := contract.RedislessStates{Purchases: []contract.LedgerState{}}
 	if l.UserID != "" {
 		rows, err := s.Rows.ReservationsOfActivity(ctx, core.AllMerchants(), l.ActivityID,
 			core.ReservationFilter{UserID: l.UserID}, core.Page{Limit: contract.MaxItems})
@@ -306,8 +306,8 @@ func (d laterDeductions) add(rows []ledger.Row) {
 	}
 }
 
-// PublishLater publishes the deductions of direct purchases until ctx ends, and then those that are still queued, until
-// drain ends. A publication that fails then ends it: the order sweep of another process publishes the rest.
+// PublishLater publishes the deductions of redisless purchases until ctx ends, and then those that are still queued,
+// until drain ends. A publication that fails then ends it: the order sweep of another process publishes the rest.
 func (s *Service) PublishLater(ctx, drain context.Context) error {
 	var workers sync.WaitGroup
 	for range deductionWorkers {
@@ -346,7 +346,7 @@ func (s *Service) publishLater(ctx context.Context, rows []ledger.Row) error {
 	defer cancel()
 	err := s.Inventory.PublishDeductions(call, rows)
 	if err != nil {
-		s.Recorder.Warn(ctx, "deductions of direct purchases not published yet", err)
+		s.Recorder.Warn(ctx, "deductions of redisless purchases not published yet", err)
 	}
 	return err
 }

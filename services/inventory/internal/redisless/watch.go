@@ -25,7 +25,7 @@ type WatchedSales interface {
 	// those whose mode is not gate.
 	DegradedActivities(ctx context.Context, now time.Time) ([]core.Activity, error)
 	// NoteGate records a reading of the gate, unless there is a later one.
-	NoteGate(ctx context.Context, activityID string, read core.DirectSale) error
+	NoteGate(ctx context.Context, activityID string, read core.RedislessSale) error
 }
 
 // WatchedGate is what a Watch reads in the gates.
@@ -134,7 +134,7 @@ func (w *Watch) read(ctx context.Context, a core.Activity, now time.Time) error 
 			unlanded[sku] = n
 		}
 	}
-	return w.sales.NoteGate(ctx, a.ID, core.DirectSale{SeenAt: now, FiguresAt: figuresAt, Unlanded: unlanded})
+	return w.sales.NoteGate(ctx, a.ID, core.RedislessSale{SeenAt: now, FiguresAt: figuresAt, Unlanded: unlanded})
 }
 
 // note records whether a gate has responded.

@@ -180,7 +180,7 @@ func (m *Importer) find(ctx context.Context, list []core.Finding) error {
 	return m.Epochs.AddFindings(ctx, list)
 }
 
-// rowsOf returns the rows of a page of order_sns. Rows that cannot be read are in broken; they raise an alarm.
+// rowsOf returns the rows of a page of order_sns. Rows that cannot be read are in broken; they raise an incident.
 func (m *Importer) rowsOf(
 	ctx context.Context, sns []string,
 ) (rows map[string]ledger.Row, broken map[string]bool, err error) {
@@ -188,7 +188,7 @@ func (m *Importer) rowsOf(
 	if err != nil {
 		return nil, nil, err
 	}
-	m.Alarms.RaiseUnreadable(ctx, list)
+	m.Incidents.RaiseUnreadable(ctx, list)
 	broken = make(map[string]bool, len(list))
 	for _, r := range list {
 		broken[r.OrderSN] = true

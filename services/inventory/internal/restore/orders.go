@@ -94,7 +94,7 @@ func (m *Importer) importKnown(ctx context.Context, e core.Epoch, list []core.Ch
 		}
 		counts.SetAside++
 		o := list[0]
-		m.Alarms.RaiseUnreadable(ctx, []ledger.Row{{OrderSN: o.OrderSN, ActivityID: o.ActivityID}})
+		m.Incidents.RaiseUnreadable(ctx, []ledger.Row{{OrderSN: o.OrderSN, ActivityID: o.ActivityID}})
 		return m.find(ctx, []core.Finding{{
 			Epoch: e.Number, ActivityID: o.ActivityID, Kind: core.FindingUnreadable, Subject: o.OrderSN,
 			Detail: "the row of the ledger cannot be read; the order is " + o.State,

@@ -59,8 +59,8 @@ type Entries interface {
 	RejournalHolding(ctx context.Context, activityID string, orderSNs []string) (int, error)
 }
 
-// Gate reads and changes whole gates. Every call may be repeated.
-type Gate interface {
+// Renewals renews gates, or ends their sales. Every call may be repeated.
+type Renewals interface {
 	Registered(ctx context.Context) ([]string, error)
 	Audit(ctx context.Context, activityID string) (core.GateAudit, error)
 	// AdjustmentsOfGate pages through the adjustments that the gate has; next is 0 after the last page.
@@ -110,8 +110,8 @@ type Recorder interface {
 	Info(ctx context.Context, what string, attrs ...any)
 }
 
-// Alarms counts rows that cannot be read, and raises incidents about them.
-type Alarms interface {
+// Incidents counts rows that cannot be read, and raises incidents about them.
+type Incidents interface {
 	RaiseUnreadable(ctx context.Context, broken []ledger.Row)
 }
 
@@ -120,11 +120,11 @@ type Deps struct {
 	Epochs    Epochs
 	Tables    Tables
 	Entries   Entries
-	Gate      Gate
+	Gate      Renewals
 	Orders    Orders
 	Gates     Gates
 	Inventory Inventory
 	Recorder  Recorder
-	Alarms    Alarms
+	Incidents Incidents
 	Now       func() time.Time
 }

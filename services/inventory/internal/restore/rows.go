@@ -42,7 +42,7 @@ func (m *Importer) ordersOfRows(next core.ImportStep) stepFunc {
 		if err != nil {
 			return i, err
 		}
-		m.Alarms.RaiseUnreadable(ctx, broken)
+		m.Incidents.RaiseUnreadable(ctx, broken)
 		n, err := m.republishUnknown(ctx, a, rows, now)
 		if err != nil {
 			return i, err

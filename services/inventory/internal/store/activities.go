@@ -16,31 +16,31 @@ import (
 )
 
 type activityRow struct {
-	ID                int64 `gorm:"primaryKey"`
-	MerchantID        string
-	Title             string
-	Description       string
-	ImageURL          string
-	State             string
-	StartsAt          time.Time
-	EndsAt            time.Time
-	EndedAt           *time.Time
-	PerUserLimit      int64
-	PayWithinS        int64
-	ReorderLimit      int64
-	RoomRate          int64
-	Captcha           string
-	CaptchaDifficulty int64
-	Currency          string
-	Version           int64
-	CreatedAt         time.Time `gorm:"autoCreateTime:false"`
-	UpdatedAt         time.Time `gorm:"autoUpdateTime:false"`
+	ID                  int64 `gorm:"primaryKey"`
+	MerchantID          string
+	Title               string
+	Description         string
+	ImageURL            string
+	State               string
+	StartsAt            time.Time
+	EndsAt              time.Time
+	EndedAt             *time.Time
+	PerUserLimit        int64
+	PayWithinS          int64
+	ReorderLimit        int64
+	RoomRate            int64
+	Challenge           string
+	ChallengeDifficulty int64
+	Currency            string
+	Version             int64
+	CreatedAt           time.Time `gorm:"autoCreateTime:false"`
+	UpdatedAt           time.Time `gorm:"autoUpdateTime:false"`
 
 	DegradedPerSecond int64
 	DegradedDrop      int64
 	DegradedReserve   int64
 	Mode              string
-	ModeEpoch         int64
+	Outage            int64
 	ModeChangedAt     *time.Time
 	GateLacksSince    *time.Time
 }
@@ -49,9 +49,9 @@ func (activityRow) TableName() string { return "activities" }
 
 var activityColumns = []string{
 	"id", "merchant_id", "title", "description", "image_url", "state", "starts_at", "ends_at", "ended_at",
-	"per_user_limit", "pay_within_s", "reorder_limit", "room_rate", "captcha", "captcha_difficulty",
+	"per_user_limit", "pay_within_s", "reorder_limit", "room_rate", "challenge", "challenge_difficulty",
 	"currency", "version", "created_at", "updated_at",
-	"degraded_per_second", "degraded_drop", "degraded_reserve", "mode", "mode_epoch", "mode_changed_at",
+	"degraded_per_second", "degraded_drop", "degraded_reserve", "mode", "outage", "mode_changed_at",
 	"gate_lacks_since",
 }
 
@@ -81,9 +81,9 @@ func toActivity(r activityRow, items []core.Stock) *core.Activity {
 		ID: text(r.ID), MerchantID: r.MerchantID, Title: r.Title, Description: r.Description, ImageURL: r.ImageURL,
 		State: core.ActivityState(r.State), StartsAt: r.StartsAt.UTC(), EndsAt: r.EndsAt.UTC(), EndedAt: utc(r.EndedAt),
 		PerUserLimit: r.PerUserLimit, PayWithinS: r.PayWithinS, ReorderLimit: r.ReorderLimit, RoomRate: r.RoomRate,
-		Captcha:  contract.Captcha{Kind: contract.CaptchaKind(r.Captcha), Difficulty: r.CaptchaDifficulty},
-		Currency: r.Currency, Version: r.Version, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(), Items: items,
-		Mode: contract.SaleMode(r.Mode), ModeEpoch: r.ModeEpoch, ModeChangedAt: utc(r.ModeChangedAt),
+		Challenge: contract.Challenge{Kind: contract.ChallengeKind(r.Challenge), Difficulty: r.ChallengeDifficulty},
+		Currency:  r.Currency, Version: r.Version, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(), Items: items,
+		Mode: contract.SaleMode(r.Mode), Outage: r.Outage, ModeChangedAt: utc(r.ModeChangedAt),
 		GateLacksSince: utc(r.GateLacksSince),
 	}
 	if r.DegradedPerSecond > 0 {
@@ -97,9 +97,9 @@ func fromActivity(a core.Activity) activityRow {
 		ID: number(a.ID), MerchantID: a.MerchantID, Title: a.Title, Description: a.Description, ImageURL: a.ImageURL,
 		State: string(a.State), StartsAt: a.StartsAt, EndsAt: a.EndsAt, EndedAt: a.EndedAt,
 		PerUserLimit: a.PerUserLimit, PayWithinS: a.PayWithinS, ReorderLimit: a.ReorderLimit, RoomRate: a.RoomRate,
-		Captcha: string(a.Captcha.Kind), CaptchaDifficulty: a.Captcha.Difficulty,
+		Challenge: string(a.Challenge.Kind), ChallengeDifficulty: a.Challenge.Difficulty,
 		Currency: a.Currency, Version: a.Version, CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
-		Mode: cmp.Or(string(a.Mode), string(contract.ModeGate)), ModeEpoch: a.ModeEpoch, ModeChangedAt: a.ModeChangedAt,
+		Mode: cmp.Or(string(a.Mode), string(contract.ModeGate)), Outage: a.Outage, ModeChangedAt: a.ModeChangedAt,
 		GateLacksSince: a.GateLacksSince,
 	}
 	if d := a.Degraded; d != nil {

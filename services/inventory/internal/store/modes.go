@@ -30,7 +30,7 @@ func (s *Store) DegradedActivities(ctx context.Context, now time.Time) ([]core.A
 	return s.withItems(ctx, list)
 }
 
-type directSaleRow struct {
+type redislessSaleRow struct {
 	ActivityID int64 `gorm:"primaryKey;autoIncrement:false"`
 	SeenAt     time.Time
 	FiguresAt  time.Time
@@ -42,17 +42,17 @@ type directSaleRow struct {
 	SoldCount  int64
 }
 
-func (directSaleRow) TableName() string { return "direct_sales" }
+func (redislessSaleRow) TableName() string { return "redisless_sales" }
 
-func (r directSaleRow) figures() (core.DirectSale, error) {
-	sale := core.DirectSale{FiguresAt: r.FiguresAt.UTC(), NotedAt: r.NotedAt.UTC(), SoldSecond: r.SoldSecond, SoldCount: r.SoldCount}
+func (r redislessSaleRow) figures() (core.RedislessSale, error) {
+	sale := core.RedislessSale{FiguresAt: r.FiguresAt.UTC(), NotedAt: r.NotedAt.UTC(), SoldSecond: r.SoldSecond, SoldCount: r.SoldCount}
 	if r.SeenAt.After(unconfirmed) {
 		sale.SeenAt = r.SeenAt.UTC()
 	}
 	err := errors.Join(json.Unmarshal([]byte(r.Unlanded), &sale.Unlanded), json.Unmarshal([]byte(r.HeldBack), &sale.HeldBack),
 		json.Unmarshal([]byte(r.Reserve), &sale.Reserve))
 	if err != nil {
-		return sale, fmt.Errorf("figures of direct sale %d: %w", r.ActivityID, err)
+		return sale, fmt.Errorf("figures of redisless sale %d: %w", r.ActivityID, err)
 	}
 	return sale, nil
 }
@@ -66,17 +66,17 @@ func figuresJSON(units map[string]int64) (string, error) {
 	return string(raw), err
 }
 
-// directSaleOf reads the figures of one activity; without a row they are zero.
-func directSaleOf(tx *gorm.DB, activityID int64) (core.DirectSale, error) {
-	var list []directSaleRow
+// redislessSaleOf reads the figures of one activity; without a row they are zero.
+func redislessSaleOf(tx *gorm.DB, activityID int64) (core.RedislessSale, error) {
+	var list []redislessSaleRow
 	if err := tx.Where("activity_id = ?", activityID).Limit(1).Find(&list).Error; err != nil || len(list) == 0 {
-		return core.DirectSale{HeldBack: map[string]int64{}, Reserve: map[string]int64{}}, err
+		return core.RedislessSale{HeldBack: map[string]int64{}, Reserve: map[string]int64{}}, err
 	}
 	return list[0].figures()
 }
 
-// putDirectSale writes the figures that sales and changes of the mode change. The row exists, or nothing was sold.
-func putDirectSale(tx *gorm.DB, activityID int64, sale core.DirectSale) error {
+// putRedislessSale writes the figures that sales and changes of the mode change. The row exists, or nothing was sold.
+func putRedislessSale(tx *gorm.DB, activityID int64, sale core.RedislessSale) error {
 	held, err := figuresJSON(sale.HeldBack)
 	if err != nil {
 		return err
@@ -85,15 +85,15 @@ func putDirectSale(tx *gorm.DB, activityID int64, sale core.DirectSale) error {
 	if err != nil {
 		return err
 	}
-	return tx.Exec("UPDATE direct_sales SET held_back = ?, reserve = ?, sold_second = ?, sold_count = ? WHERE activity_id = ?",
+	return tx.Exec("UPDATE redisless_sales SET held_back = ?, reserve = ?, sold_second = ?, sold_count = ? WHERE activity_id = ?",
 		held, reserve, sale.SoldSecond, sale.SoldCount, activityID).Error
 }
 
-// DirectSales implements redisless.Sales.
-func (s *Store) DirectSales(ctx context.Context, activityIDs []string) (map[string]core.DirectSale, error) {
-	found := make(map[string]core.DirectSale, len(activityIDs))
+// RedislessSales implements redisless.Sales.
+func (s *Store) RedislessSales(ctx context.Context, activityIDs []string) (map[string]core.RedislessSale, error) {
+	found := make(map[string]core.RedislessSale, len(activityIDs))
 	err := chunked(activityIDs, func(c []string) error {
-		var list []directSaleRow
+		var list []redislessSaleRow
 		if err := s.read(ctx).Where("activity_id IN ?", numbers(c)).Find(&list).Error; err != nil {
 			return err
 		}
@@ -109,19 +109,19 @@ func (s *Store) DirectSales(ctx context.Context, activityIDs []string) (map[stri
 	return found, err
 }
 
-// DirectSale implements core.LedgerTx.
-func (l *ledgerTx) DirectSale(activityID string) (core.DirectSale, error) {
-	return directSaleOf(l.tx, number(activityID))
+// RedislessSale implements core.LedgerTx.
+func (l *ledgerTx) RedislessSale(activityID string) (core.RedislessSale, error) {
+	return redislessSaleOf(l.tx, number(activityID))
 }
 
-// PutDirectSale implements core.LedgerTx.
-func (l *ledgerTx) PutDirectSale(activityID string, sale core.DirectSale) error {
-	return putDirectSale(l.tx, number(activityID), sale)
+// PutRedislessSale implements core.LedgerTx.
+func (l *ledgerTx) PutRedislessSale(activityID string, sale core.RedislessSale) error {
+	return putRedislessSale(l.tx, number(activityID), sale)
 }
 
 // ChangeMode implements redisless.Sales.
 func (s *Store) ChangeMode(
-	ctx context.Context, activityID string, fn func(a *core.Activity, figures *core.DirectSale, now time.Time) (bool, error),
+	ctx context.Context, activityID string, fn func(a *core.Activity, figures *core.RedislessSale, now time.Time) (bool, error),
 ) (*core.Activity, error) {
 	var out *core.Activity
 	err := sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
@@ -133,7 +133,7 @@ func (s *Store) ChangeMode(
 			return err
 		}
 		out = a
-		figures, err := directSaleOf(tx, number(activityID))
+		figures, err := redislessSaleOf(tx, number(activityID))
 		if err != nil {
 			return err
 		}
@@ -149,7 +149,7 @@ func (s *Store) ChangeMode(
 		if err := tx.Model(&activityRow{}).Where("id = ?", row.ID).Select(modeColumns).Updates(&row).Error; err != nil {
 			return err
 		}
-		return putDirectSale(tx, row.ID, figures)
+		return putRedislessSale(tx, row.ID, figures)
 	})
 	if err != nil {
 		return nil, err
@@ -157,13 +157,14 @@ func (s *Store) ChangeMode(
 	return out, nil
 }
 
-// NoteGate implements redisless.WatchedSales. The figures stay while the mode is direct: what is held back refers to them.
-func (s *Store) NoteGate(ctx context.Context, activityID string, read core.DirectSale) error {
+// NoteGate implements redisless.WatchedSales. The figures stay while the sale is redisless: what is held back refers to
+// them.
+func (s *Store) NoteGate(ctx context.Context, activityID string, read core.RedislessSale) error {
 	figures, err := figuresJSON(read.Unlanded)
 	if err != nil {
 		return err
 	}
-	const direct = "(SELECT mode FROM activities WHERE activities.id = ?) = 'direct'"
+	const redisless = "(SELECT mode FROM activities WHERE activities.id = ?) = 'direct'"
 	id := number(activityID)
 	return sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
 		seen, at := read.SeenAt.UTC(), read.FiguresAt.UTC()
@@ -171,13 +172,13 @@ func (s *Store) NoteGate(ctx context.Context, activityID string, read core.Direc
 		if err != nil {
 			return err
 		}
-		changed, err := sqldb.Exec(tx, "UPDATE direct_sales SET seen_at = ?, "+
-			"figures_at = CASE WHEN "+direct+" THEN figures_at ELSE ? END, unlanded = CASE WHEN "+direct+" THEN unlanded ELSE ? END, "+
+		changed, err := sqldb.Exec(tx, "UPDATE redisless_sales SET seen_at = ?, "+
+			"figures_at = CASE WHEN "+redisless+" THEN figures_at ELSE ? END, unlanded = CASE WHEN "+redisless+" THEN unlanded ELSE ? END, "+
 			"noted_at = ? WHERE activity_id = ? AND seen_at < ?", seen, id, at, id, figures, noted, id, seen)
 		if err != nil || changed > 0 {
 			return err
 		}
-		row := directSaleRow{
+		row := redislessSaleRow{
 			ActivityID: id, SeenAt: seen, FiguresAt: at, NotedAt: noted, Unlanded: figures, HeldBack: "{}", Reserve: "{}",
 		}
 		return tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&row).Error
@@ -185,23 +186,23 @@ func (s *Store) NoteGate(ctx context.Context, activityID string, read core.Direc
 }
 
 // NoteLacking implements core.GuardStore.
-func (s *Store) NoteLacking(ctx context.Context, activityID string, since time.Time) (direct bool, err error) {
+func (s *Store) NoteLacking(ctx context.Context, activityID string, since time.Time) (redisless bool, err error) {
 	var list []activityRow
 	err = s.read(ctx).Select(activityColumns).Where("id = ?", number(activityID)).Limit(1).Find(&list).Error
-	if err != nil || len(list) == 0 || list[0].Mode != string(contract.ModeDirect) {
+	if err != nil || len(list) == 0 || list[0].Mode != string(contract.ModeRedisless) {
 		return false, err
 	}
 	if at := list[0].GateLacksSince; at != nil && !since.Before(at.UTC()) {
 		return true, nil
 	}
 	err = sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
-		changed, err := sqldb.Exec(tx, "UPDATE activities SET gate_lacks_since = ? WHERE id = ? AND mode = ? AND mode_epoch = ? "+
-			"AND gate_lacks_since > ?", since.UTC(), number(activityID), string(contract.ModeDirect), list[0].ModeEpoch,
+		changed, err := sqldb.Exec(tx, "UPDATE activities SET gate_lacks_since = ? WHERE id = ? AND mode = ? AND outage = ? "+
+			"AND gate_lacks_since > ?", since.UTC(), number(activityID), string(contract.ModeRedisless), list[0].Outage,
 			since.UTC())
-		direct = changed > 0
+		redisless = changed > 0
 		return err
 	})
-	return direct, err
+	return redisless, err
 }
 
 type workerLeaseRow struct {

@@ -48,9 +48,9 @@ type JournalDeps struct {
 	Gates interface { // the part of gates.Syncer
 		Sync(ctx context.Context, rows []ledger.Row) error
 	}
-	Recorder Recorder
-	Alarms   Alarms
-	Config   JournalConfig
+	Recorder  Recorder
+	Incidents Incidents
+	Config    JournalConfig
 }
 
 // Journal journals queued purchases again that the ledger does not have. Redis lost their journal entry, or the broker
@@ -103,7 +103,7 @@ func (w *Journal) sweepGate(ctx context.Context, activityID string, redisNow tim
 	if err != nil {
 		return err
 	}
-	w.Alarms.RaiseUnreadable(ctx, broken)
+	w.Incidents.RaiseUnreadable(ctx, broken)
 	// Their purchases have landed, and no gate can be synced with them before an operator corrects the rows.
 	entries = slices.DeleteFunc(entries, func(e core.GateEntry) bool {
 		return slices.ContainsFunc(broken, func(r ledger.Row) bool { return r.OrderSN == e.OrderSN })

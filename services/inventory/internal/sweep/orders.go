@@ -47,9 +47,9 @@ type OrdersDeps struct {
 		Closings
 		PublishDeductions(ctx context.Context, rows []ledger.Row) error
 	}
-	Recorder Recorder
-	Alarms   Alarms
-	Config   OrdersConfig
+	Recorder  Recorder
+	Incidents Incidents
+	Config    OrdersConfig
 }
 
 // Orders publishes again the deductions of reservations that have no order, and gives up reservations that have had
@@ -132,7 +132,7 @@ func (w *Orders) sweepActivity(ctx context.Context, activityID string) (more boo
 		return false, err
 	}
 	republish, abandoned := w.split(rows, open, now)
-	w.Alarms.RaiseUnreadable(ctx, broken)
+	w.Incidents.RaiseUnreadable(ctx, broken)
 	// The next attempts are scheduled after all have been published. So after a failure the whole batch is still due.
 	if err := w.Inventory.PublishDeductions(ctx, republish); err != nil {
 		return false, err

@@ -33,7 +33,7 @@ type OverdueDeps struct {
 	Store     OverdueStore
 	Inventory Closings
 	Recorder  Recorder
-	Alarms    Alarms
+	Incidents Incidents
 	Held      func() bool // reports that RocketMQ may hold messages back that it has accepted
 	Config    OverdueConfig
 }
@@ -104,7 +104,7 @@ func (w *Overdue) sweepActivity(
 	if err != nil {
 		return nil, err
 	}
-	w.Alarms.RaiseUnreadable(ctx, broken)
+	w.Incidents.RaiseUnreadable(ctx, broken)
 	open, err := w.Store.OpenDeadLetters(ctx, orderSNs(rows))
 	if err != nil {
 		return nil, err

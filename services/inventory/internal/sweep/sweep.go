@@ -41,8 +41,8 @@ type Recorder interface {
 	Info(ctx context.Context, what string, attrs ...any)
 }
 
-// Alarms counts rows that cannot be read, and raises incidents about them, for each row once an hour at most.
-type Alarms interface {
+// Incidents counts rows that cannot be read, and raises incidents about them, for each row once an hour at most.
+type Incidents interface {
 	RaiseUnreadable(ctx context.Context, broken []ledger.Row)
 }
 

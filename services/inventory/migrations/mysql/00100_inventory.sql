@@ -30,12 +30,12 @@ CREATE TABLE IF NOT EXISTS skus (
 
 -- version increases with every change that the gate has to receive.
 --   degraded_*:       what the merchant allows while Redis is unavailable; degraded_per_second 0: nothing
---   mode:             gate, direct or returning; mode_epoch counts how often it became direct, mode_changed_at is when it
+--   mode:             gate, direct or returning; outage counts how often that was direct, mode_changed_at is when it
 --                     last changed
 --   gate_lacks_since: the time of the oldest change that the gate may lack; NULL while the mode is gate
 --   reorder_limit:    the number of orders that a buyer may cancel or let expire
 --   room_rate:        the number of places that the waiting room admits a second; 0: no waiting room
---   captcha:          the kind of the challenge; captcha_difficulty is the number of hashes, in thousands, that a proof of
+--   challenge:        its kind; challenge_difficulty is the number of hashes, in thousands, that a proof of
 --                     work takes at most
 CREATE TABLE IF NOT EXISTS activities (
   id             BIGINT       NOT NULL AUTO_INCREMENT PRIMARY KEY,
@@ -57,13 +57,13 @@ CREATE TABLE IF NOT EXISTS activities (
   degraded_drop       INT           NOT NULL DEFAULT 0,
   degraded_reserve    INT           NOT NULL DEFAULT 0,
   mode                VARCHAR(16)   NOT NULL DEFAULT 'gate',
-  mode_epoch          BIGINT        NOT NULL DEFAULT 0,
+  outage              BIGINT        NOT NULL DEFAULT 0,
   mode_changed_at     DATETIME(3)   NULL,
   gate_lacks_since    DATETIME(3)   NULL,
   reorder_limit       BIGINT        NOT NULL DEFAULT 2,
   room_rate           BIGINT        NOT NULL DEFAULT 0,
-  captcha             VARCHAR(16)   NOT NULL DEFAULT 'none',
-  captcha_difficulty  BIGINT        NOT NULL DEFAULT 50,
+  challenge            VARCHAR(16)   NOT NULL DEFAULT 'none',
+  challenge_difficulty BIGINT        NOT NULL DEFAULT 50,
   CONSTRAINT activities_state CHECK (state IN ('draft', 'published', 'paused', 'ended')),
   KEY activities_gates (state, ends_at),
   KEY activities_of_merchant (merchant_id, id),
@@ -251,7 +251,7 @@ SELECT REPLACE(UUID(), '-', ''), NULL, 'first', UTC_TIMESTAMP(3) FROM DUAL WHERE
 -- the time of Redis then, noted_at when the reading had ended; unlanded has the units that had not landed. held_back
 -- has the units that are kept for purchases accepted before figures_at, reserve those for later ones. All three are
 -- JSON by SKU. sold_count purchases were sold in the second sold_second (Unix time).
-CREATE TABLE IF NOT EXISTS direct_sales (
+CREATE TABLE IF NOT EXISTS redisless_sales (
   activity_id BIGINT      NOT NULL PRIMARY KEY,
   seen_at     DATETIME(3) NOT NULL,
   figures_at  DATETIME(3) NOT NULL,
@@ -273,7 +273,7 @@ CREATE TABLE IF NOT EXISTS worker_leases (
 
 -- +goose Down
 DROP TABLE worker_leases;
-DROP TABLE direct_sales;
+DROP TABLE redisless_sales;
 DROP TABLE import_findings;
 DROP TABLE imports;
 DROP TABLE epochs;

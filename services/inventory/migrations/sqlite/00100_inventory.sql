@@ -30,12 +30,12 @@ CREATE INDEX skus_product ON skus (product_id, id);
 
 -- version increases with every change that the gate has to receive.
 --   degraded_*:       what the merchant allows while Redis is unavailable; degraded_per_second 0: nothing
---   mode:             gate, direct or returning; mode_epoch counts how often it became direct, mode_changed_at is when it
+--   mode:             gate, direct or returning; outage counts how often that was direct, mode_changed_at is when it
 --                     last changed
 --   gate_lacks_since: the time of the oldest change that the gate may lack; NULL while the mode is gate
 --   reorder_limit:    the number of orders that a buyer may cancel or let expire
 --   room_rate:        the number of places that the waiting room admits a second; 0: no waiting room
---   captcha:          the kind of the challenge; captcha_difficulty is the number of hashes, in thousands, that a proof of
+--   challenge:        its kind; challenge_difficulty is the number of hashes, in thousands, that a proof of
 --                     work takes at most
 CREATE TABLE activities (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -57,13 +57,13 @@ CREATE TABLE activities (
   degraded_drop BIGINT NOT NULL DEFAULT 0,
   degraded_reserve BIGINT NOT NULL DEFAULT 0,
   mode TEXT NOT NULL DEFAULT 'gate',
-  mode_epoch BIGINT NOT NULL DEFAULT 0,
+  outage BIGINT NOT NULL DEFAULT 0,
   mode_changed_at DATETIME NULL,
   gate_lacks_since DATETIME NULL,
   reorder_limit BIGINT NOT NULL DEFAULT 2,
   room_rate BIGINT NOT NULL DEFAULT 0,
-  captcha TEXT NOT NULL DEFAULT 'none',
-  captcha_difficulty BIGINT NOT NULL DEFAULT 50,
+  challenge TEXT NOT NULL DEFAULT 'none',
+  challenge_difficulty BIGINT NOT NULL DEFAULT 50,
   CONSTRAINT activities_state CHECK (state IN ('draft', 'published', 'paused', 'ended'))
 );
 CREATE INDEX activities_gates ON activities (state, ends_at);
@@ -250,7 +250,7 @@ VALUES (lower(hex(randomblob(16))), NULL, 'first', strftime('%Y-%m-%d %H:%M:%f',
 -- the time of Redis then, noted_at when the reading had ended; unlanded has the units that had not landed. held_back
 -- has the units that are kept for purchases accepted before figures_at, reserve those for later ones. All three are
 -- JSON by SKU. sold_count purchases were sold in the second sold_second (Unix time).
-CREATE TABLE direct_sales (
+CREATE TABLE redisless_sales (
   activity_id INTEGER PRIMARY KEY,
   seen_at DATETIME NOT NULL,
   figures_at DATETIME NOT NULL,
@@ -272,7 +272,7 @@ CREATE TABLE worker_leases (
 
 -- +goose Down
 DROP TABLE worker_leases;
-DROP TABLE direct_sales;
+DROP TABLE redisless_sales;
 DROP TABLE import_findings;
 DROP TABLE imports;
 DROP TABLE epochs;

@@ -99,7 +99,7 @@ func (s *Service) Describe(ctx context.Context, about []contract.ActivityInfo) e
 			failed, _ := s.activities.get(a.ActivityID)
 			failed.failedUntil = now.Add(activityPause)
 			s.activities.put(a.ActivityID, failed)
-			s.rec.Alarm(ctx, "activity_not_stored", "description of an activity cannot be stored",
+			s.rec.Incident(ctx, "activity_not_stored", "description of an activity cannot be stored",
 				"activity_id", a.ActivityID, "error", err.Error())
 		}
 	}

@@ -42,7 +42,7 @@ func (s *Service) handleEvent(ctx context.Context, e PaymentEvent) (callbackEffe
 	return effect, err
 }
 
-// callbackEffect records what the transaction of a callback did, for metrics and alarms after its commit.
+// callbackEffect records what the transaction of a callback did, for metrics and incidents after its commit.
 type callbackEffect struct {
 	handled  Handled
 	orderSN  string // empty for an unknown payment
@@ -220,25 +220,26 @@ func expectOne(changed int, err error) error {
 	return err
 }
 
-// reportCallback counts the effect of a callback and raises its alarm. err is the error of the callback's transaction.
+// reportCallback counts the effect of a callback and reports its incident. err is the error of the callback's
+// transaction.
 func (s *Service) reportCallback(ctx context.Context, e PaymentEvent, done callbackEffect, err error) {
 	switch {
 	case done.reused:
-		s.rec.Alarm(ctx, "event_reused", "provider used one event_id for two events",
+		s.rec.Incident(ctx, "event_reused", "provider used one event_id for two events",
 			"provider", e.Provider, "payment_id", e.PaymentID)
 	case err != nil:
 	case done.unknown:
-		s.rec.Alarm(ctx, "unknown_payment", "provider reports a payment that does not exist",
+		s.rec.Incident(ctx, "unknown_payment", "provider reports a payment that does not exist",
 			"provider", e.Provider, "payment_id", e.PaymentID, "outcome", string(e.Outcome), "amount", e.Amount)
 	case done.disagree:
-		s.rec.Alarm(ctx, "payment_disagreement",
+		s.rec.Incident(ctx, "payment_disagreement",
 			"provider reports another amount or currency for a payment that has succeeded",
 			"provider", e.Provider, "payment_id", e.PaymentID, "order_sn", done.orderSN)
 	case done.paid:
 		s.rec.Paid(ctx)
 	case done.refund != nil:
 		s.rec.Refund(ctx, RefundPending)
-		s.rec.Alarm(ctx, "payment_refunded", "payment succeeded but did not make its order paid, and is refunded",
+		s.rec.Incident(ctx, "payment_refunded", "payment succeeded but did not make its order paid, and is refunded",
 			"payment_id", e.PaymentID, "order_sn", done.orderSN, "reason", done.refund.Reason)
 	}
 }

@@ -292,7 +292,7 @@ func (s *Service) RefundOrders(ctx context.Context, orderSNs []string, reason st
 		if reason == RefundReview {
 			continue
 		}
-		s.rec.Alarm(ctx, "order_refunded", "paid order is refunded: inventory has no units for it",
+		s.rec.Incident(ctx, "order_refunded", "paid order is refunded: inventory has no units for it",
 			"order_sn", r.OrderSN, "payment_id", r.PaymentID, "reason", reason)
 	}
 	return results, nil

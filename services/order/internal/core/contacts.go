@@ -102,7 +102,7 @@ func (s *Service) Contact(ctx context.Context, userID, orderSN string) (Contact,
 	}
 	c, err := openContact(s.sealer, sealed)
 	if err != nil {
-		s.alarmUnreadable(ctx, 1, orderSN, err)
+		s.reportUnreadable(ctx, 1, orderSN, err)
 		return Contact{}, errContactUnreadable
 	}
 	return c, nil
@@ -116,9 +116,9 @@ func openContact(sealer Sealer, c SealedContact) (Contact, error) {
 	return decodeContact(plain)
 }
 
-// alarmUnreadable raises one alarm for n contacts that one call could not read; orderSN is one of them.
-func (s *Service) alarmUnreadable(ctx context.Context, n int, orderSN string, err error) {
-	s.rec.Alarm(ctx, "contact_unreadable", "contacts cannot be decrypted", "contacts", n, "order_sn", orderSN,
+// reportUnreadable raises one incident for n contacts that one call could not read; orderSN is one of them.
+func (s *Service) reportUnreadable(ctx context.Context, n int, orderSN string, err error) {
+	s.rec.Incident(ctx, "contact_unreadable", "contacts cannot be decrypted", "contacts", n, "order_sn", orderSN,
 		"error", err.Error())
 }
 
@@ -163,7 +163,7 @@ func (s *Service) Lookup(ctx context.Context, orderSNs []string) ([]LookedUp, er
 		results[i].Contact = &c
 	}
 	if unreadable > 0 {
-		s.alarmUnreadable(ctx, unreadable, oneSN, oneErr)
+		s.reportUnreadable(ctx, unreadable, oneSN, oneErr)
 	}
 	return results, nil
 }

@@ -245,7 +245,7 @@ func TestManyContactsAreEncryptedAgain(t *testing.T) {
 }
 
 // new,old, then reencrypt, then new alone: every contact stays readable. A lost key makes contacts unreadable: 503,
-// null in lists, an alarm; the buyer can give the contact again.
+// null in lists, an incident; the buyer can give the contact again.
 func TestKeysOfContactsRotate(t *testing.T) {
 	t.Parallel()
 	db := ordertest.MariaDB(t)
@@ -263,7 +263,7 @@ func TestKeysOfContactsRotate(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, all[0].Found && all[1].Found)
 	require.Nil(t, all[0].Contact)
-	require.Equal(t, 2, w.recorder.count("contact_unreadable"), "one alarm for a call")
+	require.Equal(t, 2, w.recorder.count("contact_unreadable"), "one incident for a call")
 	total, err := upkeep.Reencrypt(t.Context(), func(core.Reencrypted) {})
 	require.NoError(t, err)
 	require.Equal(t, core.Reencrypted{Unreadable: 2}, total)
@@ -397,7 +397,7 @@ func TestTheLatestDescriptionOfAnActivityIsKept(t *testing.T) {
 	require.Equal(t, "fourth", stored().Title)
 }
 
-// A description that the tables refuse raises one alarm in a minute, and its deductions become orders.
+// A description that the tables refuse raises one incident in a minute, and its deductions become orders.
 func TestADescriptionThatCannotBeStored(t *testing.T) {
 	t.Parallel()
 	db := ordertest.MariaDB(t)

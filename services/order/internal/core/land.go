@@ -153,7 +153,7 @@ func (s *Service) publishLanded(ctx context.Context, fresh, known []Order, deadL
 			return fmt.Errorf("publish dead letters: %w", err)
 		}
 		for _, d := range deadLetters {
-			s.rec.Alarm(ctx, "dead_letter", "deduction can never become an order", "order_sn", d.OrderSN,
+			s.rec.Incident(ctx, "dead_letter", "deduction can never become an order", "order_sn", d.OrderSN,
 				"activity_id", d.ActivityID, "why", d.Why)
 		}
 	}

@@ -113,7 +113,7 @@ func TestAConflictingDeductionBecomesADeadLetter(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w.bus.take("")
-			alarms := w.recorder.count("dead_letter")
+			incidents := w.recorder.count("dead_letter")
 			require.NoError(t, w.Land(t.Context(), []contract.Deduction{bad, good}, nil))
 			deadLetters := items[contract.DeadLetter](t, w.bus.all(contract.TopicDeadLetters))
 			require.Len(t, deadLetters, 1)
@@ -123,7 +123,7 @@ func TestAConflictingDeductionBecomesADeadLetter(t *testing.T) {
 			var kept contract.Deduction
 			require.NoError(t, json.Unmarshal(deadLetters[0].Item, &kept))
 			require.Equal(t, bad, kept)
-			require.Equal(t, alarms+1, w.recorder.count("dead_letter"))
+			require.Equal(t, incidents+1, w.recorder.count("dead_letter"))
 			events := items[contract.OrderEvent](t, w.bus.take(contract.TopicOrderEvents))
 			require.Len(t, events, 1)
 			require.Equal(t, good.OrderSN, events[0].OrderSN)

@@ -400,7 +400,7 @@ func TestARefundWaitsForItsProviderToBeConfigured(t *testing.T) {
 		w.clock.advance(20 * time.Minute)
 	}
 	require.Equal(t, core.RefundPending, w.get(t, d).Refunds[0].State)
-	require.Equal(t, 1, w.recorder.count("refund_failing"), "one alarm")
+	require.Equal(t, 1, w.recorder.count("refund_failing"), "one incident")
 
 	_, err = w.RefundDue(t.Context())
 	require.NoError(t, err)

@@ -182,7 +182,7 @@ var ErrEventExists = errors.New("payment event exists")
 // ErrOrderExists is returned by InsertOrders for an order that exists.
 var ErrOrderExists = errors.New("order exists")
 
-// Recorder counts events of the service and raises alarms.
+// Recorder counts events of the service and reports incidents.
 type Recorder interface {
 	Created(ctx context.Context, n int)
 	Paid(ctx context.Context)
@@ -192,9 +192,9 @@ type Recorder interface {
 	Refund(ctx context.Context, state RefundState)
 	ClosingsResent(ctx context.Context, n int)
 	ContactsDeleted(ctx context.Context, n int)
-	// Alarm reports a fault to operators. kind is one of a few fixed words. The attributes hold ids, never text that a
-	// user wrote.
-	Alarm(ctx context.Context, kind, message string, attrs ...any)
+	// Incident reports a fault to operators. kind is one of a few fixed words. The attributes hold ids, never text that
+	// a user wrote.
+	Incident(ctx context.Context, kind, message string, attrs ...any)
 }
 
 // Genes checks and issues ids that carry the gene of a user.

@@ -226,7 +226,7 @@ func (s *Service) insertCharged(
 		s.rec.Refund(ctx, refund.State)
 	}
 	if ended == ReconcileNoOrder {
-		s.rec.Alarm(ctx, "charge_without_order", "provider has charged an order that does not exist; it is refunded",
+		s.rec.Incident(ctx, "charge_without_order", "provider has charged an order that does not exist; it is refunded",
 			"provider", prov.Name(), "payment_id", c.PaymentID, "order_sn", c.OrderSN)
 	}
 	return p, ended, nil

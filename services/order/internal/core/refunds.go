@@ -58,7 +58,7 @@ type Settlement struct {
 // more: those that their provider has refused, and pending ones that keep failing. after is the last refund of the
 // previous page, its payment's id in place of an order_sn.
 func (s *Service) WaitingRefunds(ctx context.Context, after Position, limit int) ([]Refund, bool, error) {
-	list, err := s.store.WaitingRefunds(ctx, alarmAttempts, after, limit+1)
+	list, err := s.store.WaitingRefunds(ctx, incidentAttempts, after, limit+1)
 	if err != nil {
 		return nil, false, err
 	}
@@ -97,7 +97,7 @@ func (s *Service) RetryRefund(ctx context.Context, refundID, by string) (Refund,
 // SettleRefund records that the money of a refund, which its provider has refused, was returned in another way. A
 // repeated call with the same reference returns the refund. If the provider has made the refund, it is recorded so and
 // the call is refused with state_conflict: the money may have been returned twice. If it has refunded another amount,
-// that is recorded beside the settlement, and raises an alarm.
+// that is recorded beside the settlement, and raises an incident.
 func (s *Service) SettleRefund(ctx context.Context, refundID string, how Settlement) (Refund, error) {
 	made, err := s.madeAlready(ctx, refundID)
 	if err != nil {
@@ -142,12 +142,12 @@ func (s *Service) SettleRefund(ctx context.Context, refundID string, how Settlem
 		s.rec.Refund(ctx, r.State)
 	}
 	if found {
-		s.rec.Alarm(ctx, "refund_twice", "operator settled a refund that its provider had made: the money may have "+
+		s.rec.Incident(ctx, "refund_twice", "operator settled a refund that its provider had made: the money may have "+
 			"been returned twice", "payment_id", r.PaymentID, "order_sn", r.OrderSN, "provider", r.Provider)
 		return Refund{}, errMadeByProvider
 	}
 	if settled && made != nil {
-		s.rec.Alarm(ctx, "refund_twice", "operator settled a refund of which its provider had refunded another amount: "+
+		s.rec.Incident(ctx, "refund_twice", "operator settled a refund of which its provider had refunded another amount: "+
 			"more money may have been returned than was paid", "payment_id", r.PaymentID, "order_sn", r.OrderSN,
 			"provider", r.Provider, "found_amount", made.Amount, "found_currency", made.Currency)
 	}

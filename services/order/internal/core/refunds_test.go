@@ -149,7 +149,7 @@ func TestSettlingARefusedRefundByHand(t *testing.T) {
 
 // A call of the provider hangs. Meanwhile another attempt is declined and an operator returns the money. Then the
 // provider makes the refund of the first call.
-func TestARefundMadeAfterItWasSettledByHandRaisesAnAlarm(t *testing.T) {
+func TestARefundMadeAfterItWasSettledByHandIsAnIncident(t *testing.T) {
 	t.Parallel()
 	db := ordertest.MariaDB(t)
 	w := newWorld(t, db)

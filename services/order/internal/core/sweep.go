@@ -21,10 +21,10 @@ const (
 	// Of orders whose delayed closings may not be delivered, the sweep sends the first closings.
 	overdueUnsent = time.Second
 
-	refundBatch   = 64
-	refundWorkers = 4
-	alarmAttempts = 5   // failed attempts after which a pending refund raises an alarm
-	alarmEvery    = 144 // failed attempts from one later alarm to the next: a day with the longest pause
+	refundBatch      = 64
+	refundWorkers    = 4
+	incidentAttempts = 5   // failed attempts after which a pending refund raises an incident
+	incidentEvery    = 144 // failed attempts from one later incident to the next: a day with the longest pause
 )
 
 var errChangedMeanwhile = errors.New("an order was changed meanwhile")
@@ -162,8 +162,8 @@ func (s *Service) attemptRefund(ctx context.Context, r Refund) error {
 	case errors.Is(refundErr, ErrRefundDeclined):
 		return s.finishRefund(ctx, r, RefundFailed, refundErr.Error())
 	}
-	if attempts == alarmAttempts || attempts%alarmEvery == 0 {
-		s.rec.Alarm(ctx, "refund_failing", "refund keeps failing and is retried",
+	if attempts == incidentAttempts || attempts%incidentEvery == 0 {
+		s.rec.Incident(ctx, "refund_failing", "refund keeps failing and is retried",
 			"payment_id", r.PaymentID, "order_sn", r.OrderSN, "provider", r.Provider, "error", refundErr.Error())
 	}
 	return s.store.StoreRefundError(ctx, r.PaymentID, refundErr.Error())
@@ -196,13 +196,13 @@ func (s *Service) finishRefund(ctx context.Context, r Refund, to RefundState, la
 	}
 	s.rec.Refund(ctx, to)
 	if to == RefundFailed {
-		s.rec.Alarm(ctx, "refund_failed", "provider refused a refund: it waits for an operator",
+		s.rec.Incident(ctx, "refund_failed", "provider refused a refund: it waits for an operator",
 			"payment_id", r.PaymentID, "order_sn", r.OrderSN, "provider", r.Provider, "error", lastError)
 	}
 	return nil
 }
 
-// checkSettled raises an alarm if an operator settled a refund by hand while the provider made it.
+// checkSettled raises an incident if an operator settled a refund by hand while the provider made it.
 func (s *Service) checkSettled(ctx context.Context, refundID string, to RefundState) error {
 	if to != RefundDone {
 		return nil
@@ -211,7 +211,7 @@ func (s *Service) checkSettled(ctx context.Context, refundID string, to RefundSt
 	if err != nil || !found || r.Settled.Reference == "" {
 		return err
 	}
-	s.rec.Alarm(ctx, "refund_twice", "provider made a refund that an operator had settled: the money may have been "+
+	s.rec.Incident(ctx, "refund_twice", "provider made a refund that an operator had settled: the money may have been "+
 		"returned twice", "payment_id", r.PaymentID, "order_sn", r.OrderSN, "provider", r.Provider)
 	return nil
 }

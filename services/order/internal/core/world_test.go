@@ -327,7 +327,7 @@ func (r *recorder) ClosingsResent(_ context.Context, n int) {
 
 func (r *recorder) ContactsDeleted(context.Context, int) {}
 
-func (r *recorder) Alarm(_ context.Context, kind, _ string, _ ...any) {
+func (r *recorder) Incident(_ context.Context, kind, _ string, _ ...any) {
 	r.mu.Lock()
 	r.kinds = append(r.kinds, kind)
 	r.mu.Unlock()

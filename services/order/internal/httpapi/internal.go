@@ -22,13 +22,13 @@ type Internal struct {
 var _ internalapi.ServerInterface = (*Internal)(nil)
 
 // NewInternal returns the handler of the internal API. It accepts each of the secrets. messages handles the messages
-// that arrive directly.
+// that arrive by a call.
 func NewInternal(
 	svc *core.Service, tel *telemetry.Telemetry, secrets []string, messages http.Handler,
 ) http.Handler {
 	a := &Internal{core: svc, tel: tel}
 	w := internalapi.ServerInterfaceWrapper{Handler: a, ErrorHandlerFunc: a.refuseParameter}
-	r := httpserver.NewRouter(tel, httpserver.Trusted(), httpserver.LargeBodies(contract.MaxDirectBytes))
+	r := httpserver.NewRouter(tel, httpserver.Trusted(), httpserver.LargeBodies(contract.MaxBrokerlessBytes))
 	r.Use(httpserver.Timeout(callTimeout), auth.Internal(secrets...))
 	r.Method(http.MethodPost, contract.MessagesPath+"{topic}", messages)
 	r.Post("/internal/v1/orders:close", w.CloseOrders)

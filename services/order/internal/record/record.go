@@ -1,4 +1,4 @@
-// Package record records the metrics of the order service and raises its alarms.
+// Package record records the metrics of the order service and raises its incidents.
 package record
 
 import (
@@ -86,8 +86,8 @@ func (r *Recorder) ClosingsResent(ctx context.Context, n int) {
 // ContactsDeleted implements core.Recorder.
 func (r *Recorder) ContactsDeleted(ctx context.Context, n int) { r.contacts.Add(ctx, int64(n)) }
 
-// Alarm implements core.Recorder.
-func (r *Recorder) Alarm(ctx context.Context, kind, message string, attrs ...any) {
+// Incident implements core.Recorder.
+func (r *Recorder) Incident(ctx context.Context, kind, message string, attrs ...any) {
 	r.incidents.Add(ctx, 1, metric.WithAttributes(attribute.String("flashsale.kind", kind)))
-	r.log.ErrorContext(ctx, "alarm", append([]any{"kind", kind, "what", message}, attrs...)...)
+	r.log.ErrorContext(ctx, "incident", append([]any{"kind", kind, "what", message}, attrs...)...)
 }

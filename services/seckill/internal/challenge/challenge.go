@@ -111,7 +111,7 @@ func (c *Challenges) Close() {
 // Task is a challenge as its buyer sees it. One of Work, Slide and Widget is set, by Kind.
 type Task struct {
 	ID        string
-	Kind      contract.CaptchaKind
+	Kind      contract.ChallengeKind
 	ExpiresAt time.Time
 	Work      *Work
 	Slide     *Slide
@@ -128,7 +128,7 @@ type Answer struct {
 // Pass is the permission of a solved challenge. It is valid for the user and the activity until ExpiresAt.
 type Pass struct {
 	Pass      string
-	Kind      contract.CaptchaKind
+	Kind      contract.ChallengeKind
 	ExpiresAt time.Time
 }
 
@@ -140,7 +140,7 @@ func (c *Challenges) CheckOpen(ctx context.Context, activityID string) error {
 	}
 	now := c.Sales.Now(ctx)
 	switch opens := sale.ChallengesOpenAt(); {
-	case !sale.Captcha.On():
+	case !sale.Challenge.On():
 		return contract.Refuse(contract.CodeNotFound, "this activity has no challenge")
 	case sale.StateAt(now) == core.StateEnded:
 		return core.RefuseEnded()
@@ -156,7 +156,7 @@ func (c *Challenges) CheckOpen(ctx context.Context, activityID string) error {
 // need it. Buyers get a proof of work also while there are no puzzles, while single use cannot be ensured, and while the
 // provider does not respond. In a sale with a waiting room the user needs an admitted ticket.
 func (c *Challenges) Give(
-	ctx context.Context, userID, activityID string, kind contract.CaptchaKind, ticket string, accessible bool,
+	ctx context.Context, userID, activityID string, kind contract.ChallengeKind, ticket string, accessible bool,
 ) (Task, error) {
 	sale, err := c.Sales.GateState(ctx, activityID, core.MaxDecisionAge)
 	if err != nil {
@@ -165,12 +165,12 @@ func (c *Challenges) Give(
 	if err := c.CheckTicket(ctx, userID, activityID, ticket); err != nil {
 		return Task{}, err
 	}
-	of := sale.Captcha
+	of := sale.Challenge
 	switch kind {
 	case "":
 		kind = of.Kind
 	case of.Kind:
-	case contract.CaptchaPow:
+	case contract.ChallengePow:
 		if c.workByRole && !accessible {
 			return Task{}, contract.Refuse(contract.CodeForbidden,
 				"only buyers with the role accessible may replace the challenge of this activity by a proof of work")
@@ -181,23 +181,23 @@ func (c *Challenges) Give(
 	task := Task{Kind: kind, ExpiresAt: c.Sales.Now(ctx).Add(ttl).Truncate(time.Second).UTC()}
 	var x int64
 	switch kind {
-	case contract.CaptchaSlide:
+	case contract.ChallengeSlide:
 		if slide, at, ok := c.slides.Take(); ok && c.spent.Shared() {
 			task.Slide, x = &slide, at
 		}
-	case contract.CaptchaProvider:
+	case contract.ChallengeProvider:
 		if c.provider != nil && c.provider.Available() {
 			widget := c.provider.Widget(activityID)
 			task.Widget = &widget
 		}
 	}
 	if task.Slide == nil && task.Widget == nil {
-		task.Kind = contract.CaptchaPow
+		task.Kind = contract.ChallengePow
 	}
 	task.ID = c.seal.id(activityID, userID, content{task.Kind, task.ExpiresAt, x})
-	if task.Kind == contract.CaptchaPow {
+	if task.Kind == contract.ChallengePow {
 		most := of.Difficulty * 1000
-		if of.Kind != contract.CaptchaPow {
+		if of.Kind != contract.ChallengePow {
 			most *= alternativeFactor
 		}
 		work, err := c.pow.New(task.ID, most, task.ExpiresAt)
@@ -226,7 +226,7 @@ func (c *Challenges) Verify(
 	if !now.Before(of.expires) {
 		return out, wrong("the challenge has expired; request a new one")
 	}
-	if !c.spent.Shared() && of.kind == contract.CaptchaSlide {
+	if !c.spent.Shared() && of.kind == contract.ChallengeSlide {
 		// Without single use, a program could answer with every x.
 		return out, contract.Refuse(contract.CodeUnavailable, "request a new challenge").After(time.Second)
 	}
@@ -234,9 +234,9 @@ func (c *Challenges) Verify(
 		return out, wrong("the challenge was answered before; request a new one")
 	}
 	switch of.kind {
-	case contract.CaptchaPow:
+	case contract.ChallengePow:
 		err = wrongUnless(c.pow.Solved(challengeID, a.Payload))
-	case contract.CaptchaSlide:
+	case contract.ChallengeSlide:
 		err = wrongUnless(*a.X >= of.x-slideTolerance && *a.X <= of.x+slideTolerance)
 	default:
 		err = c.verifyToken(ctx, activityID, challengeID, a)
@@ -250,13 +250,13 @@ func (c *Challenges) Verify(
 }
 
 // complete refuses an answer without the field of this kind.
-func (a Answer) complete(kind contract.CaptchaKind) error {
+func (a Answer) complete(kind contract.ChallengeKind) error {
 	switch {
-	case kind == contract.CaptchaPow && a.Payload == "":
+	case kind == contract.ChallengePow && a.Payload == "":
 		return contract.InvalidField("payload", "is required for a proof of work")
-	case kind == contract.CaptchaSlide && a.X == nil:
+	case kind == contract.ChallengeSlide && a.X == nil:
 		return contract.InvalidField("x", "is required for a puzzle")
-	case kind == contract.CaptchaProvider && a.Token == "":
+	case kind == contract.ChallengeProvider && a.Token == "":
 		return contract.InvalidField("token", "is required for a widget")
 	}
 	return nil
@@ -283,7 +283,7 @@ func (c *Challenges) CheckPass(ctx context.Context, userID, activityID, pass str
 	if err != nil {
 		return err
 	}
-	if !sale.Captcha.On() {
+	if !sale.Challenge.On() {
 		return nil
 	}
 	if pass == "" {
@@ -306,6 +306,6 @@ func wrongUnless(right bool) error {
 	return wrong("the answer is wrong; request a new challenge")
 }
 
-func wrong(why string) error { return contract.Refuse(contract.CodeCaptchaWrong, why) }
+func wrong(why string) error { return contract.Refuse(contract.CodeChallengeWrong, why) }
 
-func required(why string) error { return contract.Refuse(contract.CodeCaptchaRequired, why) }
+func required(why string) error { return contract.Refuse(contract.CodeChallengeRequired, why) }

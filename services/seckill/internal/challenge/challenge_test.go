@@ -134,13 +134,13 @@ func TestSettings(t *testing.T) {
 	good := Settings{Provider: Turnstile, SiteKey: "k", Secret: "s", Hostnames: []string{"shop.example"}, Work: WorkForEveryone, Images: 1}
 	require.NoError(t, good.Validate(true))
 	for name, change := range map[string]func(*Settings){
-		"CAPTCHA_PROVIDER":   func(s *Settings) { s.Provider = "other" },
-		"CAPTCHA_SITE_KEY":   func(s *Settings) { s.SiteKey = "" },
-		"CAPTCHA_SECRET":     func(s *Settings) { s.Secret = "" },
-		"CAPTCHA_HOSTNAMES":  func(s *Settings) { s.Hostnames = nil },
-		"CAPTCHA_VERIFY_URL": func(s *Settings) { s.VerifyURL = "x" },
-		"CAPTCHA_WORK":       func(s *Settings) { s.Work = "other" },
-		"CAPTCHA_IMAGES":     func(s *Settings) { s.Images = 0 },
+		"CHALLENGE_PROVIDER":   func(s *Settings) { s.Provider = "other" },
+		"CHALLENGE_SITE_KEY":   func(s *Settings) { s.SiteKey = "" },
+		"CHALLENGE_SECRET":     func(s *Settings) { s.Secret = "" },
+		"CHALLENGE_HOSTNAMES":  func(s *Settings) { s.Hostnames = nil },
+		"CHALLENGE_VERIFY_URL": func(s *Settings) { s.VerifyURL = "x" },
+		"CHALLENGE_WORK":       func(s *Settings) { s.Work = "other" },
+		"CHALLENGE_IMAGES":     func(s *Settings) { s.Images = 0 },
 	} {
 		s := good
 		change(&s)

@@ -49,14 +49,14 @@ func (h *Handlers) CheckOpen(next http.Handler) http.Handler {
 			return
 		}
 		if err := h.challenges.CheckOpen(r.Context(), activityID); err != nil {
-			h.refuse(w, r, "captcha", err)
+			h.refuse(w, r, "challenge", err)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-func (h *Handlers) count(kind contract.CaptchaKind, outcome string) {
+func (h *Handlers) count(kind contract.ChallengeKind, outcome string) {
 	h.counter.Add(context.Background(), 1, metric.WithAttributes(
 		attribute.String("flashsale.challenge.kind", string(kind)), telemetry.AttrOutcome.String(outcome)))
 }
@@ -72,10 +72,10 @@ func (h *Handlers) CreateCaptcha(w http.ResponseWriter, r *http.Request, activit
 		return
 	}
 	caller := auth.From(r.Context())
-	c, err := h.challenges.Give(r.Context(), caller.UserID, activityID, contract.CaptchaKind(body.Kind), body.RoomTicket,
+	c, err := h.challenges.Give(r.Context(), caller.UserID, activityID, contract.ChallengeKind(body.Kind), body.RoomTicket,
 		caller.Has(auth.Accessible))
 	if err != nil {
-		h.refuse(w, r, "captcha", err)
+		h.refuse(w, r, "challenge", err)
 		return
 	}
 	h.count(c.Kind, "given")
@@ -100,7 +100,7 @@ func (h *Handlers) CreateCaptcha(w http.ResponseWriter, r *http.Request, activit
 }
 
 // AnswerCaptcha implements api.ServerInterface.
-func (h *Handlers) AnswerCaptcha(w http.ResponseWriter, r *http.Request, activityID, captchaID string) {
+func (h *Handlers) AnswerCaptcha(w http.ResponseWriter, r *http.Request, activityID, challengeID string) {
 	var body api.CaptchaAnswer
 	if err := httpserver.DecodeJSON(w, r, &body); err != nil {
 		h.refuse(w, r, "", err)
@@ -113,13 +113,13 @@ func (h *Handlers) AnswerCaptcha(w http.ResponseWriter, r *http.Request, activit
 	if body.Token != nil {
 		answer.Token = *body.Token
 	}
-	pass, err := h.challenges.Verify(r.Context(), auth.From(r.Context()).UserID, activityID, captchaID, answer)
+	pass, err := h.challenges.Verify(r.Context(), auth.From(r.Context()).UserID, activityID, challengeID, answer)
 	if err != nil {
-		if contract.CodeOf(err) == contract.CodeCaptchaWrong {
+		if contract.CodeOf(err) == contract.CodeChallengeWrong {
 			h.count(pass.Kind, "failed")
 			h.counts.Failed(activityID)
 		}
-		h.refuse(w, r, "captcha", err)
+		h.refuse(w, r, "challenge", err)
 		return
 	}
 	h.count(pass.Kind, "solved")

@@ -30,8 +30,8 @@ const (
 )
 
 // sealedKinds are the kinds of challenges; the id of a challenge has the index.
-var sealedKinds = []contract.CaptchaKind{
-	contract.CaptchaNone, contract.CaptchaPow, contract.CaptchaSlide, contract.CaptchaProvider,
+var sealedKinds = []contract.ChallengeKind{
+	contract.ChallengeNone, contract.ChallengePow, contract.ChallengeSlide, contract.ChallengeProvider,
 }
 
 var errSeal = errors.New("seal does not verify")
@@ -59,14 +59,14 @@ func newSeal(macs *core.Seal, secrets ...string) (seal, error) {
 
 // content is the content of a challenge's id.
 type content struct {
-	kind    contract.CaptchaKind
+	kind    contract.ChallengeKind
 	expires time.Time
 	x       int64 // the answer to a puzzle
 }
 
 // newAEAD returns the encryption of challenges with a key that is derived from secret.
 func newAEAD(secret string) (cipher.AEAD, error) {
-	key, err := hkdf.Key(sha256.New, []byte(secret), nil, "flashsale captcha id", 32)
+	key, err := hkdf.Key(sha256.New, []byte(secret), nil, "flashsale challenge id", 32)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func (s seal) pass(activityID, userID string, expires time.Time) string {
 	raw := make([]byte, 0, passBytes)
 	raw = append(raw, passVersion)
 	raw = binary.BigEndian.AppendUint64(raw, uint64(expires.Unix()))
-	raw = s.macs.AppendMAC(raw, "captcha pass", raw, activityID, userID)
+	raw = s.macs.AppendMAC(raw, "challenge pass", raw, activityID, userID)
 	return encoding.EncodeToString(raw)
 }
 
@@ -136,7 +136,7 @@ func (s seal) openPass(token, activityID, userID string) (expires time.Time, err
 		return time.Time{}, errSeal
 	}
 	sec := binary.BigEndian.Uint64(raw[1:9])
-	if sec>>62 != 0 || !s.macs.Verifies(raw[9:], "captcha pass", raw[:9], activityID, userID) {
+	if sec>>62 != 0 || !s.macs.Verifies(raw[9:], "challenge pass", raw[:9], activityID, userID) {
 		return time.Time{}, errSeal
 	}
 	return time.Unix(int64(sec), 0).UTC(), nil

@@ -9,20 +9,20 @@ import (
 // Settings holds the settings of challenges.
 type Settings struct {
 	// Third party of [challenges](challenge.md) of the kind `provider`: `turnstile`, `hcaptcha`, or none.
-	Provider string `env:"CAPTCHA_PROVIDER"`
+	Provider string `env:"CHALLENGE_PROVIDER"`
 	// Public key of the account at the provider; required with it.
-	SiteKey string `env:"CAPTCHA_SITE_KEY"`
+	SiteKey string `env:"CHALLENGE_SITE_KEY"`
 	// Secret of that account; required with it.
-	Secret string `env:"CAPTCHA_SECRET" secret:"true"`
+	Secret string `env:"CHALLENGE_SECRET" secret:"true"`
 	// Host names of the pages: a token of another site is refused; required with a provider.
-	Hostnames []string `env:"CAPTCHA_HOSTNAMES"`
+	Hostnames []string `env:"CHALLENGE_HOSTNAMES"`
 	// URL at which tokens are verified, such as a proxy; without it the provider's.
-	VerifyURL string `env:"CAPTCHA_VERIFY_URL"`
+	VerifyURL string `env:"CHALLENGE_VERIFY_URL"`
 	// [Who may](challenge.md#who-may-compute-instead) compute a proof of work where an activity has another kind:
 	// `everyone`, or buyers with the role `accessible`.
-	Work string `env:"CAPTCHA_WORK" envDefault:"everyone"`
+	Work string `env:"CHALLENGE_WORK" envDefault:"everyone"`
 	// Puzzles that a pod keeps, about 60 KB each.
-	Images int `env:"CAPTCHA_IMAGES" envDefault:"256"`
+	Images int `env:"CHALLENGE_IMAGES" envDefault:"256"`
 }
 
 // Values of Settings.Work.
@@ -40,28 +40,28 @@ const (
 // Validate returns an error for the first wrong setting.
 func (s *Settings) Validate(production bool) error {
 	if s.Images < 1 || s.Images > 10_000 {
-		return settings.Wrong("CAPTCHA_IMAGES", "is %d and must be 1 to 10000", s.Images)
+		return settings.Wrong("CHALLENGE_IMAGES", "is %d and must be 1 to 10000", s.Images)
 	}
 	if s.Work != WorkForEveryone && s.Work != WorkForAccessible {
-		return settings.Wrong("CAPTCHA_WORK", "is %q and must be everyone or accessible", s.Work)
+		return settings.Wrong("CHALLENGE_WORK", "is %q and must be everyone or accessible", s.Work)
 	}
 	if s.Provider == "" {
 		return nil
 	}
 	if s.VerifyURL != "" {
-		if err := settings.CheckURL("CAPTCHA_VERIFY_URL", s.VerifyURL); err != nil {
+		if err := settings.CheckURL("CHALLENGE_VERIFY_URL", s.VerifyURL); err != nil {
 			return err
 		}
 	}
 	switch {
 	case !slices.Contains([]string{Turnstile, HCaptcha}, s.Provider):
-		return settings.Wrong("CAPTCHA_PROVIDER", "is %q and must be turnstile or hcaptcha", s.Provider)
+		return settings.Wrong("CHALLENGE_PROVIDER", "is %q and must be turnstile or hcaptcha", s.Provider)
 	case s.SiteKey == "":
-		return settings.Wrong("CAPTCHA_SITE_KEY", "is required with CAPTCHA_PROVIDER and not set")
+		return settings.Wrong("CHALLENGE_SITE_KEY", "is required with CHALLENGE_PROVIDER and not set")
 	case s.Secret == "":
-		return settings.Wrong("CAPTCHA_SECRET", "is required with CAPTCHA_PROVIDER and not set")
+		return settings.Wrong("CHALLENGE_SECRET", "is required with CHALLENGE_PROVIDER and not set")
 	case len(s.Hostnames) == 0:
-		return settings.Wrong("CAPTCHA_HOSTNAMES", "is required with CAPTCHA_PROVIDER and not set")
+		return settings.Wrong("CHALLENGE_HOSTNAMES", "is required with CHALLENGE_PROVIDER and not set")
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 const (
 	spendTimeout  = 250 * time.Millisecond
 	maxLocalSpent = 100_000
-	spentPrefix   = "fs:captcha:" // in the Redis of the limits
+	spentPrefix   = "fs:challenge:" // in the Redis of the limits
 )
 
 // Spent holds the answered challenges in the Redis of the limits, for all processes. While that is unavailable, each

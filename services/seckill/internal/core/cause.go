@@ -2,7 +2,7 @@ package core
 
 import "flashsale.internal/pkg/contract"
 
-// Cause is why a request was refused, as far as many such requests are a sign of abuse.
+// Cause is why a request was refused, as far as many such requests make a suspect.
 type Cause int
 
 // The causes, and their number.
@@ -15,14 +15,14 @@ const (
 )
 
 // CauseOf returns the cause that the refusal of a path, challenge or purchase request counts for. ok is false for
-// refusals that are no sign of abuse, as that of a sold-out sale.
+// refusals that make no suspect, as that of a sold-out sale.
 func CauseOf(code contract.Code) (c Cause, ok bool) {
 	switch code {
 	case contract.CodeActivityNotStarted:
 		return Early, true
 	case contract.CodeRateLimited:
 		return RateLimited, true
-	case contract.CodeCaptchaWrong:
+	case contract.CodeChallengeWrong:
 		return FailedChallenge, true
 	case contract.CodePathExpired, contract.CodePathInvalid:
 		return VoidedPath, true

@@ -43,11 +43,11 @@ type ActivityView struct {
 	Left       map[string]int64
 	// MayReturnUntil is the time until which unpaid units may be released, if no unit is left. It is zero if there are
 	// none, or units are left.
-	MayReturnUntil time.Time
-	Captcha        bool  // buyers solve a challenge
-	RoomRate       int64 // of the waiting room; 0 without one
-	RoomOpensAt    time.Time
-	CaptchaOpensAt time.Time // zero with a waiting room: then challenges open at admission
+	MayReturnUntil   time.Time
+	Challenge        bool  // buyers solve a challenge
+	RoomRate         int64 // of the waiting room; 0 without one
+	RoomOpensAt      time.Time
+	ChallengeOpensAt time.Time // zero with a waiting room: then challenges open at admission
 }
 
 func (v *view) at(now time.Time) ActivityView {
@@ -55,10 +55,10 @@ func (v *view) at(now time.Time) ActivityView {
 	// The gate decides by its own window, so that is the one to show.
 	sale.StartsAt, sale.EndsAt = v.GateState.StartsAt, v.GateState.EndsAt
 	a := ActivityView{Sale: sale, State: v.StateAt(now), ServerTime: now, Left: v.Left, RoomRate: v.GateState.RoomRate}
-	a.Captcha = v.GateState.Captcha.On()
+	a.Challenge = v.GateState.Challenge.On()
 	a.RoomOpensAt = v.GateState.RoomOpensAt()
-	if v.GateState.Captcha.On() && a.RoomRate == 0 {
-		a.CaptchaOpensAt = v.GateState.ChallengesOpenAt()
+	if v.GateState.Challenge.On() && a.RoomRate == 0 {
+		a.ChallengeOpensAt = v.GateState.ChallengesOpenAt()
 	}
 	if a.State != StateEnded && v.allSoldOut() {
 		a.MayReturnUntil = v.mayReturnUntil(now, nil)

@@ -45,12 +45,12 @@ type Sale struct {
 
 // GateState is the part of a sale that its gate stores: state, window, units left and deadlines of unpaid units.
 type GateState struct {
-	State    State // open, paused or ended, as the merchant last set it
-	StartsAt time.Time
-	EndsAt   time.Time
-	RoomRate int64 // places that the waiting room admits a second; 0: the activity has no room
-	Captcha  contract.Captcha
-	Left     map[string]int64 // units by SKU; may be below 0 after a repair
+	State     State // open, paused or ended, as the merchant last set it
+	StartsAt  time.Time
+	EndsAt    time.Time
+	RoomRate  int64 // places that the waiting room admits a second; 0: the activity has no room
+	Challenge contract.Challenge
+	Left      map[string]int64 // units by SKU; may be below 0 after a repair
 	// Unpaid holds each SKU that has reserved, unpaid units, with the latest known pay deadline of these units. A zero
 	// time means that no deadline is known.
 	Unpaid map[string]time.Time

@@ -64,7 +64,7 @@ func (c Catalogue) GateStates(ctx context.Context, activityIDs []string) (map[st
 		if l.Found {
 			out[activityIDs[i]] = core.GateState{
 				State: core.State(l.State), StartsAt: l.StartsAt, EndsAt: l.EndsAt, RoomRate: l.RoomRate,
-				Captcha: l.Captcha, Left: l.Left, Unpaid: l.Unpaid,
+				Challenge: l.Challenge, Left: l.Left, Unpaid: l.Unpaid,
 			}
 		}
 	}
@@ -93,7 +93,7 @@ func (c Catalogue) Rooms(ctx context.Context, now time.Time) ([]string, error) {
 func (c Catalogue) Slides(ctx context.Context, now time.Time) (bool, error) {
 	levels, err := c.notEnded(ctx, now)
 	return slices.ContainsFunc(levels, func(l stockgate.StockLevel) bool {
-		return l.Captcha.Kind == contract.CaptchaSlide
+		return l.Challenge.Kind == contract.ChallengeSlide
 	}), err
 }
 

@@ -27,9 +27,9 @@ func toActivity(v core.ActivityView) api.Activity {
 		opens := v.RoomOpensAt.UTC()
 		a.WaitingRoom, a.RoomOpensAt = true, &opens
 	}
-	a.Captcha = v.Captcha
-	if v.Captcha && !v.CaptchaOpensAt.IsZero() {
-		opens := v.CaptchaOpensAt.UTC()
+	a.Captcha = v.Challenge
+	if v.Challenge && !v.ChallengeOpensAt.IsZero() {
+		opens := v.ChallengeOpensAt.UTC()
 		a.CaptchaOpensAt = &opens
 	}
 	if v.MayReturnUntil.After(v.ServerTime) {

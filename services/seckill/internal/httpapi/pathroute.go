@@ -35,8 +35,8 @@ func (h *handlers) pathChecks(shed *shedder) []func(http.Handler) http.Handler {
 		// 11. The click rule: one path in a while for a user and activity.
 		on("path-click"),
 
-		// All processes and callers share the path buckets, so a refusal is no sign of abuse. A caller waits up to a second
-		// for its turn in each.
+		// All processes and callers share the path buckets, so a refusal makes no suspect. A caller waits up to a
+		// second for its turn in each.
 		markShared,
 		// 12. The path bucket of the activity, and 13. that of all activities. A request that path-total refuses has used a
 		// permit of its activity. It gets no refund, which could cost a call to Redis. The loss slows no other activity.
@@ -47,8 +47,8 @@ func (h *handlers) pathChecks(shed *shedder) []func(http.Handler) http.Handler {
 // admit returns the refusal of a buyer who may not take a path now.
 func (h *handlers) admit(w http.ResponseWriter, r *http.Request) error {
 	var body struct {
-		RoomTicket  string `json:"room_ticket"`
-		CaptchaPass string `json:"captcha_pass"`
+		RoomTicket    string `json:"room_ticket"`
+		ChallengePass string `json:"captcha_pass"`
 	}
 	if err := httpserver.DecodeOptionalJSON(w, r, &body); err != nil {
 		return err
@@ -65,7 +65,7 @@ func (h *handlers) admit(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	// 9. In a sale with a challenge, whether the buyer has the pass of a solved one. This compares a MAC.
-	if err := h.Challenges.CheckPass(ctx, userID, activityID, body.CaptchaPass); err != nil {
+	if err := h.Challenges.CheckPass(ctx, userID, activityID, body.ChallengePass); err != nil {
 		return err
 	}
 	// 10. Whether the buyer has allowance left, by a read of the gate that many callers share. A gate that does not respond

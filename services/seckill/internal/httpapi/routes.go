@@ -59,7 +59,8 @@ func (uncounted) Failed(string)                 {}
 func (uncounted) Accepted(string)               {}
 func (uncounted) Refused(string, contract.Code) {}
 
-// Suspects counts refused path, challenge and purchase requests whose cause may be abuse. Its methods must not block.
+// Suspects counts refused path, challenge and purchase requests by which a caller may become a suspect. Its methods
+// must not block.
 type Suspects interface {
 	Address(activityID, address string, c core.Cause)
 	User(activityID, userID string, c core.Cause)
@@ -118,8 +119,8 @@ func New(d Deps) (http.Handler, error) {
 	rooms.Post(activity+"/room", wrapped.JoinRoom)
 	rooms.Get(activity+"/room", wrapped.GetRoomTicket)
 	// Before challenges open, a call charges no rule by user.
-	challenges := r.With(h.countAddress, shed.others, on("captcha-per-ip"), buyer, h.countUser, h.CheckOpen,
-		on("captcha-per-user"))
+	challenges := r.With(h.countAddress, shed.others, on("challenge-per-ip"), buyer, h.countUser, h.CheckOpen,
+		on("challenge-per-user"))
 	challenges.Post(activity+"/captchas", wrapped.CreateCaptcha)
 	challenges.Post(activity+"/captchas/{captcha_id}/answers", wrapped.AnswerCaptcha)
 	// The draw is public, so that every reader can verify it.

@@ -24,7 +24,7 @@ const (
 	connectWait = 500 * time.Millisecond
 	idleConns   = 16
 	maxResponse = 2 << 20  // bytes
-	maxModes    = 64 << 20 // bytes of the modes, which have the descriptions of all direct sales
+	maxModes    = 64 << 20 // bytes of the modes, which have the descriptions of all redisless sales
 )
 
 // Client calls inventory. Each call is bounded by its context.
@@ -68,8 +68,8 @@ func (c *Client) Modes(ctx context.Context, lost map[string]time.Duration) (cont
 }
 
 // Reserve decides purchases by the ledger. After an error the outcome is unknown.
-func (c *Client) Reserve(ctx context.Context, r contract.DirectReserve) ([]contract.DirectResult, error) {
-	var out contract.DirectResults
+func (c *Client) Reserve(ctx context.Context, r contract.RedislessReserve) ([]contract.RedislessResult, error) {
+	var out contract.RedislessResults
 	if err := c.call(ctx, http.MethodPost, contract.ReservePath, maxResponse, r, &out); err != nil {
 		return nil, err
 	}
@@ -80,8 +80,8 @@ func (c *Client) Reserve(ctx context.Context, r contract.DirectReserve) ([]contr
 }
 
 // Lookup returns the purchases that the ledger has.
-func (c *Client) Lookup(ctx context.Context, l contract.DirectLookup) ([]contract.LedgerState, error) {
-	var out contract.DirectStates
+func (c *Client) Lookup(ctx context.Context, l contract.RedislessLookup) ([]contract.LedgerState, error) {
+	var out contract.RedislessStates
 	return out.Purchases, c.call(ctx, http.MethodPost, contract.LookupPath, maxResponse, l, &out)
 }
 

@@ -41,17 +41,17 @@ func TestLostGatesAreParameters(t *testing.T) {
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		assert.Equal(t, contract.ModesPath, r.URL.Path)
 		assert.Equal(t, []string{"7:4500"}, r.URL.Query()[contract.LostParam])
-		respond(t, w, contract.Modes{Activities: []contract.ActivityMode{{ActivityID: "7", Mode: contract.ModeDirect}}})
+		respond(t, w, contract.Modes{Activities: []contract.ActivityMode{{ActivityID: "7", Mode: contract.ModeRedisless}}})
 	})
 	modes, err := c.Modes(t.Context(), map[string]time.Duration{"7": 4500 * time.Millisecond})
 	require.NoError(t, err)
-	require.Equal(t, contract.ModeDirect, modes.Activities[0].Mode)
+	require.Equal(t, contract.ModeRedisless, modes.Activities[0].Mode)
 }
 
-func TestModesOfManyDirectSales(t *testing.T) {
+func TestModesOfManyRedislessSales(t *testing.T) {
 	all := make([]contract.ActivityMode, 200)
 	for i := range all {
-		all[i].Sale = &contract.DirectSale{Description: strings.Repeat("x", 20_000)}
+		all[i].Sale = &contract.RedislessSale{Description: strings.Repeat("x", 20_000)}
 	}
 	c := serve(t, func(w http.ResponseWriter, _ *http.Request) { respond(t, w, contract.Modes{Activities: all}) })
 	modes, err := c.Modes(t.Context(), nil)
@@ -64,11 +64,11 @@ func TestUnusableResponsesAreUnavailability(t *testing.T) {
 		"status":            func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) },
 		"no JSON":           func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("x")) },
 		"redirect":          func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/other", http.StatusFound) },
-		"another number":    func(w http.ResponseWriter, _ *http.Request) { respond(t, w, contract.DirectResults{}) },
+		"another number":    func(w http.ResponseWriter, _ *http.Request) { respond(t, w, contract.RedislessResults{}) },
 		"closed connection": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 	} {
 		c := serve(t, handle)
-		_, err := c.Reserve(t.Context(), contract.DirectReserve{Items: make([]contract.DirectPurchase, 1)})
+		_, err := c.Reserve(t.Context(), contract.RedislessReserve{Items: make([]contract.RedislessPurchase, 1)})
 		require.ErrorIs(t, err, core.ErrUnavailable, name)
 	}
 }

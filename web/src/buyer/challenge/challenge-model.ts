@@ -1,8 +1,8 @@
 // The challenge of one sale: requests it, answers it, and keeps the pass over reloads.
 
-import {answerCaptcha, createCaptcha} from '../../api/captcha.ts'
+import {answerChallenge, createChallenge} from '../../api/challenge.ts'
 import type {Failure} from '../../api/client.ts'
-import type {Captcha, CaptchaAnswer, CaptchaPass, Permit} from '../../api/types.ts'
+import type {Challenge, ChallengeAnswer, ChallengePass, Permit} from '../../api/types.ts'
 import {clock, lost, tick, userID} from '../../base/app.ts'
 import {retryable, retryDelay} from '../../base/retry.ts'
 import {effect, signal, untracked} from '../../base/signal.ts'
@@ -23,8 +23,8 @@ export type Stage = 'closed' | 'idle' | 'loading' | 'pow' | 'slide' | 'provider'
 export type Notice = 'expired' | 'refused' | 'wrong' | 'unsolvable' | ''
 
 export class ChallengeModel {
-  readonly pass = signal<CaptchaPass | undefined>(undefined)
-  readonly task = signal<Captcha | undefined>(undefined)
+  readonly pass = signal<ChallengePass | undefined>(undefined)
+  readonly task = signal<Challenge | undefined>(undefined)
   readonly busy = signal<'loading' | 'sending' | ''>('')
   readonly notice = signal<Notice>('')
   readonly problem = signal<{failure: Failure; waitS: number} | undefined>(undefined)
@@ -109,7 +109,7 @@ export class ChallengeModel {
   async request(kind?: 'pow'): Promise<void> {
     const work = this.begin()
     this.busy.value = 'loading'
-    const r = await this.repeat(() => createCaptcha(this.sale.id, {kind, room_ticket: this.room?.ticket}), work)
+    const r = await this.repeat(() => createChallenge(this.sale.id, {kind, room_ticket: this.room?.ticket}), work)
     if (work.aborted) return
     this.busy.value = ''
     if (!r?.ok) return
@@ -148,7 +148,7 @@ export class ChallengeModel {
     writePass(userID(), this.sale.id, undefined)
   }
 
-  private async compute(task: Captcha, work: AbortSignal, kind: 'pow' | undefined, repeats: number): Promise<void> {
+  private async compute(task: Challenge, work: AbortSignal, kind: 'pow' | undefined, repeats: number): Promise<void> {
     const {pow} = task
     if (!pow) return
     let number: number | undefined
@@ -165,16 +165,16 @@ export class ChallengeModel {
     this.notice.value = 'wrong'
     if (repeats >= REPEATS) return this.cancel()
     const next = this.begin()
-    const r = await this.repeat(() => createCaptcha(this.sale.id, {kind, room_ticket: this.room?.ticket}), next)
+    const r = await this.repeat(() => createChallenge(this.sale.id, {kind, room_ticket: this.room?.ticket}), next)
     if (!r?.ok || next.aborted) return
     this.task.value = r.data
     if (r.data.kind === 'pow') await this.compute(r.data, next, kind, repeats + 1)
   }
 
-  private async answer(task: Captcha, body: CaptchaAnswer, work: AbortSignal): Promise<'done' | 'wrong'> {
+  private async answer(task: Challenge, body: ChallengeAnswer, work: AbortSignal): Promise<'done' | 'wrong'> {
     const user = userID()
     this.busy.value = 'sending'
-    const r = await this.repeat(() => answerCaptcha(this.sale.id, task.captcha_id, body), work)
+    const r = await this.repeat(() => answerChallenge(this.sale.id, task.captcha_id, body), work)
     if (work.aborted || user !== userID()) return 'done'
     this.busy.value = ''
     this.task.value = undefined

@@ -1,10 +1,10 @@
 // Solves a proof of work in workers, in the format of ALTCHA.
 
-import type {Captcha} from '../../api/types.ts'
+import type {Challenge} from '../../api/types.ts'
 import type {Report, Task} from './pow-worker.ts'
 import address from './pow-worker.ts?worker&url'
 
-type Pow = NonNullable<Captcha['pow']>
+type Pow = NonNullable<Challenge['pow']>
 
 const WORKERS = 4 // at most
 

@@ -1,11 +1,11 @@
 // A puzzle: the buyer moves a part to its place in a picture, by pointer, touch or keys.
 
 import {useEffect, useRef, useState} from 'preact/hooks'
-import type {Captcha} from '../../api/types.ts'
+import type {Challenge} from '../../api/types.ts'
 import type {Say} from './challenge.tsx'
 
 interface Props {
-  slide: NonNullable<Captcha['slide']>
+  slide: NonNullable<Challenge['slide']>
   w: Say
   onSubmit: (x: number) => void
 }

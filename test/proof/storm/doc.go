@@ -1,3 +1,0 @@
-// Package storm runs a whole sale on real dependencies while every service and every dependency is killed twice, and
-// checks that no accepted purchase was lost or doubled. `make proof LANE=storm` runs it.
-package storm
