@@ -19,7 +19,7 @@ import (
 const (
 	cachedTokens = 1 << 20
 	cachedFor    = 5 * time.Minute
-	tokenBytes   = 240 // memory of one entry with the longest user id, as BenchmarkCache measures it
+	tokenBytes   = 280 // memory of one entry with the longest user id, as BenchmarkCache measures it
 	memoryShare  = 8
 )
 
@@ -55,7 +55,7 @@ var hashers = sync.Pool{New: func() any { return &hasher{Hash: sha256.New()} }}
 
 // cache maps the hashes of verified tokens to identities; it does not hold the tokens. An entry expires with its
 // token, at the latest after cachedFor. A change of the keys removes all entries. The entry that was not used for the
-// longest time makes room for a new one: a cache that prefers entries of the past would refuse the buyers of a new sale.
+// longest time makes room for a new one: one that prefers often used entries would not keep those of a new sale.
 type cache struct {
 	tokens *lru.Cache[tokenHash, cached]
 	keys   atomic.Int64 // number of changes of the keys

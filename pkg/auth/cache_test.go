@@ -114,7 +114,7 @@ func BenchmarkCache(b *testing.B) {
 	runtime.ReadMemStats(&before)
 	c := newCache(2 * n)
 	for i, h := range hashes {
-		c.add(h, Identity{UserID: "6f1c3a52-8b5e-4d0e-9a57-" + strconv.Itoa(100_000+i)}, now.Add(time.Hour), now, 0)
+		c.add(h, Identity{UserID: strings.Repeat("u", 58) + strconv.Itoa(100_000+i)}, now.Add(time.Hour), now, 0)
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)

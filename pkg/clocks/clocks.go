@@ -112,7 +112,7 @@ func (m *Monitor) Component(name string) lifecycle.Component {
 	}}
 }
 
-// Measure reads every clock once, each with a time-out of 2 s, and logs the offsets that are due.
+// Measure reads every clock once, each with a time-out of 2 s, and logs those whose line is due.
 func (m *Monitor) Measure(ctx context.Context) { m.measureIf(ctx, func() bool { return true }) }
 
 // measureIf waits until no other caller measures. Then it measures if the condition still holds.
@@ -170,17 +170,17 @@ func (m *Monitor) note(ctx context.Context, name string, ahead, uncertainty time
 		m.mu.Unlock()
 		return // no result: the offset would be that of the round trip
 	}
-	raise := o.level != agrees && (changed || o.at.Sub(last.warned).Abs() >= warnAgain)
-	if raise {
+	warn := o.level != agrees && (changed || o.at.Sub(last.warned).Abs() >= warnAgain)
+	if warn {
 		o.warned = o.at
 	}
 	m.offsets[name] = o
 	m.mu.Unlock()
 	attrs := []any{"clock", name, "ahead_ms", o.ahead.Milliseconds()}
 	switch {
-	case raise && o.level == stops:
+	case warn && o.level == stops:
 		m.log.ErrorContext(ctx, "clock offset over 2 s, nothing is decided by time", attrs...)
-	case raise:
+	case warn:
 		m.log.WarnContext(ctx, "clock offset over 250 ms", attrs...)
 	case changed:
 		m.log.InfoContext(ctx, "clock agrees again", attrs...)

@@ -150,7 +150,7 @@ func pause(failures int) time.Duration {
 // rows for another pass.
 func (r *Relay) pass(ctx context.Context) (published, more bool, err error) {
 	if r.checkClocks(ctx) != nil {
-		return false, false, nil // the check raises the alarm
+		return false, false, nil // the check logs the incident
 	}
 	if err := r.releaseUnread(ctx); err != nil {
 		return false, false, err

@@ -203,7 +203,7 @@ http {
     proxy_send_timeout 15s;
     proxy_read_timeout {{ $e.readTimeoutSeconds }}s;
     proxy_buffers 16 16k;
-    # A response that is not for the cache takes no disk: its service waits for a slow reader, up to its own time-out.
+    # A buyer's response takes no disk: its service waits for a slow reader, up to its own time-out.
     proxy_max_temp_file_size 0;
     proxy_next_upstream_tries 3;
     proxy_next_upstream_timeout 10s;
@@ -370,6 +370,7 @@ http {
         location ~ ^/v1/merchant(/|$) {
             {{- $api }}
             proxy_pass http://inventory;
+            proxy_max_temp_file_size 64m; # an export ends in time, also on a slow line
         }
         location / {
             {{- $api }}

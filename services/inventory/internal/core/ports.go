@@ -25,7 +25,7 @@ type Store interface {
 
 	Reservations(ctx context.Context, orderSNs []string) (map[string]ledger.Row, error)
 
-	// DatedActivity is AnyActivity with the time of the database before the activity was read.
+	// DatedActivity returns an activity of any merchant, and the time of the database before it was read.
 	DatedActivity(ctx context.Context, id string) (*Activity, time.Time, error)
 	// DrawEpoch draws a new epoch and plans its imports: of all orders, and of each activity. If an import of the
 	// present epoch is not complete, the new one starts from the earlier time of both. If the present epoch is not

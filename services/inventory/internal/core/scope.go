@@ -8,7 +8,7 @@ import (
 )
 
 // Scope limits a query to what its caller may see: the objects of one merchant, or those of all merchants. The zero
-// Scope contains nothing. Every method of the Store that reads or changes a product, an activity or what belongs to
+// Scope contains nothing. Every method of a port that reads or changes a product, an activity or what belongs to
 // it for a caller of the API takes one. Methods of the Service take a Scope, or a Caller, which has one. Limits belong
 // to no merchant. Internal work, which concerns the activities of all merchants, uses AnyActivity and methods by
 // order_sn.

@@ -439,7 +439,7 @@ func set[T any](dst *T, v *T) {
 	}
 }
 
-// activityRefusal is gateRefusal for a change of an activity. The refusal has the version that the change was saved as:
+// activityRefusal is core.GateRefusal for a change of an activity. The refusal has the version that the change was saved as:
 // the If-Match of a repeated call needs that one.
 func activityRefusal(err error, a *core.Activity) error {
 	var r *contract.Refusal

@@ -55,7 +55,6 @@ type Products interface {
 type Reservations interface {
 	Reservations(ctx context.Context, orderSNs []string) (map[string]ledger.Row, error)
 	// ReservationsOfActivity returns reservations, newest first.
-	// Newest first.
 	ReservationsOfActivity(
 		ctx context.Context, in core.Scope, activityID string, f core.ReservationFilter, p core.Page,
 	) ([]ledger.Row, error)

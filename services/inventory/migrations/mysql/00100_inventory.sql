@@ -30,12 +30,12 @@ CREATE TABLE IF NOT EXISTS skus (
 
 -- version increases with every change that the gate has to receive.
 --   degraded_*:       what the merchant allows while Redis is unavailable; degraded_per_second 0: nothing
---   mode:             gate, direct or returning; outage counts how often that was direct, mode_changed_at is when it
+--   mode:             gate, direct or returning; outage counts its changes to direct, mode_changed_at is when it
 --                     last changed
 --   gate_lacks_since: the time of the oldest change that the gate may lack; NULL while the mode is gate
 --   reorder_limit:    the number of orders that a buyer may cancel or let expire
 --   room_rate:        the number of places that the waiting room admits a second; 0: no waiting room
---   challenge:        its kind; challenge_difficulty is the number of hashes, in thousands, that a proof of
+--   challenge:        the kind of it; challenge_difficulty is the number of hashes, in thousands, that a proof of
 --                     work takes at most
 CREATE TABLE IF NOT EXISTS activities (
   id             BIGINT       NOT NULL AUTO_INCREMENT PRIMARY KEY,

@@ -2,7 +2,7 @@ package core
 
 import "flashsale.internal/pkg/contract"
 
-// Cause is why a request was refused, as far as many such requests make a suspect.
+// Cause is why a request was refused, if many such requests make a caller suspicious.
 type Cause int
 
 // The causes, and their number.
@@ -15,7 +15,7 @@ const (
 )
 
 // CauseOf returns the cause that the refusal of a path, challenge or purchase request counts for. ok is false for
-// refusals that make no suspect, as that of a sold-out sale.
+// refusals that do not count against the caller, as that of a sold-out sale.
 func CauseOf(code contract.Code) (c Cause, ok bool) {
 	switch code {
 	case contract.CodeActivityNotStarted:

@@ -97,7 +97,7 @@ func (h *handlers) countAddress(next http.Handler) http.Handler {
 }
 
 // causeOf returns the cause that a refused request counts for. A refusal by a limit that all callers share
-// makes no suspect.
+// does not count against the caller.
 func causeOf(w http.ResponseWriter) (core.Cause, bool) {
 	c, ok := core.CauseOf(httpserver.RefusalCode(w))
 	return c, ok && (c != core.RateLimited || !httpserver.IsShared(w))

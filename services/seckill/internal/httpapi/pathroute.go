@@ -35,7 +35,7 @@ func (h *handlers) pathChecks(shed *shedder) []func(http.Handler) http.Handler {
 		// 11. The click rule: one path in a while for a user and activity.
 		on("path-click"),
 
-		// All processes and callers share the path buckets, so a refusal makes no suspect. A caller waits up to a
+		// All processes and callers share the path buckets, so a refusal counts against no caller. A caller waits up to a
 		// second for its turn in each.
 		markShared,
 		// 12. The path bucket of the activity, and 13. that of all activities. A request that path-total refuses has used a
