@@ -62,7 +62,8 @@ export function watch(page: Page, problems: string[]): void {
 
 // signIn signs in as the page's form does.
 export async function signIn(page: Page, user = '42', roles: string[] = []): Promise<void> {
-  const response = await page.request.post('/auth/dev', {data: {user_id: user, roles}})
+  // The server may end an idle connection at the moment of the call.
+  const response = await page.request.post('/auth/dev', {data: {user_id: user, roles}, maxRetries: 2})
   expect(response.status()).toBe(204)
 }
 
