@@ -147,7 +147,7 @@ type Gates interface {
 	Due(ctx context.Context, activityID string) (bool, error) // whether the gate has to exist now
 }
 
-// Gate is what is read in a gate.
+// Gate finds the entry of a dead letter.
 type Gate interface {
 	Lookup(ctx context.Context, activityID, orderSN string) (*GateEntry, error) // nil: the gate has none
 }

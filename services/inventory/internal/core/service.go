@@ -29,18 +29,16 @@ func DefaultTiming() Timing {
 type Deps struct {
 	Store       Store
 	DeadLetters DeadLetters
-	Gate        interface { // the part of gate.Gate that finds the entry of a dead letter, nil if the gate has none
-		Lookup(ctx context.Context, activityID, orderSN string) (*GateEntry, error)
-	}
-	Pub       Publisher
-	Orders    Orders
-	Recorder  Recorder
-	Gates     Gates
-	Incidents *Incidents
-	Guard     Guard
-	HoldBack  Decorator
-	Now       func() time.Time // clock of the process; see Service.clock
-	Timing    Timing
+	Gate        Gate
+	Pub         Publisher
+	Orders      Orders
+	Recorder    Recorder
+	Gates       Gates
+	Incidents   *Incidents
+	Guard       Guard
+	HoldBack    Decorator
+	Now         func() time.Time // clock of the process; see Service.clock
+	Timing      Timing
 }
 
 // Service holds the rules of the ledger: landing, order events, closings, dead letters and epochs. It is safe for
