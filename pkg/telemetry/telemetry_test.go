@@ -121,7 +121,7 @@ func TestSpansAreExportedOverBothTransports(t *testing.T) {
 				require.Equal(t, "renamed", attrs["service.name"])
 				require.Equal(t, "v1", attrs["service.version"])
 				require.Equal(t, "test", attrs["deployment.environment.name"])
-			case <-time.After(time.Minute):
+			case <-time.After(5 * time.Second):
 				t.Fatal("nothing exported")
 			}
 		})
@@ -157,11 +157,11 @@ func TestAnAbsentCollectorBlocksNothing(t *testing.T) {
 	tel := setup(t, Options{})
 	_, end := tel.Span(context.Background(), "work", trace.SpanKindInternal)
 	end(nil)
-	require.Less(t, time.Since(begin), 20*time.Second, "a minute of retries delays no caller")
+	require.Less(t, time.Since(begin), time.Second)
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
 	_ = tel.Shutdown(ctx) // data that cannot be sent is lost
-	require.Less(t, time.Since(begin), 30*time.Second)
+	require.Less(t, time.Since(begin), 5*time.Second)
 }
 
 func TestWrongSettingsNameTheVariable(t *testing.T) {

@@ -72,9 +72,9 @@ func TestPaidAndClosed(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("Run did not return")
 	}
-	requireOnTime(t, short, closed)
-	for line := range strings.Lines(logged.String()) { // on a slow machine statements and calls may take long
-		require.Regexp(t, `"msg":"slow statement"|i/o timeout`, line, "no other warning at start or end")
+	requireOnTime(t, closed)
+	for line := range strings.Lines(logged.String()) { // a machine may be slow
+		require.Contains(t, line, `"msg":"slow statement"`, "no other warning at start or end")
 	}
 }
 
@@ -134,14 +134,12 @@ func requireGreeting(t *testing.T, url, printed string, took time.Duration) {
 	require.Less(t, strings.Index(printed, "Open "), strings.Index(printed, "curl"))
 }
 
-// requireOnTime requires that the order was closed at its deadline or at most 3 s later. On a machine that is so slow
-// that a twentieth of that is not enough for one call at the same time, it may be twenty times that call.
-func requireOnTime(t *testing.T, s *shop, o order) {
+// requireOnTime requires that the order was closed at its deadline or at most 3 s later.
+func requireOnTime(t *testing.T, o order) {
 	t.Helper()
 	late := o.ClosedAt.Sub(o.ExpiresAt)
 	require.GreaterOrEqual(t, late, time.Duration(0))
-	call := s.slowest(o.ExpiresAt, o.ClosedAt)
-	require.LessOrEqual(t, late, max(3*time.Second, 20*call), "a call took %s", call)
+	require.LessOrEqual(t, late, 3*time.Second)
 }
 
 // TestRestartAfterKill kills the process and restarts it on the same folder: its tables hold the state.
@@ -187,7 +185,7 @@ func TestRestartAfterKill(t *testing.T) {
 
 	// The timer was lost with the process, but the order is closed on time.
 	s.becomes(t, idler, idle.OrderSN, "closed", payWithin+patience)
-	requireOnTime(t, s, s.order(t, idler, idle.OrderSN))
+	requireOnTime(t, s.order(t, idler, idle.OrderSN))
 	for sn, token := range others { // each has an order, which may be closed by now
 		require.True(t, poll(patience, func() bool {
 			var r reservation

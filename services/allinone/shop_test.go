@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,24 +18,6 @@ type shop struct {
 	activity, sku string
 	merchant      string // tokens
 	total         int64
-
-	mu    sync.Mutex
-	calls []interval // of all calls
-}
-
-// interval is the time of a call.
-type interval struct{ began, ended time.Time }
-
-// slowest returns the duration of the longest call that was in flight between two times.
-func (s *shop) slowest(from, to time.Time) (longest time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, c := range s.calls {
-		if c.began.Before(to) && c.ended.After(from) {
-			longest = max(longest, c.ended.Sub(c.began))
-		}
-	}
-	return longest
 }
 
 type reservation struct {
@@ -246,12 +227,6 @@ func (s *shop) call(t *testing.T, token, method, path string, body, out any) int
 	if method == http.MethodPost {
 		req.Header.Set("Idempotency-Key", "once")
 	}
-	began := time.Now()
-	defer func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.calls = append(s.calls, interval{began, time.Now()})
-	}()
 	resp, err := s.http.Do(req)
 	if err != nil {
 		return 0

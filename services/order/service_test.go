@@ -89,7 +89,7 @@ func run(t *testing.T, db *gorm.DB, changes ...change) *running {
 	internal := httptest.NewServer(svc.InternalHandler())
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- lifecycle.Run(ctx, log, time.Minute, svc.Components()...) }()
+	go func() { ended <- lifecycle.Run(ctx, log, 10*time.Second, svc.Components()...) }()
 	r := &running{
 		t: t, db: db, public: public.URL, internal: internal.URL, bus: broker, client: &http.Client{Transport: transport, Timeout: 20 * time.Second},
 		events:      collect[contract.OrderEvent](t, broker, contract.TopicOrderEvents),
@@ -100,7 +100,7 @@ func run(t *testing.T, db *gorm.DB, changes ...change) *running {
 		internal.Close()
 		cancel()
 		require.NoError(t, <-ended)
-		closing, done := context.WithTimeout(context.Background(), time.Minute)
+		closing, done := context.WithTimeout(context.Background(), 10*time.Second)
 		defer done()
 		require.NoError(t, broker.Close(closing))
 		transport.CloseIdleConnections()

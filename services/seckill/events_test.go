@@ -156,7 +156,7 @@ func TestStreamsEndWithTheProcess(t *testing.T) {
 	require.Equal(t, "queued", s.status())
 	began := time.Now()
 	r.stop()
-	require.Less(t, time.Since(began), drainTime*3/4, "a stream does not hold up the end")
+	require.Less(t, time.Since(began), 5*time.Second, "a stream does not hold up the end")
 	require.NotContains(t, log.String(), "requests cut off")
 	require.Empty(t, s.next())
 }

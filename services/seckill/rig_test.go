@@ -85,9 +85,6 @@ type config struct {
 // Validate is called by settings.Load, as in cmd/seckill.
 func (c *config) Validate() error { return c.Config.Check() }
 
-// drainTime is the time that a rig has to end.
-const drainTime = time.Minute
-
 type setup struct {
 	real bool
 	down bool // Redis is not started
@@ -151,7 +148,7 @@ func newRig(t *testing.T, s setup) *rig {
 	}})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- lifecycle.Run(ctx, tel.Log, drainTime, components...) }()
+	go func() { ended <- lifecycle.Run(ctx, tel.Log, 15*time.Second, components...) }()
 	r.stop = sync.OnceFunc(func() {
 		cancel()
 		require.NoError(t, <-ended)

@@ -14,8 +14,7 @@ import (
 	"flashsale.internal/test/shop"
 )
 
-// closedWithin is the longest time from the deadline of an order to its closing. On a machine that is so slow that a tenth
-// of that is not enough for one request at the same time, it may be ten times that request.
+// closedWithin is the longest time from the deadline of an order to its closing.
 const closedWithin = 3 * time.Second
 
 // TestSale runs a whole sale: 20,000 buyers and 5,000 units, or with -short a fifth of both, and a pay window of 30 s.
@@ -69,10 +68,6 @@ func TestSale(t *testing.T) {
 	// The other orders expire. By closed_at, none is closed early and none late.
 	var mu sync.Mutex
 	var worst time.Duration
-	slowest := measure(ctx, func(ctx context.Context) error {
-		_, err := winners[0].Order(ctx, won[0].OrderSN)
-		return err
-	})
 	require.NoError(t, purchase.Each(ctx, width, len(won)/2, func(ctx context.Context, k int) error {
 		i := 2*k + 1
 		if err := shop.Until(ctx, orders[i].ExpiresAt.Add(closedWithin)); err != nil {
@@ -92,9 +87,8 @@ func TestSale(t *testing.T) {
 		late := orders[i].ClosedAt.Sub(orders[i].ExpiresAt)
 		require.GreaterOrEqual(t, late, time.Duration(0), "order %s was closed early", orders[i].OrderSN)
 	}
-	request := slowest()
-	t.Logf("%d orders closed, the latest %s after its deadline; the slowest request took %s", len(orders)/2, worst, request)
-	require.LessOrEqual(t, worst, max(closedWithin, 10*request), "closed too late")
+	t.Logf("%d orders closed, the latest %s after its deadline", len(orders)/2, worst)
+	require.LessOrEqual(t, worst, closedWithin, "closed too late")
 	sale.StockBecomes(t, int64(units/2), 0, int64(units/2), 60*time.Second)
 
 	// Buyers who were refused buy the released units.
@@ -115,31 +109,6 @@ func TestSale(t *testing.T) {
 	}
 	require.Equal(t, map[string]int{"sold": units / 2, "released": units / 2, "reserved": units / 2}, states)
 	shop.NoDeadLetters(t, r)
-}
-
-// measure makes a request every 50 ms until the returned function is called, which returns the duration of the slowest.
-func measure(ctx context.Context, request func(context.Context) error) (slowest func() time.Duration) {
-	ctx, stop := context.WithCancel(ctx)
-	longest := make(chan time.Duration, 1)
-	go func() {
-		var worst time.Duration
-		for {
-			began := time.Now()
-			err := request(ctx)
-			if ctx.Err() != nil {
-				longest <- worst
-				return
-			}
-			if err == nil {
-				worst = max(worst, time.Since(began))
-			}
-			_ = shop.Until(ctx, time.Now().Add(50*time.Millisecond))
-		}
-	}()
-	return func() time.Duration {
-		stop()
-		return <-longest
-	}
 }
 
 func oneOrderEach(t *testing.T, won []purchase.Attempt, orders []client.Order) {

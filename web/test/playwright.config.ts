@@ -19,9 +19,8 @@ export default defineConfig({
   ],
   outputDir: 'results',
   snapshotPathTemplate: '{testDir}/../../screenshots/{arg}{ext}',
-  // Ends of failures: on a busy machine a page takes many times longer than alone.
-  timeout: 120_000,
-  expect: {timeout: 20_000},
+  timeout: 120_000, // the end of a failure
+  expect: {timeout: 7000}, // how soon a page shows a change
   workers: Number(process.env.WORKERS ?? 3),
   fullyParallel: true,
   forbidOnly: !!process.env.CI,

@@ -233,6 +233,8 @@ func deliversAtTheRequestedTime(t *testing.T, b Broker) {
 	begin := time.Now()
 	var prompt sync.WaitGroup // publishes one message without a delay at each delivery time in the future
 	defer prompt.Wait()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
 	for i, in := range []time.Duration{
 		-time.Hour, 0, 2500 * time.Millisecond, 3001 * time.Millisecond,
 		5 * time.Second,
@@ -243,7 +245,7 @@ func deliversAtTheRequestedTime(t *testing.T, b Broker) {
 			due[body] = at
 			prompt.Go(func() {
 				time.Sleep(time.Until(at))
-				for m.Publish(t.Context(), bus.Message{Topic: Topic, Body: []byte(body)}) != nil && t.Context().Err() == nil {
+				for m.Publish(ctx, bus.Message{Topic: Topic, Body: []byte(body)}) != nil && ctx.Err() == nil {
 					time.Sleep(10 * time.Millisecond)
 				}
 			})

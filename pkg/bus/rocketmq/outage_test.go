@@ -42,7 +42,8 @@ func newDependencies(t *testing.T) *dependencies {
 	t.Helper()
 	const namesrv, broker = 19876, 20911 // of scripts/dev/env
 	offset := 0
-	for free := false; !free; {
+	for free, tries := false, 0; !free; tries++ {
+		require.Less(t, tries, 1000, "no free ports")
 		offset, free = 1000+rand.IntN(6500), true // below the ports of porttest.Free
 		for _, port := range []int{namesrv, broker - 2, broker, broker + 1} {
 			free = free && porttest.Take(t, port+offset)
@@ -134,9 +135,8 @@ func startTraffic(t *testing.T, cfg Config) *traffic {
 
 // resumption holds the times at which traffic resumed after an outage.
 type resumption struct {
-	at                  time.Time            // when the name server had the route of the topic
-	published, consumed time.Duration        // from then to the first confirmation and to the first handler call
-	newcomer            <-chan time.Duration // receives how long a client that was started then took for both
+	at                  time.Time     // when the name server had the route of the topic
+	published, consumed time.Duration // from then to the first confirmation and to the first handler call
 }
 
 func (r resumption) String() string {
@@ -151,7 +151,7 @@ func (tr *traffic) resumes(t *testing.T, p *dependencies) <-chan resumption {
 		for t.Context().Err() == nil && !p.hasRoute(t.Context()) {
 			time.Sleep(10 * time.Millisecond)
 		}
-		r := resumption{at: time.Now(), newcomer: p.newcomer(t)}
+		r := resumption{at: time.Now()}
 		for t.Context().Err() == nil && (r.published <= 0 || r.consumed <= 0) {
 			if r.published <= 0 {
 				r.published = time.Unix(0, tr.published.Load()).Sub(r.at)
@@ -166,60 +166,15 @@ func (tr *traffic) resumes(t *testing.T, p *dependencies) <-chan resumption {
 	return result
 }
 
-// newcomer starts a client, and measures how long it takes until it has published and consumed. It has seen no outage, so
-// this is what broker and machine need.
-func (p *dependencies) newcomer(t *testing.T) <-chan time.Duration {
-	took := make(chan time.Duration, 1)
-	go func() {
-		began := time.Now()
-		b, err := New(p.cfg, testLog().With("test", t.Name()))
-		if !assert.NoError(t, err) {
-			return
-		}
-		defer func() { _ = b.Close(t.Context()) }()
-		consumed := make(chan struct{}, 1)
-		err = b.Subscribe(bus.Subscription{Topic: "traffic", Group: "newcomer"}, func(context.Context, bus.Delivery) error {
-			select {
-			case consumed <- struct{}{}:
-			default:
-			}
-			return nil
-		})
-		assert.NoError(t, err)
-		for b.Publish(t.Context(), bus.Message{Topic: "traffic", Body: []byte("newcomer")}) != nil {
-			if pause(t.Context(), 5*time.Millisecond) != nil {
-				return
-			}
-		}
-		select {
-		case <-consumed:
-			took <- time.Since(began)
-		case <-t.Context().Done():
-		}
-	}()
-	return took
-}
-
-// soon receives the result and checks that publishing and consuming resumed within resumeWithin. A machine on which a
-// new client takes longer than half of that gets twice the time of that client.
+// soon receives the result and checks that publishing and consuming resumed within resumeWithin.
 func soon(t *testing.T, result <-chan resumption) resumption {
 	t.Helper()
-	limit := time.After(startPatience)
 	select {
 	case r := <-result:
-		within := resumeWithin
-		if max(r.published, r.consumed) >= within {
-			select {
-			case took := <-r.newcomer:
-				within = max(within, 2*took)
-			case <-limit:
-				require.Fail(t, "a new client does not work")
-			}
-		}
-		assert.Less(t, r.published, within, "publishing")
-		assert.Less(t, r.consumed, within, "consuming")
+		assert.Less(t, r.published, resumeWithin, "publishing")
+		assert.Less(t, r.consumed, resumeWithin, "consuming")
 		return r
-	case <-limit:
+	case <-time.After(startPatience):
 		require.Fail(t, "the traffic did not resume")
 		return resumption{}
 	}
@@ -254,9 +209,7 @@ func TestOutages(t *testing.T) {
 	p := newDependencies(t)
 	tr := startTraffic(t, p.cfg) // nothing is there yet
 	started := make(chan error, 1)
-	go func() {
-		started <- EnsureTopics(t.Context(), p.cfg, []string{"traffic"}, []string{"traffic", "newcomer"})
-	}()
+	go func() { started <- EnsureTopics(t.Context(), p.cfg, []string{"traffic"}, []string{"traffic"}) }()
 	require.Eventually(t, func() bool {
 		return tr.bus.Publish(t.Context(), bus.Message{Topic: "traffic"}) != nil
 	}, 30*time.Second, time.Millisecond)
@@ -292,7 +245,7 @@ func TestOutages(t *testing.T) {
 		return n
 	}
 	before := count()
-	require.Eventually(t, func() bool { return count() > before+100 }, startPatience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return count() > before+100 }, resumeWithin*2, 10*time.Millisecond)
 	p.do(t, "up", "namesrv")
 	soon(t, tr.resumes(t, p))
 
@@ -306,7 +259,7 @@ func TestSilentNameServerBlocksNoCaller(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, listener.Close()) }()
 
-	const sends, stuck = 3, 24 * time.Second
+	const sends = 3
 	cfg := Config{NameServers: []string{listener.Addr().String()}, MaxSends: sends, PublishTimeout: 500 * time.Millisecond}
 	b := newBus(t, cfg)
 	accept := func(context.Context, bus.Delivery) error { return nil }
@@ -316,7 +269,7 @@ func TestSilentNameServerBlocksNoCaller(t *testing.T) {
 	for range callers {
 		go func() { failed <- b.Publish(t.Context(), bus.Message{Topic: "t"}) }()
 	}
-	limit := time.After(stuck / 2)
+	limit := time.After(2 * time.Second)
 	for range callers {
 		select {
 		case err := <-failed:
@@ -331,7 +284,7 @@ func TestSilentNameServerBlocksNoCaller(t *testing.T) {
 	defer cancel()
 	began := time.Now()
 	require.ErrorIs(t, b.Close(ctx), context.DeadlineExceeded)
-	assert.Less(t, time.Since(began), stuck/2)
+	assert.Less(t, time.Since(began), 2*time.Second)
 	require.ErrorIs(t, b.Publish(t.Context(), bus.Message{Topic: "t"}), bus.ErrClosed)
 }
 

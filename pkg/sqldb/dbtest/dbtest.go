@@ -86,7 +86,7 @@ func ServerDSN() string {
 
 func connect(t testing.TB, dsn string) *gorm.DB {
 	t.Helper()
-	db, err := sqldb.Open(dsn, patient(0))
+	db, err := sqldb.Open(dsn, sqldb.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = sqldb.Close(db) })
 	return db

@@ -10,7 +10,7 @@ const start = (page: Page) => part(page).getByRole('button', {name: 'Solve the c
 const compute = (page: Page) => part(page).getByRole('button', {name: 'Let my device compute instead'})
 const slider = (page: Page) => part(page).getByRole('slider', {name: 'Position of the part'})
 const line = (page: Page) => part(page).getByRole('status')
-const soon = {timeout: 30_000}
+const soon = {timeout: 15_000}
 
 const withChallenge = (shop: Shop, kind: string, more = {}, options = {}) => shop.sale('1', {challenge: {kind, ...more}, ...options})
 

@@ -62,7 +62,7 @@ test('cancel gives the unit to another buyer', async ({page, shop, browser, addr
   await page.getByRole('button', {name: 'Cancel order'}).click()
   await page.getByRole('dialog').getByRole('button', {name: 'Cancel order'}).click()
   await expect(status(page)).toContainText('You cancelled.')
-  await buy(other).and(other.locator('[aria-disabled=false]')).click({timeout: 30_000})
+  await buy(other).and(other.locator('[aria-disabled=false]')).click({timeout: 15_000})
   await expect(status(other)).toContainText('Order created')
   await context.close()
 })
@@ -79,7 +79,7 @@ for (const {name, fault, words} of troubles) {
     await signIn(page)
     await page.goto('/sales/1')
     await buy(page).click()
-    await expect(status(page)).toContainText('Order created', {timeout: 30_000})
+    await expect(status(page)).toContainText('Order created', {timeout: 15_000})
     await said(page, words)
     expect(shop.reservations.size).toBe(1)
     expect(shop.paths.size).toBe(1)
@@ -94,7 +94,7 @@ test('a broken connection is repeated with the same path', async ({page, shop}) 
   await page.goto('/sales/1')
   await expect(status(page)).toContainText('On sale now.')
   await buy(page).click()
-  await expect(status(page)).toContainText('Order created', {timeout: 30_000})
+  await expect(status(page)).toContainText('Order created', {timeout: 15_000})
   await said(page, 'nothing is bought twice')
   expect(shop.reservations.size).toBe(1)
   expect(shop.paths.size).toBe(1)
@@ -106,7 +106,7 @@ test('an answer that is lost after the purchase was made buys once', async ({pag
   await signIn(page)
   await page.goto('/sales/1')
   await buy(page).click()
-  await expect(status(page)).toContainText('Order created', {timeout: 30_000})
+  await expect(status(page)).toContainText('Order created', {timeout: 15_000})
   expect(shop.reservations.size).toBe(1)
 })
 
@@ -117,7 +117,7 @@ test('without streams the outcome comes by polling', async ({page, shop}) => {
   await signIn(page)
   await page.goto('/sales/1')
   await buy(page).click()
-  await expect(status(page)).toContainText('Order created', {timeout: 30_000})
+  await expect(status(page)).toContainText('Order created', {timeout: 15_000})
   await said(page, 'Accepted. Your order is being created.')
 })
 
@@ -157,7 +157,7 @@ test('sold out, may return, back in stock', async ({page, shop}) => {
   await expect(buy(page)).toHaveAttribute('aria-disabled', 'true')
   const item = (sale as {items: {left: number}[]}).items[0] as {left: number}
   item.left = 1
-  await expect(status(page)).toContainText('Back in stock', {timeout: 30_000})
+  await expect(status(page)).toContainText('Back in stock', {timeout: 15_000})
   await buy(page).click()
   await expect(status(page)).toContainText('Order created')
 })
@@ -178,7 +178,7 @@ test('pause and resume', async ({page, shop}) => {
   await page.goto('/sales/1')
   await expect(status(page)).toContainText('Paused. It goes on by itself.')
   sale.paused = false
-  await expect(status(page)).toContainText('On sale now.', {timeout: 30_000})
+  await expect(status(page)).toContainText('On sale now.', {timeout: 15_000})
 })
 
 test('expiry closes the order on the page', async ({page, shop}) => {
@@ -255,7 +255,7 @@ test('a purchase that is no longer found is asked for by its path', async ({page
   await signIn(page)
   await page.goto('/sales/1')
   await buy(page).click()
-  await expect.poll(() => shop.count('POST', /\/reservations$/), {timeout: 30_000}).toBe(2)
+  await expect.poll(() => shop.count('POST', /\/reservations$/), {timeout: 15_000}).toBe(2)
   await expect(status(page)).toContainText('Accepted.')
   expect(shop.paths.size).toBe(1)
 })

@@ -9,7 +9,7 @@ import {test} from './real.ts'
 import {publish, signInByForm} from './selling.ts'
 import {buy, signIn, status, watch} from './shop.ts'
 
-const soon = {timeout: 30_000}
+const soon = {timeout: 15_000}
 const part = (page: Page) => page.getByRole('region', {name: 'Verification'})
 const line = (page: Page) => part(page).getByRole('status')
 const slider = (page: Page) => part(page).getByRole('slider', {name: 'Position of the part'})

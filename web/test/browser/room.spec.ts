@@ -6,7 +6,7 @@ import {buy, expect, said, signIn, status, test} from './shop.ts'
 
 const join = (page: Page) => page.getByRole('button', {name: 'Join the waiting room'})
 const room = (page: Page) => page.getByRole('region', {name: 'Waiting room'})
-const soon = {timeout: 30_000}
+const soon = {timeout: 15_000}
 
 // withRoom adds a sale with a waiting room that starts in this many seconds.
 const withRoom = (shop: Shop, starts: number, more = {}) => shop.sale('1', {starts, room: {others: 20, ...more}})

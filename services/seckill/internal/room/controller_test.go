@@ -146,8 +146,7 @@ func TestAnotherControllerContinues(t *testing.T) {
 	stopped := w.room().Admitted
 	elapsed := time.Since(began).Seconds()
 	require.LessOrEqual(t, float64(stopped-from), rate*(elapsed+1), "not above the rate")
-	w.join(count, more) // a slow machine may have admitted all others
-	require.Less(t, stopped, int64(count+more))
+	w.join(count, more) // also on a machine that is so slow that all others are admitted
 
 	highest := stopped
 	w.start()
