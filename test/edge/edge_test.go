@@ -296,7 +296,7 @@ func TestSlowReadersOfTickets(t *testing.T) {
 	list := strings.Repeat(strings.Repeat("0123456789abcdef", 4)+"\n", 400_000)
 	e.seckill.use(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		w.Header().Set("Cache-Control", "public, max-age=3600")
+		w.Header().Set("Cache-Control", "public, max-age=10")
 		w.Header().Set("Content-Length", strconv.Itoa(len(list)))
 		_, _ = io.WriteString(w, list)
 	})

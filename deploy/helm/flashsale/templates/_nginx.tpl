@@ -80,7 +80,8 @@ The configuration of the edge, for nginx 1.22 or later.
       "valid" "200 404 1s" -}}
 {{- $document := dict "zone" "pages" "key" "\"$uri $encoding\"" "accept" "text/html" "encoding" "$encoding"
       "stale" "updating error timeout invalid_header http_429 http_500 http_502 http_503 http_504" -}}
-{{- $tickets := dict "zone" "tickets" "key" "$uri" "accept" "text/plain" "encoding" "\"\"" "stale" "updating" "patience" 30 }}
+{{- $tickets := dict "zone" "tickets" "key" "$uri" "accept" "text/plain" "encoding" "\"\"" "stale" "updating" "valid" "200 10s"
+      "patience" 30 }}
 worker_processes {{ $e.workers }};
 # A connection takes a descriptor, and so does one to a service; files of the cache and logs take the rest.
 worker_rlimit_nofile {{ add (int $e.connections) 512 }};
@@ -109,7 +110,7 @@ http {
     # Pages and their assets. They are kept for a day, for the case that no process of seckill responds.
     proxy_cache_path "{{ .dir }}/pages" levels=1:2 keys_zone=pages:4m max_size=64m inactive=24h use_temp_path=off;
 
-    # Lists of draw tickets, of up to 65 MB, which never change. Slow readers share one file.
+    # Lists of draw tickets, of up to 65 MB, for 10 s each: a room that Redis has lost draws again. Slow readers share a file.
     proxy_cache_path "{{ .dir }}/tickets" levels=1:2 keys_zone=tickets:1m max_size=160m inactive=10m use_temp_path=off;
 
     # Logs only responses with status 5xx, and the upstream instead of the URL.

@@ -104,7 +104,7 @@ func (h *Handlers) GetDraw(w http.ResponseWriter, r *http.Request, activityID st
 	httpserver.WriteJSON(w, http.StatusOK, toDraw(p))
 }
 
-// GetDrawTickets implements api.ServerInterface. The response never changes.
+// GetDrawTickets implements api.ServerInterface. The response changes only if Redis loses the room, which then begins anew.
 func (h *Handlers) GetDrawTickets(w http.ResponseWriter, r *http.Request, activityID string) {
 	if !contract.ValidID(activityID) {
 		h.refuse(w, r, "", core.RefuseNotFound())
@@ -116,7 +116,7 @@ func (h *Handlers) GetDrawTickets(w http.ResponseWriter, r *http.Request, activi
 		return
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Header().Set("Cache-Control", "public, max-age=3600")
+	w.Header().Set("Cache-Control", "public, max-age=10")
 	w.Header().Set("Content-Length", strconv.Itoa(len(tickets)*(2*draw.HashBytes+1)))
 	// A million tickets are 65 MB, which take longer than other responses.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(ticketsTimeout))
