@@ -17,7 +17,7 @@ func (p *params) decideArrival(tat, now int64, q query) (int64, decision) {
 		return tat, p.refuseArrival(free, tat-now, q)
 	}
 	cost := give * p.perPermit
-	d := decision{ok: true, granted: give, wait: max(0, cost-free), resetAfter: tat - now + cost}
+	d := decision{ok: true, granted: give, wait: max(0, cost-free), resetAfter: tat - now + cost, stamp: tat}
 	if free-cost >= p.perPermit { // the condition saves a division, which costs as much as the rest of this function
 		d.remaining = (free - cost) / p.perPermit
 	}
@@ -38,12 +38,21 @@ func (p *params) refuseArrival(free, reset int64, q query) decision {
 	return d
 }
 
-// refundArrival refunds n permits. What has been refilled since is not refunded again: a tat before now means now.
-func (p *params) refundArrival(tat, now, n int64) int64 {
-	if tat <= now {
+// refundArrival refunds n permits that were granted when the arrival time was stamp. From then on the bucket has earned
+// them, and without the grant it would have been full: that time is not refunded again. The result is exact if there
+// were no later grants; else it may be too little, never too much.
+func (p *params) refundArrival(tat, now, stamp, n int64) int64 {
+	unearned := n*p.perPermit - max(0, now-stamp)
+	if tat <= now || unearned <= 0 {
 		return tat
 	}
-	return max(now, tat-n*p.perPermit)
+	return max(now, tat-unearned)
+}
+
+// refundable reports whether a grant can be refunded: an arrival time that was converted since then no longer shows
+// what the grant moved.
+func (p *params) refundable(granted Result) bool {
+	return granted.Granted > 0 && (!p.spec.Algorithm.keepsArrivalTime() || granted.Limit == p.spec.Limit)
 }
 
 // convertArrival carries the spent permits over from another limit.

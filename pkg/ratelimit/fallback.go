@@ -273,7 +273,7 @@ func (f *fallback) applyReply(rs *redisSpec, key string, c report, d decision, c
 }
 
 // refund takes back what take granted.
-func (f *fallback) refund(rs *redisSpec, key string, n int64) error {
+func (f *fallback) refund(rs *redisSpec, key string, granted Result) error {
 	p, err := f.shareParams(rs, 0)
 	if err != nil {
 		return err
@@ -282,7 +282,8 @@ func (f *fallback) refund(rs *redisSpec, key string, n int64) error {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if e, known := sh.keys[h]; known {
-		e.tat = p.refundArrival(e.tat, f.l.clock.now(), n)
+		n := granted.Granted
+		e.tat = p.refundArrival(e.tat, f.l.clock.now(), granted.stamp, n)
 		e.unreported, e.offline = max(0, e.unreported-n), max(0, e.offline-n)
 		sh.keys[h] = e
 	}

@@ -223,6 +223,64 @@ func TestGrantsOfAnIsolatedProcessAreReported(t *testing.T) {
 	}
 }
 
+// TestRedisIsChargedForAllThatAFleetGranted: each process granted one permit during an outage, together more than can
+// be reserved. They are charged until they are earned, also if Redis is lost again, and under another limit.
+func TestRedisIsChargedForAllThatAFleetGranted(t *testing.T) {
+	for _, s := range []Spec{
+		{Algorithm: LeakyQueue, Limit: Limit{Rate: 1, Period: time.Second, Burst: 1}},
+		{Algorithm: TokenBucket, Limit: Limit{Rate: 1, Period: 20 * time.Minute, Burst: 1}},
+	} {
+		t.Run(s.Algorithm.String(), func(t *testing.T) {
+			m := newMini(t)
+			const n = 4
+			var fleet [n]member
+			for i := range fleet {
+				fleet[i] = newMember(t, m, "fleet", n, s)
+			}
+			grants := func() (sum int64) {
+				for _, p := range fleet {
+					sum += take(t, p.l, "k", 1).Granted
+				}
+				return sum
+			}
+			lose := func() {
+				for _, p := range fleet {
+					p.loseRedis(t)
+				}
+			}
+			reach := func() {
+				for _, p := range fleet {
+					p.reachRedis(t)
+					p.conn.breaker.close(false)
+				}
+			}
+			require.EqualValues(t, 1, grants())
+			require.EqualValues(t, 0, grants()) // now every process has an entry
+			lose()
+			m.pass(s.Period)
+			require.EqualValues(t, n, grants())
+			m.FlushAll()
+			reach()
+			require.EqualValues(t, 0, grants())
+			lose()
+			m.pass(2 * s.Period)
+			require.EqualValues(t, 0, grants(), "the last outage is not earned yet")
+			reach()
+			require.EqualValues(t, 0, grants())
+			faster := s
+			faster.Rate *= 2
+			for _, p := range fleet {
+				require.NoError(t, p.l.SetSpec(faster))
+			}
+			require.EqualValues(t, 0, grants())
+			m.pass(s.Period - time.Millisecond)
+			require.EqualValues(t, 0, grants(), "owed under another limit")
+			m.pass(2 * time.Millisecond)
+			require.EqualValues(t, 1, grants())
+		})
+	}
+}
+
 // TestFleetNeverExceedsTheLimit: all processes request more than the limit, through outages in which Redis keeps or
 // loses its data. No interval has more than a burst, the rate, and one permit per process.
 func TestFleetNeverExceedsTheLimit(t *testing.T) {
@@ -233,8 +291,9 @@ func TestFleetNeverExceedsTheLimit(t *testing.T) {
 		n := rapid.IntRange(1, 4).Draw(rt, "processes")
 		s := Spec{Algorithm: rapid.SampledFrom([]Algorithm{TokenBucket, LeakyBucket, LeakyQueue}).Draw(rt, "algorithm")}
 		s.Limit = Limit{
-			Rate: rapid.Int64Range(1, 50).Draw(rt, "rate"), Period: time.Second,
-			Burst: rapid.Int64Range(1, 40).Draw(rt, "burst"),
+			Rate:   rapid.Int64Range(1, 50).Draw(rt, "rate"),
+			Period: rapid.SampledFrom([]time.Duration{time.Second, time.Hour}).Draw(rt, "period"),
+			Burst:  rapid.Int64Range(1, 40).Draw(rt, "burst"),
 		}
 		var fleet []member
 		for range n {
@@ -271,7 +330,7 @@ func TestFleetNeverExceedsTheLimit(t *testing.T) {
 					p.conn.breaker.failures.Store(0)
 				}
 			default:
-				m.pass(time.Duration(rapid.Int64Range(0, 500_000).Draw(rt, "us")) * time.Microsecond)
+				m.pass(time.Duration(rapid.Int64Range(0, 500_000).Draw(rt, "us")) * s.Period / 1_000_000)
 			}
 			allTake()
 		}

@@ -28,7 +28,8 @@ type lease struct {
 	permits    int64
 	usableFrom int64 // ns since 1970
 	expiresAt  int64 // ns since 1970; 0 = never
-	stamp      int64 // needed for a refund in Redis
+	stamp      int64 // of the last fetch, for a refund
+	returnable int64 // permits of the last fetch; those left of earlier ones are not returned to Redis
 	lastUsed   int64 // ns since 1970
 
 	remaining, resetAfter int64         // from the last reply of Redis
@@ -105,8 +106,14 @@ func (c *lease) takeUnused(limit int64) int64 {
 	if c.waiting > 0 || c.permits <= limit {
 		return 0
 	}
-	n := c.permits - limit
-	c.permits = limit
+	return c.remove(c.permits - limit)
+}
+
+// remove removes n permits and returns how many of them may be returned to Redis.
+func (c *lease) remove(n int64) int64 {
+	c.permits -= n
+	n = min(n, c.returnable)
+	c.returnable -= n
 	return n
 }
 
@@ -248,13 +255,16 @@ func (s *leases) fetch(ctx context.Context, rs *redisSpec, key string, c *lease,
 		c.expiresAt = sent + d.resetAfter
 	}
 	c.permits += d.granted
-	c.stamp = d.stamp
+	c.stamp, c.returnable = d.stamp, 0
+	if s.l.current.Load() == rs { // else limitChanged may have seen this lease already
+		c.returnable = d.granted
+	}
 	c.usableFrom = max(c.usableFrom, now+d.wait) // from the time of the reply, not of the call: the strict side
 	return nil
 }
 
 // restore takes back permits that a request did not use. It returns false if the lease does not exist any more, is full,
-// or holds the permits of another window.
+// or was fetched again since.
 func (s *leases) restore(key string, granted Result) bool {
 	c, ok := s.keys.Load(key)
 	if !ok {
@@ -263,7 +273,7 @@ func (s *leases) restore(key string, granted Result) bool {
 	held, p := c.(*lease), s.l.current.Load().p
 	held.mu.Lock()
 	defer held.mu.Unlock()
-	if held.permits+granted.Granted > s.maxPermits(p) || p.spec.Algorithm == FixedWindow && held.stamp != granted.stamp {
+	if held.permits+granted.Granted > s.maxPermits(p) || held.stamp != granted.stamp {
 		return false
 	}
 	held.permits += granted.Granted
@@ -277,12 +287,12 @@ func (s *leases) drop(key string) {
 	}
 }
 
-// clearRefusals removes the cached refusals after a change of the limit.
-func (s *leases) clearRefusals() {
+// limitChanged removes the cached refusals. What was fetched under the old limit may be granted, but not returned.
+func (s *leases) limitChanged() {
 	s.keys.Range(func(_, v any) bool {
 		c := v.(*lease)
 		c.mu.Lock()
-		c.refusedUntil = 0
+		c.refusedUntil, c.returnable = 0, 0
 		c.mu.Unlock()
 		return true
 	})
@@ -302,8 +312,8 @@ func (s *leases) returnUnused(ctx context.Context, idle time.Duration) {
 			c.mu.Unlock()
 			return true
 		}
-		n, stamp := c.permits, c.stamp
-		c.permits, c.demand = 0, 0
+		n, stamp := c.remove(c.permits), c.stamp
+		c.demand = 0
 		c.mu.Unlock()
 		s.drop(key)
 		if n > 0 {

@@ -178,11 +178,9 @@ func (l *Local) withState(key string, do func(p *params, s state) (ok bool)) {
 
 // Refund returns the permits that a Take granted.
 func (l *Local) Refund(_ context.Context, key string, granted Result) error {
-	if granted.Granted > 0 {
-		l.withState(key, func(p *params, s state) bool {
-			return s.refund(p, l.clock.now(), granted.stamp, granted.Granted, granted.debit)
-		})
-	}
+	l.withState(key, func(p *params, s state) bool {
+		return !p.refundable(granted) || s.refund(p, l.clock.now(), granted.stamp, granted.Granted, granted.debit)
+	})
 	return nil
 }
 

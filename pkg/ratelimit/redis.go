@@ -155,7 +155,7 @@ func (l *Redis) SetSpec(s Spec) error {
 	l.fallback.convert(before.p, rs.p)
 	l.denied.clear()
 	if l.leases != nil {
-		l.leases.clearRefusals()
+		l.leases.limitChanged()
 	}
 	return nil
 }
@@ -303,7 +303,8 @@ func (l *Redis) decideWithoutRedis(ctx context.Context, rs *redisSpec, r Request
 
 // Refund returns the permits that a Take granted.
 func (l *Redis) Refund(ctx context.Context, key string, granted Result) error {
-	if granted.Granted == 0 {
+	rs := l.current.Load()
+	if !rs.p.refundable(granted) {
 		return nil
 	}
 	l.denied.remove(key)
@@ -312,13 +313,12 @@ func (l *Redis) Refund(ctx context.Context, key string, granted Result) error {
 		if l.fallback == nil {
 			return nil // with FailOpen nothing was charged
 		}
-		return l.fallback.refund(l.current.Load(), key, granted.Granted)
+		return l.fallback.refund(rs, key, granted)
 	case SourceLease:
 		if l.leases.restore(key, granted) {
 			return nil
 		}
 	}
-	rs := l.current.Load()
 	return l.refund(ctx, []*redisSpec{rs}, []string{l.key(rs, key)}, []Result{granted})
 }
 

@@ -50,7 +50,7 @@ type Result struct {
 	Limit      Limit
 	Source     Source
 
-	stamp int64 // time of the decision, in the unit of the deciding state; identifies the window for a refund
+	stamp int64 // for a refund, in the unit of the deciding state: the window, or the arrival time before the grant
 	debit int64 // WarmUp: price of the grant, in the unit of the deciding state
 }
 

@@ -9,7 +9,7 @@ import (
 type state interface {
 	// take decides at now (ns since 1970) and charges. ok is false after migrate: the caller uses the new state.
 	take(p *params, now int64, q query) (d decision, ok bool)
-	// refund returns n permits that were taken at stamp for the price debit.
+	// refund returns n permits that were taken with stamp for the price debit.
 	refund(p *params, now, stamp, n, debit int64) (ok bool)
 	// migrate ends this state and returns its successor under the limit to.
 	migrate(from, to *params, now int64) state
@@ -64,7 +64,7 @@ func (s *atomicState) refund(p *params, now, stamp, n, _ int64) bool {
 		if p.spec.Algorithm == FixedWindow {
 			next = p.refundWindow(old, stamp, now, n)
 		} else {
-			next = p.refundArrival(old, now, n)
+			next = p.refundArrival(old, now, stamp, n)
 		}
 		if next == old || s.v.CompareAndSwap(old, next) {
 			return true

@@ -5,7 +5,7 @@
 --                            limit or before the clock was set back, once. Otherwise the value would be earned at the
 --                            old rate, or never.
 --   save(key, a, x, y, z)     writes what decide returned; called only after a grant
---   refund(key, a)            refunds ARGV[a+1] permits that were taken at ARGV[a+2] for the price ARGV[a+3]
+--   refund(key, a)            refunds ARGV[a+1] permits that were taken with the stamp ARGV[a+2] for the price ARGV[a+3]
 --
 -- ARGV from a+1: n, least, wait, debt, inherit (0 as is, 1 in proportion), then six arguments that describe the limit.
 -- One of them is the limit as it is stored with the value. debt reports grants, in permits, that processes made by

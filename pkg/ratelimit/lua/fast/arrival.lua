@@ -17,9 +17,9 @@ do
     if after <= full then
       local ahead, format = after - ticks, string.format
       call('SET', key, format('%d;%s', after, under), 'PX', format('%d', ahead / 32000 + 2))
-      return {n, (full - after) / T, 0, 0, (ahead + 31) / 32, ticks / 32, 0}
+      return {n, (full - after) / T, 0, 0, (ahead + 31) / 32, tat / 32, 0}
     elseif not waits and n * T <= room and tat <= full then
-      return {-1, (full - tat) / T, 0, (after - full + 31) / 32, (tat - ticks + 31) / 32, ticks / 32, 0}
+      return {-1, (full - tat) / T, 0, (after - full + 31) / 32, (tat - ticks + 31) / 32, 0, 0}
     end
   end
 end
