@@ -39,8 +39,9 @@ func (p *params) refuseArrival(free, reset int64, q query) decision {
 }
 
 // refundArrival refunds n permits that were granted when the arrival time was stamp. From then on the bucket has earned
-// them, and without the grant it would have been full: that time is not refunded again. The result is exact if there
-// were no later grants; else it may be too little, never too much.
+// them, and without the grant it would have been full: that time is not refunded again. The result is exact if nothing
+// was granted or refunded since. Later grants make it too little. If grants before this one were refunded since, it may
+// be too much, by what is earned between grant and refund.
 func (p *params) refundArrival(tat, now, stamp, n int64) int64 {
 	unearned := n*p.perPermit - max(0, now-stamp)
 	if tat <= now || unearned <= 0 {
@@ -49,24 +50,24 @@ func (p *params) refundArrival(tat, now, stamp, n int64) int64 {
 	return max(now, tat-unearned)
 }
 
-// refundable reports whether a grant can be refunded: an arrival time that was converted since then no longer shows
-// what the grant moved.
-func (p *params) refundable(granted Result) bool {
-	return granted.Granted > 0 && (!p.spec.Algorithm.keepsArrivalTime() || granted.Limit == p.spec.Limit)
-}
+// refundable reports whether a grant can be refunded. After a change of the limit it cannot: the state was converted, and
+// no longer shows what the grant has changed.
+func (p *params) refundable(granted Result) bool { return granted.Granted > 0 && granted.by == p }
 
-// convertArrival carries the spent permits over from another limit.
+// convertArrival carries the spent permits over from another limit. No key is locked out for longer than the longest
+// reservation that the new limit allows.
 func (p *params) convertArrival(from *params, tat, now int64) int64 {
-	debt := tat - now
-	if debt <= 0 {
+	if tat <= now {
 		return tat
 	}
-	var carried float64 // ns
+	return now + min(p.carryOver(from, tat-now), p.tolerance+p.maxWait)
+}
+
+// carryOver returns the time in which what is owed under another limit is earned, both in ns.
+func (p *params) carryOver(from *params, owed int64) int64 {
+	scale := float64(p.perPermit) / float64(from.perPermit)
 	if p.spec.Inherit == InProportion {
-		carried = float64(debt) / float64(from.tolerance) * float64(p.tolerance)
-	} else {
-		carried = float64(debt) / float64(from.perPermit) * float64(p.perPermit)
+		scale = float64(p.tolerance) / float64(from.tolerance)
 	}
-	// No key is locked out for longer than the longest reservation that the new limit allows.
-	return now + int64(min(carried+0.5, float64(p.tolerance)+float64(p.maxWait)))
+	return int64(min(float64(owed)*scale+0.5, float64(maxHorizon)))
 }

@@ -313,7 +313,10 @@ func (f *fallback) convert(from, to *params) {
 			clear(sh.keys)
 		}
 		for k, e := range sh.keys {
-			e.tat, e.assumed = to.convertArrival(from, e.tat, now), 0
+			if ahead := e.tat - now; ahead > 0 { // also more than a key may reserve: it is what the fleet has granted
+				e.tat = now + to.carryOver(from, ahead)
+			}
+			e.assumed = to.carryOver(from, e.assumed)
 			sh.keys[k] = e
 		}
 		sh.mu.Unlock()

@@ -281,6 +281,52 @@ func TestRedisIsChargedForAllThatAFleetGranted(t *testing.T) {
 	}
 }
 
+// TestReportsAddUp: what each process granted when a single call failed is charged, and that of all together, however
+// much it is. A change of the limit meanwhile loses nothing of it.
+func TestReportsAddUp(t *testing.T) {
+	const n = 5
+	s := Spec{Algorithm: TokenBucket, Limit: Limit{Rate: 1, Period: 20 * time.Minute, Burst: 1}}
+	m := newMini(t)
+	var fleet [n]member
+	for i := range fleet {
+		fleet[i] = newMember(t, m, "fleet", n, s)
+	}
+	require.Equal(t, SourceRedis, take(t, fleet[0].l, "k", 1).Source)
+	for _, p := range fleet[1:] {
+		p.cut.Store(true)
+		require.EqualValues(t, 1, take(t, p.l, "k", 1).Granted)
+		p.cut.Store(false)
+	}
+	for _, p := range fleet {
+		require.False(t, take(t, p.l, "k", 1).Allowed)
+	}
+	require.Equal(t, n*s.Period, take(t, fleet[0].l, "k", 0).ResetAfter)
+
+	for _, p := range fleet {
+		p.loseRedis(t)
+	}
+	m.pass(n * s.Period)
+	for _, p := range fleet {
+		require.EqualValues(t, 1, take(t, p.l, "k", 1).Granted)
+	}
+	faster := s
+	faster.Rate = 2
+	m.FlushAll()
+	for _, p := range fleet {
+		require.NoError(t, p.l.SetSpec(faster))
+		require.NoError(t, p.l.SetSpec(faster))
+		p.reachRedis(t)
+		p.conn.breaker.close(false)
+	}
+	require.False(t, take(t, fleet[0].l, "k", 1).Allowed)
+	require.Equal(t, n*s.Period/2, take(t, fleet[0].l, "k", 0).ResetAfter)
+
+	// After the clock was set back the key is locked out for no longer than that and a full burst.
+	m.add(-24 * time.Hour)
+	m.SetTime(m.Now())
+	require.LessOrEqual(t, take(t, fleet[0].l, "k", 0).ResetAfter, n*s.Period/2+s.Period/2)
+}
+
 // TestFleetNeverExceedsTheLimit: all processes request more than the limit, through outages in which Redis keeps or
 // loses its data. No interval has more than a burst, the rate, and one permit per process.
 func TestFleetNeverExceedsTheLimit(t *testing.T) {

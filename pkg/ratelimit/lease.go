@@ -29,7 +29,7 @@ type lease struct {
 	usableFrom int64 // ns since 1970
 	expiresAt  int64 // ns since 1970; 0 = never
 	stamp      int64 // of the last fetch, for a refund
-	returnable int64 // permits of the last fetch; those left of earlier ones are not returned to Redis
+	returnable int64 // most permits that may be returned to Redis: those of the last fetch
 	lastUsed   int64 // ns since 1970
 
 	remaining, resetAfter int64         // from the last reply of Redis
@@ -87,7 +87,7 @@ func (s *leases) take(ctx context.Context, rs *redisSpec, r Request) (res Result
 	}
 	c.mu.Unlock()
 	if unused.Granted > 0 {
-		s.refund(context.WithoutCancel(ctx), rs, r.Key, unused)
+		s.refund(context.WithoutCancel(ctx), r.Key, unused)
 	}
 	switch {
 	case decided:
@@ -118,7 +118,8 @@ func (c *lease) remove(n int64) int64 {
 }
 
 // refund returns unused permits to Redis. If that fails, they are lost: too few requests pass, never too many.
-func (s *leases) refund(ctx context.Context, rs *redisSpec, key string, unused Result) {
+func (s *leases) refund(ctx context.Context, key string, unused Result) {
+	rs := s.l.current.Load()
 	_ = s.l.refund(ctx, []*redisSpec{rs}, []string{s.l.key(rs, key)}, []Result{unused})
 }
 
@@ -273,7 +274,11 @@ func (s *leases) restore(key string, granted Result) bool {
 	held, p := c.(*lease), s.l.current.Load().p
 	held.mu.Lock()
 	defer held.mu.Unlock()
-	if held.permits+granted.Granted > s.maxPermits(p) || held.stamp != granted.stamp {
+	if held.stamp != granted.stamp {
+		return false
+	}
+	if held.permits+granted.Granted > s.maxPermits(p) {
+		held.returnable = max(0, held.returnable-granted.Granted) // Redis gets them now
 		return false
 	}
 	held.permits += granted.Granted
@@ -287,12 +292,13 @@ func (s *leases) drop(key string) {
 	}
 }
 
-// limitChanged removes the cached refusals. What was fetched under the old limit may be granted, but not returned.
+// limitChanged removes the cached refusals. What was fetched under the old limit may be granted, but neither returned nor
+// refunded.
 func (s *leases) limitChanged() {
 	s.keys.Range(func(_, v any) bool {
 		c := v.(*lease)
 		c.mu.Lock()
-		c.refusedUntil, c.returnable = 0, 0
+		c.refusedUntil, c.returnable, c.stamp = 0, 0, 0
 		c.mu.Unlock()
 		return true
 	})
@@ -304,7 +310,6 @@ func (s *leases) returnIdle(ctx context.Context) { s.returnUnused(ctx, leaseIdle
 func (s *leases) returnAll(ctx context.Context) { s.returnUnused(ctx, 0) }
 
 func (s *leases) returnUnused(ctx context.Context, idle time.Duration) {
-	rs := s.l.current.Load()
 	s.keys.Range(func(k, v any) bool {
 		key, c := k.(string), v.(*lease)
 		c.mu.Lock()
@@ -317,7 +322,7 @@ func (s *leases) returnUnused(ctx context.Context, idle time.Duration) {
 		c.mu.Unlock()
 		s.drop(key)
 		if n > 0 {
-			s.refund(ctx, rs, key, Result{Granted: n, stamp: stamp})
+			s.refund(ctx, key, Result{Granted: n, stamp: stamp})
 		}
 		return ctx.Err() == nil
 	})

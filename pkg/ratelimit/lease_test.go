@@ -69,8 +69,45 @@ func TestALateRefundGivesNothingTwice(t *testing.T) {
 			require.True(t, take(t, l, "k", 1).Allowed, "a prompt refund")
 			m.pass(time.Second)
 			v.add(time.Second)
+
+			// Half of a permit is earned again when it is refunded.
+			half := take(t, l, "k", 1)
+			m.pass(500 * time.Millisecond)
+			v.add(500 * time.Millisecond)
+			require.NoError(t, l.Refund(t.Context(), "k", half))
+			require.Zero(t, take(t, l, "k", 0).ResetAfter)
+			again := take(t, l, "k", 1)
+			require.True(t, again.Allowed)
+
+			// A grant of an earlier limit is not refunded, also if the limit is the same again.
+			for _, rate := range []int64{100, 1} {
+				changed := spec
+				changed.Rate = rate
+				require.NoError(t, l.SetSpec(changed))
+				take(t, l, "k", 0)
+				m.pass(time.Second)
+				v.add(time.Second)
+			}
+			require.True(t, take(t, l, "k", 1).Allowed)
+			require.NoError(t, l.Refund(t.Context(), "k", again))
+			require.False(t, take(t, l, "k", 1).Allowed)
+			m.pass(time.Second)
+			v.add(time.Second)
 		})
 	}
+}
+
+// TestTheSameLimitKeepsLeases: rules that are read again without a change cost no permits.
+func TestTheSameLimitKeepsLeases(t *testing.T) {
+	m := newMini(t)
+	l := m.leasing(t, Spec{Algorithm: FixedWindow, Limit: Limit{Rate: 1000, Period: time.Hour}}, 1)[0]
+	for range 21 {
+		require.True(t, take(t, l, "k", 1).Allowed)
+		m.pass(time.Millisecond)
+	}
+	require.NoError(t, l.SetSpec(l.Spec()))
+	l.leases.returnAll(t.Context())
+	require.EqualValues(t, 1000-21, take(t, l, "k", 0).Remaining)
 }
 
 // TestLeasesWithRefundsAndChangesKeepTheLimit: whatever processes with leases take, refund, return and change, and when,

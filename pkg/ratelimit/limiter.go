@@ -13,8 +13,8 @@ type Limiter interface {
 	// cost, context.Cause(ctx) if ctx ended before Redis decided, and ErrUnavailable (with a refusing Result) if Redis is
 	// unreachable and the limiter fails closed.
 	Take(ctx context.Context, r Request) (Result, error)
-	// Refund returns the permits that a Take of the same key granted. Permits whose window has ended have expired
-	// anyway.
+	// Refund returns the permits that a Take of the same key granted, as far as they have not been earned again: permits
+	// whose window has ended, and those of an earlier Spec, are not refunded. See README.md.
 	Refund(ctx context.Context, key string, granted Result) error
 	// Reset removes what the key has spent.
 	Reset(ctx context.Context, key string) error

@@ -79,7 +79,7 @@ func (p *params) result(q query, d decision, source Source) Result {
 	r := Result{
 		Allowed: d.ok && (d.granted > 0 || q.n == 0), Granted: d.granted, Remaining: d.remaining,
 		Wait: time.Duration(d.wait), ResetAfter: time.Duration(d.resetAfter),
-		Limit: p.spec.Limit, Source: source, stamp: d.stamp, debit: d.debit,
+		Limit: p.spec.Limit, Source: source, by: p, stamp: d.stamp, debit: d.debit,
 	}
 	if !r.Allowed || (q.n == 0 && d.remaining < 1) {
 		r.RetryAfter = time.Duration(d.retryAfter)

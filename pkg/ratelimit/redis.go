@@ -151,6 +151,9 @@ func (l *Redis) SetSpec(s Spec) error {
 	}
 	l.changing.Lock()
 	defer l.changing.Unlock()
+	if l.Spec() == rs.p.spec {
+		return nil
+	}
 	before := l.current.Swap(rs)
 	l.fallback.convert(before.p, rs.p)
 	l.denied.clear()
@@ -296,7 +299,7 @@ func (l *Redis) decideWithoutRedis(ctx context.Context, rs *redisSpec, r Request
 		return res, cause
 	default:
 		res, err := l.fallback.take(rs, r)
-		res.Limit, res.Source = rs.p.spec.Limit, SourceFallback
+		res.Limit, res.Source, res.by = rs.p.spec.Limit, SourceFallback, rs.p
 		return res, err
 	}
 }

@@ -50,7 +50,10 @@ type Result struct {
 	Limit      Limit
 	Source     Source
 
-	stamp int64 // for a refund, in the unit of the deciding state: the window, or the arrival time before the grant
+	// For a refund: the limit that granted, and in the unit of the deciding state the window, the time of the entries of a
+	// log, or the arrival time before the grant.
+	by    *params
+	stamp int64
 	debit int64 // WarmUp: price of the grant, in the unit of the deciding state
 }
 

@@ -91,7 +91,8 @@ type Spec struct {
 	WarmUp     time.Duration // WarmUp: time from cold to the full rate, default 10 s
 	ColdFactor float64       // WarmUp: ratio of the full rate to the cold rate, 1 to 100, default 3
 	// MaxWait bounds how far ahead permits can be reserved, whatever a request accepts. Default: 1 minute; LeakyQueue:
-	// the duration of its queue. It also bounds how long a key can be locked out when a clock is set back.
+	// the duration of its queue. It also bounds how long a key can be locked out when a clock is set back,
+	// unless processes have granted more than that without Redis.
 	MaxWait time.Duration
 	Inherit Inheritance
 }

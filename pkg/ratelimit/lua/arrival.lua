@@ -1,8 +1,8 @@
 -- TokenBucket, GCRA, LeakyBucket, LeakyQueue. The value is a string "tat;T;room": the theoretical arrival time, and
 -- the limit under which it was written. All times here are ticks of 1/32 microsecond. Arguments: T per permit, room
 -- (the burst tolerance), largest grant, longest reservation ahead, "", "T;room". Cost: GET, and SET if granted. The
--- key expires when the bucket is full. What a fleet grants without Redis may be more than can be reserved; until it is
--- earned, the value is "tat;T;room;owed" with the ticks that were reported.
+-- key expires when the bucket is full. What a fleet grants without Redis may be more than can be reserved. Then the value
+-- is "tat;T;room;owed", with how far ahead it was when it was reported; the next grant shows that it is not any more.
 local ticks = now * 32
 
 local function arrival_save(key, a, tat, owed)
@@ -45,9 +45,8 @@ local function arrival_decide(key, a)
   local T, room, most = ARGV[a + 6] + 0, ARGV[a + 7] + 0, ARGV[a + 8] + 0
   local tat, owed = arrival_read(key, a)
   if debt ~= 0 then -- positive: add; negative: at least -debt
-    owed = max(owed, abs(debt) * T)
-    local latest = max(tat, ticks + room + max(ARGV[a + 9] + 0, owed))
-    tat = debt > 0 and min(tat + debt * T, latest) or max(tat, min(ticks - debt * T, latest))
+    tat = debt > 0 and tat + debt * T or max(tat, ticks - debt * T)
+    if tat - ticks - room > ARGV[a + 9] + 0 then owed = max(owed, tat - ticks - room) end
     arrival_save(key, a, tat, owed)
   end
   local free = ticks + room - tat
