@@ -18,18 +18,53 @@ import (
 // An event about an order_sn that the ledger does not have cannot happen unless a database loses commits: a deduction
 // is published only after the commit of its row. Waiting would not help. So created and closed become dead letters,
 // and paid is refunded, as no units are reserved.
+//
+// An order that was refunded while its row holds units, as by a review, is closed: the order service's response releases
+// them. So they return also if the process that refunded it was killed.
 func (s *Service) Follow(ctx context.Context, events []contract.OrderEvent, deadLetters []contract.DeadLetter) error {
 	steps := make([]step, 0, len(events))
+	var refunded []string
 	for _, ev := range events {
 		if ev.Type == contract.OrderRefunded {
-			continue // only the order service's response to a closing releases a refunded order's units
+			refunded = append(refunded, ev.OrderSN)
+			continue
 		}
 		steps = append(steps, step{
 			orderSN: ev.OrderSN, activityID: ev.ActivityID, event: &ev,
 			Step: ledger.Step{Order: ev.Type, At: ev.At, ExpiresAt: ev.ExpiresAt, Reason: ev.Reason},
 		})
 	}
-	return s.applySteps(ctx, contract.GroupInventoryOrderEvents, contract.TopicOrderEvents, steps, deadLetters)
+	if err := s.applySteps(ctx, contract.GroupInventoryOrderEvents, contract.TopicOrderEvents, steps, deadLetters); err != nil {
+		return err
+	}
+	return s.closeRefunded(ctx, refunded)
+}
+
+// closeRefunded closes the orders whose rows hold units.
+func (s *Service) closeRefunded(ctx context.Context, orderSNs []string) error {
+	if len(orderSNs) == 0 {
+		return nil
+	}
+	rows, err := s.Store.Reservations(ctx, orderSNs)
+	if err != nil {
+		return err
+	}
+	holding := map[string][]string{} // by activity
+	for _, r := range rows {
+		if r.Holds() {
+			holding[r.ActivityID] = append(holding[r.ActivityID], r.OrderSN)
+		}
+	}
+	for _, id := range sortedKeys(holding) {
+		if err := s.Guard.MayClose(ctx, id); err != nil {
+			return err
+		}
+		c := contract.OrderClose{OrderSNs: holding[id], ActivityID: id}
+		if _, err := s.CloseOrders(ctx, c, ledger.ReasonSystem, ledger.ReasonSystem); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // step is one step of an order, from an event or from the response to a call.

@@ -97,7 +97,6 @@ type Ledger interface {
 	CloseOrders(
 		ctx context.Context, request contract.OrderClose, reason, tombstoneReason string,
 	) ([]core.CloseOutcome, error)
-	PublishClosing(ctx context.Context, c contract.OrderClose, delay time.Duration) error
 }
 
 // Orders is the order service.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"time"
 
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/services/inventory/internal/core"
@@ -14,10 +13,6 @@ import (
 
 // ActionCancelOrders is the action of a review by which orders are cancelled or refunded.
 const ActionCancelOrders = "orders.cancel"
-
-// reviewClosing is when the closing of refunded orders is delivered that makes the ledger follow if the review did not.
-// It is longer than a call and its repetitions take: a refund that is made later would be missed.
-const reviewClosing = time.Minute
 
 // refundReview is the reason that the order service records with the refunds of a review.
 const refundReview = "review"
@@ -189,22 +184,14 @@ func (s *Service) cancelHolding(ctx context.Context, activityID string, orderSNs
 	if len(paid) == 0 {
 		return nil
 	}
-	now, err := s.Deps.Activities.Now(ctx)
-	if err != nil {
-		return err
-	}
-	paidOrders := contract.OrderClose{OrderSNs: paid, ActivityID: activityID, DueAt: now.Add(reviewClosing)}
-	// If this process ends after the refund, the order service's response to this closing releases the units.
-	if err := s.Ledger.PublishClosing(ctx, paidOrders, reviewClosing); err != nil {
-		return err
-	}
+	// If this process ends after the refund, the event of the refund makes the ledger follow.
 	if err := core.Retry(ctx, s.Deps.Pause, func() error {
 		_, err := s.Orders.Refund(ctx, paid, refundReview)
 		return err
 	}); err != nil {
 		return err
 	}
-	_, err = s.Ledger.CloseOrders(ctx, paidOrders, ledger.ReasonRejected, ledger.ReasonSystem)
+	_, err = s.Ledger.CloseOrders(ctx, contract.OrderClose{OrderSNs: paid, ActivityID: activityID}, ledger.ReasonRejected, ledger.ReasonSystem)
 	return err
 }
 
