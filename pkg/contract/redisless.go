@@ -1,6 +1,9 @@
 package contract
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Routes of inventory's internal listener for sales without Redis. Requests and responses are the types below.
 const (
@@ -82,6 +85,31 @@ type RedislessPurchase struct {
 	Accepted    bool      `json:"accepted,omitempty"`
 	ReservedAt  time.Time `json:"reserved_at,omitzero"` // of an accepted one
 	Traceparent string    `json:"traceparent,omitempty"`
+}
+
+// Validate returns what inventory refuses a request for, nil if nothing is wrong with it.
+func (r RedislessReserve) Validate() error {
+	if !ValidID(r.ActivityID) {
+		return InvalidField("activity_id", "not an id")
+	}
+	if len(r.Items) < 1 || len(r.Items) > MaxItems {
+		return InvalidField("items", fmt.Sprintf("must have 1 to %d elements", MaxItems))
+	}
+	seen := make(map[string]bool, len(r.Items))
+	for i, p := range r.Items {
+		at := fmt.Sprintf("items[%d]", i)
+		if err := validatePurchase(p.OrderSN, p.UserID, r.ActivityID, p.Lines); err != nil {
+			return InvalidField(at, err.Error())
+		}
+		switch {
+		case seen[p.OrderSN]:
+			return InvalidField(at+".order_sn", "duplicate order_sn")
+		case p.Accepted && p.ReservedAt.IsZero():
+			return InvalidField(at+".reserved_at", "an accepted purchase has the time of its reservation")
+		}
+		seen[p.OrderSN] = true
+	}
+	return nil
 }
 
 // RedislessOutcome is the decision about a RedislessPurchase.

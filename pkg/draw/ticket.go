@@ -20,6 +20,9 @@ const (
 // Hash is a SHA-256 or a random value of that length. Its text is hexadecimal, in lower case.
 type Hash [HashBytes]byte
 
+// Lost is the commitment of a ticket that the system has lost before the root was computed. Its leaf and its place remain.
+var Lost Hash
+
 // MarshalText returns 64 hexadecimal digits.
 func (h Hash) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, h[:]), nil }
 

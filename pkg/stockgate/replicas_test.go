@@ -53,7 +53,9 @@ func TestAPurchaseWaitsForAReplica(t *testing.T) {
 	outcome := func(sn string) Outcome { return e.reserve(sn, "u"+sn, lines(1)).Outcome }
 
 	require.Equal(t, Unconfirmed, outcome("1"), "there is no replica")
-	require.Equal(t, Unconfirmed, outcome("1"), "the same purchase, in the gate and on no replica")
+	again := e.reserve("1", "u1", lines(1))
+	require.Equal(t, Unconfirmed, again.Outcome, "the same purchase, in the gate and on no replica")
+	require.Equal(t, e.entry("1"), again.Entry, "with the time of its reservation")
 	_, err := e.Confirm(t.Context(), e.activityID, []string{"1"})
 	require.ErrorIs(t, err, ErrUnavailable)
 

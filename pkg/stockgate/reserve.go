@@ -157,7 +157,7 @@ func (g *Gate) confirmVerdicts(
 		if !v.mayBeLost() || wrote && confirmed {
 			continue
 		}
-		verdicts[i] = Verdict{Outcome: Unconfirmed}
+		verdicts[i] = Verdict{Outcome: Unconfirmed, Entry: v.Entry}
 		r := requests[i]
 		if e, ok := found[r.OrderSN]; ok {
 			verdicts[i] = Verdict{Outcome: Known, Entry: e}

@@ -133,7 +133,7 @@ func (g *Gate) JoinRoom(ctx context.Context, activityID, key string, joins []Roo
 
 // Room returns the state of a waiting room. It opens the room, with known.Key, and closes early joining, when that is
 // due. known is what the caller has read before, with a new key if it has read none: a room that Redis has lost
-// continues with it. One script call, O(1).
+// continues with it, except that a root that was published meanwhile stays. One script call, O(1).
 func (g *Gate) Room(ctx context.Context, activityID string, known Room) (Room, error) {
 	if !validToken(known.Key, maxRoomText) {
 		return Room{}, fmt.Errorf("stockgate: key of a draw is malformed")
@@ -143,7 +143,7 @@ func (g *Gate) Room(ctx context.Context, activityID string, known Room) (Room, e
 		early = strconv.FormatInt(known.Early, 10)
 	}
 	reply, err := g.runRoom(ctx, scriptRoomState, activityID, known.Key, early, known.Root, known.Beacon, known.Seed,
-		known.Sequence, known.Admitted)
+		known.Sequence, known.Admitted, known.Lapsed)
 	if err != nil {
 		return Room{}, err
 	}
@@ -169,8 +169,9 @@ func (g *Gate) StoreDraw(ctx context.Context, activityID, root, beacon, seed str
 }
 
 // Admit raises the last admitted place from one value to another, but not above the last ticket, and lets places lapse.
-// fence is the fencing number of the controller. If the room has another value than from, nothing is admitted. It returns
-// the state of the room. One script call, O(log n).
+// Only time in which the sale is open counts against a place, and at most a second of the time between two calls. fence
+// is the fencing number of the controller. If the room has another value than from, nothing is admitted. It returns the
+// state of the room. One script call, O(log n).
 func (g *Gate) Admit(ctx context.Context, activityID string, fence, from, to int64) (Room, error) {
 	reply, err := g.runRoom(ctx, scriptRoomAdmit, activityID, fence, from, to)
 	if err != nil {
@@ -182,29 +183,25 @@ func (g *Gate) Admit(ctx context.Context, activityID string, fence, from, to int
 // leafPage is the number of commitments that one round trip reads.
 const leafPage = 20_000
 
-// Commitments returns the commitments of the first n tickets, in the order of their sequence numbers. It fails with
-// ErrBroken if there are fewer. O(n), a round trip for 20,000 of them.
+// Commitments returns the commitments of the first n tickets, in the order of their sequence numbers; zeros for those
+// that Redis has lost. O(n), a round trip for 20,000 of them.
 func (g *Gate) Commitments(ctx context.Context, activityID string, n int64) ([][CommitmentBytes]byte, error) {
 	if err := validateActivity(activityID); err != nil {
 		return nil, err
 	}
-	all := make([][CommitmentBytes]byte, 0, n)
+	all := make([][CommitmentBytes]byte, n)
 	for from := int64(0); from < n; from += leafPage {
-		page, err := call(ctx, g, func(ctx context.Context) ([]string, error) {
-			return g.rdb.LRange(ctx, keyOf(activityID, "leaves"), from, min(n, from+leafPage)-1).Result()
+		to := min(n, from+leafPage)
+		page, err := call(ctx, g, func(ctx context.Context) (string, error) {
+			return g.rdb.GetRange(ctx, keyOf(activityID, "leaves"), from*CommitmentBytes, to*CommitmentBytes-1).Result()
 		})
 		if err != nil {
 			return nil, err
 		}
-		for _, leaf := range page {
-			if len(leaf) != CommitmentBytes {
-				return nil, fmt.Errorf("%w: commitment of %d bytes", ErrBroken, len(leaf))
-			}
-			all = append(all, [CommitmentBytes]byte([]byte(leaf)))
+		for i := from; i < to && len(page) >= CommitmentBytes; i++ {
+			copy(all[i][:], page)
+			page = page[CommitmentBytes:]
 		}
-	}
-	if int64(len(all)) != n {
-		return nil, fmt.Errorf("%w: %d commitments of %d tickets", ErrBroken, len(all), n)
 	}
 	return all, nil
 }

@@ -200,8 +200,15 @@ func TestRoomRefusesOthers(t *testing.T) {
 	require.Greater(t, refused.body["ahead"], 5.0)
 	require.Greater(t, refused.body["estimate_s"], 5.0)
 
-	// Redis time passes: the counter lets the first places lapse.
+	// Time passes without a call of the controller, as while Redis is unreachable: no place lapses. Then time in which
+	// places can be used.
 	r.mini.SetTime(r.now().Add(61 * time.Second))
+	second := s.join("u0")
+	require.Eventually(t, func() bool { return s.ticket("u0", second).body["state"] == "admitted" },
+		30*time.Second, 50*time.Millisecond, "the controller has called since")
+	require.Equal(t, "admitted", s.ticket("ann", first).body["state"])
+	_, err := r.mini.HIncrBy("fs:{"+s.id+"}:room", "usable", 61_000)
+	require.NoError(t, err)
 	require.Eventually(t, func() bool { return s.ticket("ann", first).body["state"] == "lapsed" },
 		30*time.Second, 50*time.Millisecond)
 	s.press("ann", first).is(t, http.StatusForbidden, contract.CodeRoomRequired)

@@ -192,7 +192,9 @@ func (s *Service) newLoops(cfg Config, gates *stockgate.Gate) (err error) {
 		return err
 	}
 	catalogue := gate.Catalogue{Redis: gates}
-	s.watch = redisless.NewWatch(s.client, catalogue, tel.Log)
+	if s.watch, err = redisless.NewWatch(s.client, catalogue, tel); err != nil {
+		return err
+	}
 	if s.ownLease != nil {
 		s.redislessLease = ordersn.NewLease(inventory.Workers{Client: s.client, Holders: s.watch.Holders}, tel.Log, s.watch.Redisless)
 	}
@@ -206,7 +208,9 @@ func (s *Service) newLoops(cfg Config, gates *stockgate.Gate) (err error) {
 		Queue:       cfg.GateQueue,
 	}
 	s.rooms = room.NewRedisStore(gates, bounds)
-	s.roomCache = room.NewCache(s.rooms, s.deps.Now)
+	if s.roomCache, err = room.NewCache(s.rooms, tel, s.deps.Now); err != nil {
+		return err
+	}
 	var beacon room.Beacon
 	if cfg.DrawBeacon != "" {
 		beacon = room.NewDrand(cfg.DrawBeacon)

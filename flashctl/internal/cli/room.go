@@ -64,8 +64,15 @@ func (c *roomVerifyCmd) Run(e env) error {
 		text, _ := published.Beacon.MarshalText()
 		beacon = "beacon " + string(text) + ", to be compared with its public source"
 	}
-	_, err = fmt.Fprintf(e.out, "activity %s: key, root and seed match; %d places; %s\n",
-		published.ActivityID, len(places), beacon)
+	lost := ""
+	for n, sequence := 0, 0; sequence < len(tickets); sequence++ {
+		if tickets[sequence] == draw.Lost {
+			n++
+			lost = fmt.Sprintf(" (%d tickets were lost before the draw)", n)
+		}
+	}
+	_, err = fmt.Fprintf(e.out, "activity %s: key, root and seed match; %d places%s; %s\n",
+		published.ActivityID, len(places), lost, beacon)
 	return err
 }
 

@@ -5,12 +5,15 @@ local ROOM, TICKETS, LEAVES, ADMISSIONS = unpack(KEYS, 14, 17)
 --
 -- ROOM       hash  sequence = number of the last ticket; key = of the draw; early = number of early tickets, absent until
 --                  early joining closes; root, beacon and seed of the draw, absent until they are computed; admitted =
---                  last place that may take paths; lapsed = last place that no longer may; fence = of the controller
+--                  last place that may take paths; lapsed = last place that no longer may; fence = of the controller;
+--                  usable = ms for which an admitted place could take paths so far; called = ms of the last room_admit
 -- TICKETS    hash  user -> sequence|nonce
--- LEAVES     list  commitments of the early tickets, in the order of their sequence numbers, 32 bytes each
--- ADMISSIONS zset  admitted -> ms at which it was reached, for the latest ADMITTED_FOR and one before
+-- LEAVES     text  commitments of the early tickets, 32 bytes each: that of sequence number s at 32 * (s - 1). Redis
+--                  fills what it has lost with zeros
+-- ADMISSIONS zset  admitted -> value of usable at which it was reached, for the latest ADMITTED_FOR and one before
 local OPENS, CLOSES = 600000, 60000 -- before the start
 local ADMITTED_FOR = 60000
+local LEAF = 32
 
 local gate = redis.call('HMGET', GATE, 'state', 'starts', 'ends', 'room')
 if not gate[1] then return 'no_gate' end
@@ -21,21 +24,21 @@ local now = now_ms()
 local function room(field) return redis.call('HGET', ROOM, field) or '' end
 local function room_number(field) return tonumber(redis.call('HGET', ROOM, field) or 0) or 0 end
 
--- move_on opens the room with this key, or closes early joining, when that is due and not done.
-local function move_on(key)
-  if now < starts - OPENS then return end
-  redis.call('HSETNX', ROOM, 'key', key)
-  if now >= starts - CLOSES then redis.call('HSETNX', ROOM, 'early', int(room_number('sequence'))) end
-end
-
 -- keep_room gives all keys of the room a TTL that ends a day after the activity.
 local function keep_room()
   for i = 14, 17 do redis.call('PEXPIREAT', KEYS[i], int(ends + DAY)) end
 end
 
+-- move_on opens the room with this key, or closes early joining, when that is due and not done.
+local function move_on(key)
+  if now < starts - OPENS then return end
+  if redis.call('HSETNX', ROOM, 'key', key) == 1 then keep_room() end
+  if now >= starts - CLOSES then redis.call('HSETNX', ROOM, 'early', int(room_number('sequence'))) end
+end
+
 local function raise_admitted(to)
   redis.call('HSET', ROOM, 'admitted', int(to))
-  redis.call('ZADD', ADMISSIONS, int(now), int(to))
+  redis.call('ZADD', ADMISSIONS, int(room_number('usable')), int(to))
   keep_room()
 end
 

@@ -11,7 +11,7 @@ local early = room('early')
 local sequence = room_number('sequence')
 local users = every(4, 2)
 local stored = redis.call('HMGET', TICKETS, unpack(users))
-local given, tickets, leaves, out = {}, {}, {}, {}
+local given, tickets, leaves, out, from = {}, {}, {}, {}, sequence
 for i, user in ipairs(users) do
   local nonce, commitment, replaced = ARGV[4 * i - 1], ARGV[4 * i], ARGV[4 * i + 1]
   local ticket = given[user] or stored[i] or ''
@@ -28,7 +28,7 @@ for i, user in ipairs(users) do
 end
 if #tickets > 0 then
   redis.call('HSET', TICKETS, unpack(tickets))
-  call_with('RPUSH', LEAVES, leaves)
+  if #leaves > 0 then redis.call('SETRANGE', LEAVES, int(LEAF * from), table.concat(leaves)) end
   redis.call('HSET', ROOM, 'sequence', int(sequence))
   keep_room()
 end

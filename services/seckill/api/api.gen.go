@@ -531,7 +531,8 @@ type ReservationRequest struct {
 	} `json:"lines"`
 }
 
-// RoomProof inclusion proof (RFC 6962) of an early ticket, once the root is published; see docs/draw.md
+// RoomProof inclusion proof (RFC 6962) of an early ticket, once the root is published; see docs/draw.md. It is absent while the
+// tickets are not readable. A commitment of zeros is a ticket that the system lost before the draw
 type RoomProof struct {
 	Commitment string   `json:"commitment"`
 	Path       []string `json:"path"`
@@ -553,7 +554,8 @@ type RoomState struct {
 	// Place 1 is admitted first; absent while unknown
 	Place *int64 `json:"place,omitempty"`
 
-	// Proof inclusion proof (RFC 6962) of an early ticket, once the root is published; see docs/draw.md
+	// Proof inclusion proof (RFC 6962) of an early ticket, once the root is published; see docs/draw.md. It is absent while the
+	// tickets are not readable. A commitment of zeros is a ticket that the system lost before the draw
 	Proof *RoomProof `json:"proof,omitempty"`
 
 	// State early gets its place by lot at the start; admitted may take paths for a minute, then it lapses

@@ -569,7 +569,10 @@ export interface components {
             proof?: components["schemas"]["RoomProof"];
             draw: components["schemas"]["Draw"];
         };
-        /** @description inclusion proof (RFC 6962) of an early ticket, once the root is published; see docs/draw.md */
+        /**
+         * @description inclusion proof (RFC 6962) of an early ticket, once the root is published; see docs/draw.md. It is absent while the
+         *     tickets are not readable. A commitment of zeros is a ticket that the system lost before the draw
+         */
         RoomProof: {
             /** Format: int64 */
             sequence: number;

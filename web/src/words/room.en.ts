@@ -30,6 +30,8 @@ export const room = {
   verify_hint: 'This page computes these checks itself from the published values.',
   verify_insecure: 'This browser computes hashes on https only.',
   verify_late: 'Your ticket is a later one. It is no part of the draw.',
+  verify_unproven: 'The list of tickets is not readable now. Your place does not depend on it.',
+  leaf_lost: 'The system lost this ticket in a failure. It takes part in the draw with an empty leaf.',
   check_commitment: 'The leaf is made of your account and your ticket.',
   check_proof: 'The leaf is in the published root.',
   check_root: 'The root has not changed since this page read it first.',

@@ -31,6 +31,8 @@ export const room: Record<keyof typeof en, string> = {
   verify_hint: '以下各项由此页面根据公布的数据自行计算。',
   verify_insecure: '此浏览器仅在 https 下计算哈希。',
   verify_late: '您的号码是之后领取的，不参加抽签。',
+  verify_unproven: '号码列表目前无法读取，您的位次不受影响。',
+  leaf_lost: '此号码在一次故障中丢失，以空叶子参加抽签。',
   check_commitment: '叶子由您的账号和号码生成。',
   check_proof: '叶子包含在公布的根中。',
   check_root: '自首次读取以来，根没有变化。',

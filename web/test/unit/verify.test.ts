@@ -52,6 +52,19 @@ test('places are a permutation, also of one ticket and of sizes around a power o
   }
 })
 
+test('a ticket that the system has lost is an empty leaf', async () => {
+  const empty = new Uint8Array(32)
+  const lost = await sha256(Uint8Array.of(0), Buffer.from('0000000000000002', 'hex'), empty)
+  const [a, cd, e] = [await leaf(1), await node(await leaf(3), await leaf(4)), await leaf(5)]
+  const root = hex(new Uint8Array(await node(await node(await node(a, lost), cd), e)))
+  const proof = {sequence: 2, commitment: hex(empty), path: [a, cd, e].map((h) => hex(new Uint8Array(h)))}
+  const draw = {activity_id: '7', key_sha256: published.key_sha256, root, early_tickets: 5}
+  const checks = await verify('7', 'u2', {sequence: 2, nonce: nonce(2)}, {state: 'early', proof, draw}, {})
+  const of = (name: string) => checks.find((c) => c.name === name)
+  assert.deepEqual(of('commitment'), {name: 'commitment', ok: true, lost: true})
+  assert.equal(of('proof')?.ok, true)
+})
+
 test('a ticket is read; what is none is refused', () => {
   assert.deepEqual(parseTicket(`4711.${Buffer.from(nonce(255)).toString('base64url')}.q83v`), {sequence: 4711, nonce: nonce(255)})
   for (const text of ['', '1', '0.AQEBAQEBAQEBAQEBAQEBAQ.x', 'x.AQEBAQEBAQEBAQEBAQEBAQ.x', '1.AQEB.x', '1.!!.x']) {
@@ -84,7 +97,8 @@ test('each lie fails its check', async () => {
   const lies: [string, Partial<RoomState>, string?][] = [
     ['key_hash', {draw: {...published, key_sha256: zero}}],
     ['root', {draw: {...published, root: zero}}],
-    ['commitment', {proof: {...proof, commitment: zero}}],
+    ['commitment', {proof: {...proof, commitment: 'ab'.repeat(32)}}],
+    ['proof', {proof: {...proof, commitment: zero}}], // as if it were lost
     ['commitment', {proof: {...proof, sequence: 4}}],
     ['commitment', {}, 'another'],
     ['proof', {}, 'another'],

@@ -15,6 +15,8 @@ var (
 	// ErrUnavailable means that Redis did not respond or could not serve the call, or that its data is damaged, such as
 	// the entry of a purchase. Whether the call was carried out is unknown.
 	ErrUnavailable = errors.New("gate unavailable")
+	// ErrRefused means that a service will refuse the same call each time.
+	ErrRefused = errors.New("call refused")
 	// ErrUnconfirmed means that the gate has the purchase, and a failover may still lose it.
 	ErrUnconfirmed = errors.New("too few replicas have confirmed the purchase")
 	// ErrBreakerOpen means that the call was not made, because Redis did not respond to earlier calls.

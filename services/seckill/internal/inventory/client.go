@@ -117,7 +117,8 @@ func (w Workers) lease(ctx context.Context, r contract.WorkerLease) (l contract.
 	return l, err
 }
 
-// call makes one call and decodes its response of at most so many bytes. All errors are core.ErrUnavailable.
+// call makes one call and decodes its response of at most so many bytes. All errors are core.ErrUnavailable; that of a
+// call which inventory cannot carry out is core.ErrRefused, too.
 func (c *Client) call(
 	ctx context.Context, method, path string, most int64, request, response any,
 ) error {
@@ -148,7 +149,11 @@ func (c *Client) call(
 		raw, err = io.ReadAll(io.LimitReader(res.Body, most))
 		return status, err
 	})
-	if err == nil && status != http.StatusOK {
+	switch {
+	case err != nil || status == http.StatusOK:
+	case status == http.StatusBadRequest || status == http.StatusRequestEntityTooLarge:
+		err = fmt.Errorf("%w: status %d", core.ErrRefused, status)
+	default:
 		err = fmt.Errorf("status %d", status)
 	}
 	if err == nil {

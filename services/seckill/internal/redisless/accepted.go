@@ -16,30 +16,42 @@ type acceptance struct {
 	at time.Time
 }
 
-// accepted keeps purchases until they are published or handed over, by activity and in the order of their replies. It is
-// safe for concurrent use.
+// accepted keeps purchases until they are published or handed over, each once. It is safe for concurrent use.
 type accepted struct {
 	mu      sync.Mutex
-	lists   map[string][]acceptance
+	sales   map[string]*acceptances // by activity
 	kept    int
 	dropped int64 // purchases that were given up as there were too many
 }
 
-// add keeps purchases of one activity. The oldest of the activity make room.
+// acceptances are the purchases of one activity.
+type acceptances struct {
+	list  []acceptance // in the order of their replies
+	known map[string]bool
+}
+
+// add keeps purchases of one activity. The oldest of the activity make room. A purchase that is kept already stays as it
+// is: a repeated request of its buyer gets a reply, too.
 func (a *accepted) add(activityID string, list []core.Acceptance, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.lists == nil {
-		a.lists = map[string][]acceptance{}
+	if a.sales == nil {
+		a.sales = map[string]*acceptances{}
+	}
+	own := a.sales[activityID]
+	if own == nil {
+		own = &acceptances{known: map[string]bool{}}
+		a.sales[activityID] = own
 	}
 	for _, p := range list {
-		a.lists[activityID] = append(a.lists[activityID], acceptance{p, now})
+		if !own.known[p.OrderSN] {
+			own.known[p.OrderSN] = true
+			own.list = append(own.list, acceptance{p, now})
+			a.kept++
+		}
 	}
-	if a.kept += len(list); a.kept > MaxAccepted {
-		own := a.lists[activityID]
-		n := min(a.kept-MaxAccepted, len(own))
-		a.lists[activityID] = own[n:]
-		a.kept -= n
+	if n := min(a.kept-MaxAccepted, len(own.list)); n > 0 {
+		a.removeFirst(activityID, n)
 		a.dropped += int64(n)
 	}
 }
@@ -48,42 +60,58 @@ func (a *accepted) add(activityID string, list []core.Acceptance, now time.Time)
 func (a *accepted) published(activityID string, before time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	own := a.lists[activityID]
+	own := a.sales[activityID]
+	if own == nil {
+		return
+	}
 	n := 0
-	for n < len(own) && own[n].at.Before(before) {
+	for n < len(own.list) && own.list[n].at.Before(before) {
 		n++
 	}
-	a.removeLocked(activityID, n)
+	a.removeFirst(activityID, n)
 }
 
 // first returns at most n purchases, the oldest ones.
 func (a *accepted) first(activityID string, n int) []acceptance {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	own := a.lists[activityID]
-	return own[:min(n, len(own)):min(n, len(own))]
+	own := a.sales[activityID]
+	if own == nil {
+		return nil
+	}
+	n = min(n, len(own.list))
+	return own.list[:n:n]
 }
 
-// remove removes the purchases that first returned.
+// remove removes the purchases that first returned, or the first of them.
 func (a *accepted) remove(activityID string, list []acceptance) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	own := a.sales[activityID]
+	if own == nil {
+		return
+	}
 	done := make(map[string]bool, len(list))
 	for _, p := range list {
 		done[p.OrderSN] = true
 	}
 	n := 0
-	for own := a.lists[activityID]; n < len(own) && n < len(list) && done[own[n].OrderSN]; n++ {
+	for n < len(own.list) && n < len(list) && done[own.list[n].OrderSN] {
+		n++
 	}
-	a.removeLocked(activityID, n)
+	a.removeFirst(activityID, n)
 }
 
-func (a *accepted) removeLocked(activityID string, n int) {
+// removeFirst removes the n oldest purchases of an activity. The caller holds mu.
+func (a *accepted) removeFirst(activityID string, n int) {
+	own := a.sales[activityID]
+	for _, p := range own.list[:n] {
+		delete(own.known, p.OrderSN)
+	}
+	own.list = own.list[n:]
 	a.kept -= n
-	if own := a.lists[activityID]; n < len(own) {
-		a.lists[activityID] = own[n:]
-	} else {
-		delete(a.lists, activityID)
+	if len(own.list) == 0 {
+		delete(a.sales, activityID)
 	}
 }
 
@@ -91,7 +119,11 @@ func (a *accepted) removeLocked(activityID string, n int) {
 func (a *accepted) find(activityID, orderSN string) (core.Acceptance, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, p := range a.lists[activityID] {
+	own := a.sales[activityID]
+	if own == nil || !own.known[orderSN] {
+		return core.Acceptance{}, false
+	}
+	for _, p := range own.list {
 		if p.OrderSN == orderSN {
 			return p.Acceptance, true
 		}
@@ -103,10 +135,10 @@ func (a *accepted) find(activityID, orderSN string) (core.Acceptance, bool) {
 func (a *accepted) removeOthers(keep func(activityID string) bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for id, own := range a.lists {
+	for id, own := range a.sales {
 		if !keep(id) {
-			a.kept -= len(own)
-			delete(a.lists, id)
+			a.kept -= len(own.list)
+			delete(a.sales, id)
 		}
 	}
 }

@@ -4,6 +4,7 @@ package redisless
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
@@ -11,8 +12,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
+
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/lifecycle"
+	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/seckill/internal/core"
 )
 
@@ -51,6 +55,7 @@ type Watch struct {
 	inventory Inventory
 	redis     Redis
 	log       *slog.Logger
+	incidents metric.Int64Counter
 
 	modes    atomic.Pointer[snapshot] // nil until the first reading
 	failing  bool                     // the last reading failed; only read uses it
@@ -72,7 +77,8 @@ type setting struct {
 	at       time.Time // before it was read
 }
 
-// contactTimes is when a gate last responded, and since when it does not. uncertain is set once it has not responded for
+// contactTimes is when a gate last responded, or before the first response when it was first called, and since when it
+// does not respond. uncertain is set once it has not responded for
 // lostAfter, until the modes are read after its return: the sale may have become redisless.
 type contactTimes struct {
 	reached, lostSince time.Time
@@ -87,12 +93,13 @@ type snapshot struct {
 }
 
 // NewWatch returns a Watch; Run starts it.
-func NewWatch(inventory Inventory, redis Redis, log *slog.Logger) *Watch {
+func NewWatch(inventory Inventory, redis Redis, tel *telemetry.Telemetry) (*Watch, error) {
+	incidents, err := tel.Incidents()
 	return &Watch{
-		inventory: inventory, redis: redis, log: log, contacts: map[string]*contactTimes{},
+		inventory: inventory, redis: redis, log: tel.Log, incidents: incidents, contacts: map[string]*contactTimes{},
 		ledgerFrom: map[string]time.Time{}, handed: map[string]int64{}, paths: map[string]*bucket{},
 		soldOut: map[string]time.Time{}, settings: map[string]setting{},
-	}
+	}, err
 }
 
 // Run reads the modes and the journals, and hands over accepted purchases, until ctx ends. Then it hands over what this
@@ -336,7 +343,7 @@ func (w *Watch) noteContact(activityID string, err error) {
 	defer w.mu.Unlock()
 	c := w.contacts[activityID]
 	if c == nil {
-		c = &contactTimes{}
+		c = &contactTimes{reached: now}
 		w.contacts[activityID] = c
 	}
 	if !unavailable(err) {
@@ -349,13 +356,13 @@ func (w *Watch) noteContact(activityID string, err error) {
 	c.uncertain = c.uncertain || now.Sub(c.lostSince) >= lostAfter-probeEvery
 }
 
-// lost returns for how long each gate has not responded that did before, from lostAfter on.
+// lost returns for how long each gate has not responded, from lostAfter on.
 func (w *Watch) lost(now time.Time) map[string]time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	lost := map[string]time.Duration{}
 	for id, c := range w.contacts {
-		if !c.reached.IsZero() && !c.lostSince.IsZero() && now.Sub(c.lostSince) >= lostAfter {
+		if !c.lostSince.IsZero() && now.Sub(c.lostSince) >= lostAfter {
 			lost[id] = now.Sub(c.reached)
 		}
 	}
@@ -382,24 +389,41 @@ func (w *Watch) handOverOf(ctx context.Context, activityID string, outage int64)
 		if len(list) == 0 {
 			break
 		}
-		r := contract.RedislessReserve{ActivityID: activityID, Outage: outage, Items: make([]contract.RedislessPurchase, len(list))}
-		for i, p := range list {
-			r.Items[i] = contract.RedislessPurchase{
-				OrderSN: p.OrderSN, UserID: p.UserID, Lines: p.Lines, Accepted: true, ReservedAt: p.ReservedAt,
-				Traceparent: p.Traceparent,
-			}
-		}
-		call, cancel := context.WithTimeout(ctx, handOverTimeout)
-		_, err := w.inventory.Reserve(call, r)
-		cancel()
-		if err != nil {
+		if !w.handOverList(ctx, activityID, outage, list) {
 			return // the next round repeats it
 		}
-		w.accepted.remove(activityID, list)
 	}
 	w.mu.Lock()
 	w.handed[activityID] = outage
 	w.mu.Unlock()
+}
+
+// handOverList reports whether inventory has taken the purchases. If it refuses a call, halves of it follow, and a
+// purchase that it refuses alone is given up: it may hold up no other.
+func (w *Watch) handOverList(ctx context.Context, activityID string, outage int64, list []acceptance) bool {
+	r := contract.RedislessReserve{ActivityID: activityID, Outage: outage, Items: make([]contract.RedislessPurchase, len(list))}
+	for i, p := range list {
+		r.Items[i] = contract.RedislessPurchase{
+			OrderSN: p.OrderSN, UserID: p.UserID, Lines: p.Lines, Accepted: true, ReservedAt: p.ReservedAt,
+			Traceparent: p.Traceparent,
+		}
+	}
+	call, cancel := context.WithTimeout(ctx, handOverTimeout)
+	_, err := w.inventory.Reserve(call, r)
+	cancel()
+	switch {
+	case errors.Is(err, core.ErrRefused) && len(list) > 1:
+		half := len(list) / 2
+		return w.handOverList(ctx, activityID, outage, list[:half]) && w.handOverList(ctx, activityID, outage, list[half:])
+	case errors.Is(err, core.ErrRefused):
+		w.log.ErrorContext(ctx, "inventory refuses a purchase that the gate has accepted", "activity_id", activityID,
+			"order_sn", list[0].OrderSN, "error", err)
+		w.incidents.Add(ctx, 1)
+	case err != nil:
+		return false
+	}
+	w.accepted.remove(activityID, list)
+	return true
 }
 
 // handedOver reports whether this process has handed over what it had accepted before the sale became redisless.

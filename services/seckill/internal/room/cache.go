@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
+
 	"flashsale.internal/pkg/draw"
+	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/seckill/internal/core"
 )
 
@@ -17,14 +21,17 @@ const (
 	refreshInterval = 200 * time.Millisecond
 	maxAge          = time.Second
 	idleAfter       = 30 * time.Second
+	drawInterval    = 10 * time.Second // between two attempts to read the tickets of a draw
 	maxRooms        = 1024
 )
 
 // Cache holds the state of the waiting rooms that requests use. While Redis is unreachable, the last known state
 // stays: the counter does not move, and tickets stay valid.
 type Cache struct {
-	store Store
-	now   func() time.Time
+	store     Store
+	log       *slog.Logger
+	incidents metric.Int64Counter
+	now       func() time.Time
 
 	mu    sync.Mutex
 	slots map[string]*slot
@@ -35,9 +42,12 @@ type slot struct {
 
 	last    atomic.Pointer[reading] // nil until the room was read once
 	reading sync.Mutex              // held while the room is read
+	differs atomic.Bool             // another root was published than before
 
-	drawMu sync.Mutex // held while the draw is read
-	drawn  *drawn
+	drawMu  sync.Mutex // held while the draw is read
+	drawn   *drawn
+	drawErr error // of the last attempt
+	triedAt time.Time
 }
 
 // reading is a room as it was last read. After a failed read it has the time of the attempt.
@@ -53,8 +63,9 @@ type drawn struct {
 }
 
 // NewCache returns a cache that reads on demand; Run keeps it fresh. now is the clock of this process.
-func NewCache(store Store, now func() time.Time) *Cache {
-	return &Cache{store: store, now: now, slots: map[string]*slot{}}
+func NewCache(store Store, tel *telemetry.Telemetry, now func() time.Time) (*Cache, error) {
+	incidents, err := tel.Incidents()
+	return &Cache{store: store, log: tel.Log, incidents: incidents, now: now, slots: map[string]*slot{}}, err
 }
 
 // Run refreshes the rooms in use until ctx ends. The rooms are few, and each read is one call.
@@ -139,6 +150,11 @@ func (c *Cache) read(ctx context.Context, id string, s *slot, maxAge time.Durati
 	switch {
 	case err == nil:
 		s.last.Store(&reading{room, at})
+		if known.Root != nil && room.Root != nil && *known.Root != *room.Root && !s.differs.Swap(true) {
+			c.log.ErrorContext(ctx, "two draws of a waiting room were published", "activity_id", id, "root", room.Root,
+				"before", known.Root)
+			c.incidents.Add(ctx, 1)
+		}
 		return room, nil
 	case last == nil || errors.Is(err, ErrNone):
 		return Room{}, err
@@ -149,13 +165,23 @@ func (c *Cache) read(ctx context.Context, id string, s *slot, maxAge time.Durati
 	return last.room, nil
 }
 
-// tickets returns the early tickets of a room whose draw is stored.
+// tickets returns the early tickets of a room whose draw is stored. If they are not those of the published root, Redis has
+// lost some of them since.
 func (c *Cache) tickets(ctx context.Context, id string, s *slot, r Room) (*drawn, error) {
 	s.drawMu.Lock()
 	defer s.drawMu.Unlock()
 	if s.drawn != nil {
 		return s.drawn, nil
 	}
+	if s.drawErr != nil && c.now().Sub(s.triedAt) < drawInterval {
+		return nil, s.drawErr
+	}
+	s.drawn, s.drawErr = c.readTickets(ctx, id, r)
+	s.triedAt = c.now()
+	return s.drawn, s.drawErr
+}
+
+func (c *Cache) readTickets(ctx context.Context, id string, r Room) (*drawn, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	commitments, err := c.store.Commitments(ctx, id, r.Early)
@@ -166,6 +192,12 @@ func (c *Cache) tickets(ctx context.Context, id string, s *slot, r Room) (*drawn
 	if err != nil {
 		return nil, err
 	}
-	s.drawn = &drawn{commitments, tree}
-	return s.drawn, nil
+	root, err := tree.Root()
+	if err != nil {
+		return nil, err
+	}
+	if root != *r.Root {
+		return nil, fmt.Errorf("%w: the tickets are not those of the published root", core.ErrUnavailable)
+	}
+	return &drawn{commitments, tree}, nil
 }

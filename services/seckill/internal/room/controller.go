@@ -25,6 +25,10 @@ const (
 	drawTimeout   = time.Minute // to read the tickets of a draw
 	// maxCredit bounds what is admitted at once after a pause of the controller.
 	maxCredit = time.Second
+	// stuckAfter is how long the room of an open sale may fail to admit before it is an incident.
+	stuckAfter = 5 * time.Second
+	// stuckLogInterval is the time between two log messages about a room that does not move on.
+	stuckLogInterval = time.Minute
 )
 
 // Locks runs work in one process at a time. fence is larger than that of all earlier holders.
@@ -47,10 +51,11 @@ type Deps struct {
 // Controller moves the waiting rooms on while this process holds the lock.
 type Controller struct {
 	Deps
-	log      *slog.Logger
-	pace     pace
-	admitted metric.Int64Counter
-	rooms    map[string]*progress // of Run, which is one goroutine
+	log  *slog.Logger
+	pace pace
+	admitted,
+	incidents metric.Int64Counter
+	rooms map[string]*progress // of Run, which is one goroutine
 }
 
 // progress is what the controller has of one room.
@@ -60,6 +65,11 @@ type progress struct {
 	credit float64
 	at     time.Time // of the last admission
 	tried  time.Time // when the beacon was last requested
+
+	readAt   time.Time // when room was read
+	failing  time.Time // since when every step has failed; zero after a step that did not
+	stuck    bool      // an incident was raised since then
+	loggedAt time.Time // of the last message since then
 }
 
 // New returns a Controller; Run makes it work.
@@ -69,6 +79,9 @@ func New(d Deps, tel *telemetry.Telemetry) (*Controller, error) {
 	c.admitted, err = tel.Meter.Int64Counter("flashsale.seckill.room.admitted", metric.WithUnit("{place}"),
 		metric.WithDescription("Places of waiting rooms that were admitted"))
 	if err != nil {
+		return nil, err
+	}
+	if c.incidents, err = tel.Incidents(); err != nil {
 		return nil, err
 	}
 	_, err = tel.Meter.Float64ObservableGauge("flashsale.seckill.room.pace",
@@ -113,11 +126,11 @@ func (c *Controller) work(ctx context.Context, fence int64) error {
 		c.pace.adjust()
 		for id, p := range c.rooms {
 			err := c.step(ctx, id, p, fence)
-			switch {
-			case errors.Is(err, ErrFenced):
+			if errors.Is(err, ErrFenced) {
 				return err
-			case err != nil && ctx.Err() == nil && !expected(err):
-				c.log.WarnContext(ctx, "waiting room does not move on", "activity_id", id, "error", err)
+			}
+			if ctx.Err() == nil {
+				c.watch(ctx, id, p, err)
 			}
 		}
 		select {
@@ -133,13 +146,37 @@ func (c *Controller) work(ctx context.Context, fence int64) error {
 	return nil
 }
 
-// expected reports whether an error needs no log message: the room is not ready, or Redis is unreachable, which the
-// breaker logs.
-func expected(err error) bool {
-	for _, of := range []error{
-		ErrNone, core.ErrNoGate, ErrNotOpen, ErrNotReady, ErrEnded, core.ErrUnavailable,
-		core.ErrBreakerOpen,
-	} {
+// watch logs once a minute why a room does not move on, and raises an incident if its sale is open and no place has been
+// admitted for stuckAfter.
+func (c *Controller) watch(ctx context.Context, id string, p *progress, err error) {
+	if err == nil || rests(err) {
+		p.failing, p.stuck, p.loggedAt = time.Time{}, false, time.Time{}
+		return
+	}
+	now := c.Now()
+	if p.failing.IsZero() {
+		p.failing = now
+	}
+	if now.Sub(p.failing) < stuckAfter {
+		return
+	}
+	started := p.read && p.room.State == core.StateOpen && !p.room.Now.Add(now.Sub(p.readAt)).Before(p.room.StartsAt)
+	unreachable := errors.Is(err, core.ErrUnavailable) || errors.Is(err, core.ErrBreakerOpen) // has an alarm of its own
+	if started && !unreachable && !p.stuck {
+		p.stuck = true
+		c.incidents.Add(ctx, 1)
+		c.log.ErrorContext(ctx, "a waiting room admits no buyer", "activity_id", id, "since", p.failing, "error", err)
+	} else if now.Sub(p.loggedAt) >= stuckLogInterval {
+		c.log.WarnContext(ctx, "a waiting room does not move on", "activity_id", id, "since", p.failing, "error", err)
+	} else {
+		return
+	}
+	p.loggedAt = now
+}
+
+// rests reports whether an error means that the room has nothing to do now.
+func rests(err error) bool {
+	for _, of := range []error{ErrNone, core.ErrNoGate, ErrNotOpen, ErrEnded} {
 		if errors.Is(err, of) {
 			return true
 		}
@@ -196,7 +233,7 @@ func (c *Controller) read(ctx context.Context, id string, p *progress) error {
 	}
 	room, err := c.Rooms.Room(ctx, id, known)
 	if err == nil {
-		p.room, p.read = room, true
+		p.room, p.read, p.readAt = room, true, c.Now()
 	}
 	return err
 }

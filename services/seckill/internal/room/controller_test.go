@@ -2,7 +2,10 @@ package room
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"sync"
 	"testing"
 	"time"
@@ -15,6 +18,7 @@ import (
 	"flashsale.internal/pkg/lock"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/pkg/telemetry"
+	"flashsale.internal/services/seckill/internal/core"
 	"flashsale.internal/services/seckill/internal/gate"
 	"flashsale.internal/services/seckill/internal/grouping"
 )
@@ -169,4 +173,87 @@ func TestPausedSaleAdmitsNoPlace(t *testing.T) {
 	w.cfg.State = stockgate.GateOpen
 	w.startsIn(-time.Second)
 	w.eventually("admitted", func(r Room) bool { return r.Admitted == 10 })
+}
+
+// lines collects the messages of a log.
+type lines struct {
+	slog.Handler
+	mu   sync.Mutex
+	list []string
+}
+
+func (l *lines) Handle(_ context.Context, r slog.Record) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.list = append(l.list, r.Level.String()+" "+r.Message)
+	return nil
+}
+
+func recorded(t *testing.T) (*telemetry.Telemetry, *lines) {
+	t.Helper()
+	tel, l := telemetry.Discard(t), &lines{Handler: slog.NewTextHandler(io.Discard, nil)}
+	tel.Log = slog.New(l)
+	return tel, l
+}
+
+// A room that admits no place for 5 s though its sale is open is an incident, once. What it waits for is logged each
+// minute, whatever it is; what is no fault is not.
+func TestARoomThatAdmitsNoBuyerIsAnIncident(t *testing.T) {
+	tel, log := recorded(t)
+	now := noon
+	c, err := New(Deps{Now: func() time.Time { return now }}, tel)
+	require.NoError(t, err)
+	open := Room{Now: noon, StartsAt: noon.Add(-time.Minute), State: core.StateOpen}
+	soon := Room{Now: noon, StartsAt: noon.Add(30 * time.Second), State: core.StateOpen}
+	for name, try := range map[string]struct {
+		room Room
+		err  error
+		want []string // of 90 s
+	}{
+		"no draw":     {open, ErrNotReady, []string{"ERROR a waiting room admits no buyer", "WARN a waiting room does not move on"}},
+		"broken":      {open, errors.New("broken"), []string{"ERROR a waiting room admits no buyer", "WARN a waiting room does not move on"}},
+		"unreachable": {open, core.ErrUnavailable, []string{"WARN a waiting room does not move on", "WARN a waiting room does not move on"}},
+		"before the start": {soon, errors.New("broken"), []string{
+			"WARN a waiting room does not move on", "ERROR a waiting room admits no buyer",
+		}},
+		"not open": {soon, ErrNotOpen, nil},
+		"ended":    {open, ErrEnded, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			now, log.list = noon, nil
+			p := &progress{room: try.room, read: true, readAt: now}
+			for range 450 {
+				c.watch(t.Context(), "7", p, try.err)
+				now = now.Add(tickInterval)
+			}
+			require.Equal(t, try.want, log.list)
+			c.watch(t.Context(), "7", p, nil)
+			log.list = nil
+			for range 20 {
+				c.watch(t.Context(), "7", p, try.err)
+				now = now.Add(tickInterval)
+			}
+			require.Empty(t, log.list, "it has moved on meanwhile")
+		})
+	}
+}
+
+// A pod notices that the draw which it has read is not the published one any more.
+func TestTwoPublishedDrawsAreAnIncident(t *testing.T) {
+	tel, log := recorded(t)
+	first, second := draw.NewHash(), draw.NewHash()
+	store := &rooms{room: Room{Now: noon, Key: draw.NewHash(), Root: &first}}
+	now := noon
+	cache, err := NewCache(store, tel, func() time.Time { return now })
+	require.NoError(t, err)
+	for n := range 5 {
+		_, _, err = cache.get(t.Context(), "7")
+		require.NoError(t, err)
+		now = now.Add(2 * maxAge)
+		if n == 1 {
+			require.Empty(t, log.list)
+			store.change(func(r *Room) { r.Root = &second })
+		}
+	}
+	require.Equal(t, []string{"ERROR two draws of a waiting room were published"}, log.list)
 }

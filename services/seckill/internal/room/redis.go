@@ -73,6 +73,7 @@ func (r *RedisStore) joinGroup(ctx context.Context, activityID string, joins []J
 func (r *RedisStore) Room(ctx context.Context, activityID string, known Room) (Room, error) {
 	before := stockgate.Room{
 		Key: known.Key.String(), Closed: known.Closed, Early: known.Early, Sequence: known.Sequence, Admitted: known.Admitted,
+		Lapsed: known.Lapsed,
 	}
 	if known.Root != nil {
 		before.Root = known.Root.String()

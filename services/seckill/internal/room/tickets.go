@@ -31,14 +31,14 @@ type Ticket struct {
 	Ahead      int64 // places that are admitted before this one
 	Estimate   time.Duration
 	RetryAfter time.Duration
-	Proof      *Proof // of an early ticket, once the root is published
+	Proof      *Proof // of an early ticket, once the root is published; nil while the tickets are not readable
 	Draw       draw.Published
 }
 
 // Proof shows that a ticket is part of the published draw.
 type Proof struct {
 	Sequence   int64
-	Commitment draw.Hash
+	Commitment draw.Hash // of its leaf; draw.Lost if Redis has lost it
 	Path       []draw.Hash
 }
 
@@ -157,15 +157,14 @@ func (t *Tickets) Ticket(ctx context.Context, userID, activityID, token string) 
 	if room.Root == nil || number.Sequence > room.Early {
 		return v, nil
 	}
-	tickets, err := t.cache.tickets(ctx, activityID, slot, room)
-	if err != nil {
-		return Ticket{}, t.sales.Refusal(ctx, activityID, err)
+	// The state of a ticket does not depend on its proof, so it is readable while the tickets are not.
+	if tickets, err := t.cache.tickets(ctx, activityID, slot, room); err == nil {
+		path, err := tickets.tree.Prove(number.Sequence)
+		if err != nil {
+			return Ticket{}, err
+		}
+		v.Proof = &Proof{number.Sequence, tickets.commitments[number.Sequence-1], path}
 	}
-	path, err := tickets.tree.Prove(number.Sequence)
-	if err != nil {
-		return Ticket{}, err
-	}
-	v.Proof = &Proof{number.Sequence, draw.Commit(activityID, userID, number.Nonce), path}
 	return v, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +14,7 @@ import (
 
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/draw"
+	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/seckill/internal/core"
 )
 
@@ -138,7 +140,9 @@ func newSale(t *testing.T) (*sale, *Tickets) {
 	w.rooms.room = Room{Now: noon, StartsAt: w.state.StartsAt, EndsAt: w.state.EndsAt, State: core.StateOpen, Rate: 100}
 	seal, err := core.NewSeal("new", "old")
 	require.NoError(t, err)
-	return w, NewTickets(w.rooms, NewCache(w.rooms, w.clock), core.NewSaleCache(w, w.clock), seal)
+	cache, err := NewCache(w.rooms, telemetry.Discard(t), w.clock)
+	require.NoError(t, err)
+	return w, NewTickets(w.rooms, cache, core.NewSaleCache(w, w.clock), seal)
 }
 
 func refused(t *testing.T, err error, code contract.Code) {
@@ -262,6 +266,40 @@ func TestTicketsOfARoom(t *testing.T) {
 		require.NotEqual(t, ticket, again)
 		require.Equal(t, again, mustJoin(t, s, user))
 		require.Equal(t, Waiting, mustTicket(t, s, user, again).State)
+	}
+}
+
+// A ticket that Redis lost before the draw keeps its place, and one that it lost later keeps its state without a proof.
+func TestLostTickets(t *testing.T) {
+	w, s := newSale(t)
+	tickets := map[string]string{}
+	for i := range 5 {
+		user := fmt.Sprint("u", i)
+		tickets[user] = mustJoin(t, s, user)
+	}
+	w.rooms.commitments[2] = draw.Lost
+	w.rooms.close(t)
+	w.rooms.change(func(r *Room) { r.Admitted = 5 })
+	w.advance(6 * time.Minute)
+	stored := slices.Clone(w.rooms.commitments)
+	w.rooms.commitments[4] = draw.Lost
+	for user, ticket := range tickets {
+		v := mustTicket(t, s, user, ticket)
+		require.Equal(t, Admitted, v.State)
+		require.Positive(t, v.Place)
+		require.Nil(t, v.Proof)
+		require.NoError(t, s.Check(t.Context(), user, "7", ticket))
+	}
+	_, err := s.Commitments(t.Context(), "7")
+	refused(t, err, contract.CodeGateUnavailable)
+
+	w.rooms.commitments = stored
+	require.Nil(t, mustTicket(t, s, "u2", tickets["u2"]).Proof, "read again after a pause")
+	w.advance(drawInterval)
+	for user, lost := range map[string]bool{"u1": false, "u2": true} {
+		v := mustTicket(t, s, user, tickets[user])
+		require.Equal(t, lost, v.Proof.Commitment == draw.Lost)
+		require.NoError(t, draw.CheckProof(*v.Draw.Root, 5, v.Proof.Sequence, v.Proof.Commitment, v.Proof.Path))
 	}
 }
 

@@ -123,7 +123,8 @@ function Verification({room}: {room: Room}) {
   const {draw, proof} = state
   const checks = room.checks.value
   const passed = checks.filter((c) => c.ok).length
-  const late = !!draw.root && !proof
+  const unproven = !!draw.root && !proof
+  const late = unproven && room.sequence > (draw.early_tickets ?? 0)
   const values: [string, string | undefined][] = [
     [w('key_sha256'), draw.key_sha256],
     [w('leaf'), proof?.commitment],
@@ -135,14 +136,14 @@ function Verification({room}: {room: Room}) {
   ]
   return (
     <details class="room-draw" open={open} onToggle={(e) => setOpen(e.currentTarget.open)}>
-      <summary>{passed > 0 && !late ? w('verified', {n: passed}) : w('verify')}</summary>
-      <p class="muted small">{late ? w('verify_late') : globalThis.crypto.subtle ? w('verify_hint') : w('verify_insecure')}</p>
-      {!late && checks.length > 0 && (
+      <summary>{passed > 0 && !unproven ? w('verified', {n: passed}) : w('verify')}</summary>
+      <p class="muted small">{w(late ? 'verify_late' : unproven ? 'verify_unproven' : globalThis.crypto.subtle ? 'verify_hint' : 'verify_insecure')}</p>
+      {!unproven && checks.length > 0 && (
         <ul class="room-checks">
-          {checkNames.flatMap((name) => checks.filter((c) => c.name === name)).map(({name, ok, place}) => (
+          {checkNames.flatMap((name) => checks.filter((c) => c.name === name)).map(({name, ok, lost, place}) => (
             <li key={name} class={ok === undefined ? 'muted' : ok ? 'good' : 'bad'}>
               <span aria-hidden="true">{ok === undefined ? '○' : ok ? '●' : '✕'}</span>
-              <span>{w(`check_${name}`, {n: place ? count(place) : '–'})}</span>
+              <span>{lost ? w('leaf_lost') : w(`check_${name}`, {n: place ? count(place) : '–'})}</span>
               <b>{ok === undefined ? w('pending') : ok ? w('passed') : w('wrong')}</b>
             </li>
           ))}

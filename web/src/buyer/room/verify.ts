@@ -15,6 +15,7 @@ export type CheckName = 'commitment' | 'proof' | 'root' | 'key_hash' | 'key' | '
 export interface Check {
   name: CheckName
   ok?: boolean // undefined: the values are not published yet
+  lost?: boolean // the system has lost this ticket, which keeps its place
   place?: number // that the draw gives
 }
 
@@ -23,6 +24,9 @@ export interface Before {
   key_sha256?: string
   root?: string
 }
+
+// LOST is the commitment of a ticket that the system has lost before the draw.
+const LOST = '0'.repeat(64)
 
 const ROUNDS = 10
 const text = new TextEncoder()
@@ -123,8 +127,9 @@ export async function verify(activity: string, user: string, ticket: Ticket, sta
   const count = draw.early_tickets ?? 0
   if (!draw.root || !proof) return [...checks, ...(['commitment', 'proof', 'key', 'seed', 'place'] as const).map(open)]
   checks.push({name: 'root', ok: !before.root || before.root === draw.root})
-  const commitment = await commit(activity, user, ticket.nonce)
-  checks.push({name: 'commitment', ok: hex(commitment) === proof.commitment && proof.sequence === ticket.sequence})
+  const lost = proof.commitment === LOST
+  const commitment = lost ? unhex(LOST) : await commit(activity, user, ticket.nonce)
+  checks.push({name: 'commitment', ok: hex(commitment) === proof.commitment && proof.sequence === ticket.sequence, lost})
   const root = await rootOf(ticket.sequence, commitment, proof.path.map(unhex), count)
   checks.push({name: 'proof', ok: !!root && hex(root) === draw.root})
   if (!draw.key || !draw.seed) return [...checks, ...(['key', 'seed', 'place'] as const).map(open)]
