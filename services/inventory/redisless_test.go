@@ -45,7 +45,7 @@ func newRedislessSale(w *world, stock int64, degraded core.DegradedSale, unlande
 	now, err := w.parts.Store.Now(w.ctx)
 	require.NoError(w.t, err)
 	seen := now.Add(-time.Minute)
-	require.NoError(w.t, w.parts.Store.NoteGate(w.ctx, id, core.RedislessSale{SeenAt: seen, FiguresAt: seen, Unlanded: map[string]int64{sku: unlanded}}))
+	require.NoError(w.t, w.parts.Store.NoteGates(w.ctx, seen, seen, map[string]map[string]int64{id: {sku: unlanded}}))
 	s.become(contract.ModeRedisless, 1, seen)
 	return s
 }
@@ -237,6 +237,43 @@ func TestTheGateGetsWhatWasSoldWithoutIt(t *testing.T) {
 	require.Equal(t, int64(2), audit.SKUs[s.sku].Held)
 }
 
+// Redis responds again, but with a damaged gate. The sale goes on without it until the gate can be used.
+func TestADamagedGateEndsNoRedislessSale(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	incidents := w.incidents()
+	s := newRedislessSale(w, 10, core.DegradedSale{PerSecond: 1000}, 0)
+	ctx, cancel := context.WithCancel(w.ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- w.watch.Run(ctx, func(error) {}) }()
+	defer func() {
+		cancel()
+		require.NoError(t, <-ended)
+	}()
+	gate, sku := gateKey(&core.Activity{ID: s.id}, "gate"), "s:"+s.sku
+	require.NoError(t, w.rdb.HSet(w.ctx, gate, sku, "many").Err())
+	require.Eventually(t, func() bool {
+		require.NoError(t, w.gates.EnsureGates(w.ctx))
+		return len(incidents.raised) > 0
+	}, time.Minute, 100*time.Millisecond)
+	require.Equal(t, []string{"a gate is broken"}, incidents.raised)
+	for n := range 3 {
+		require.Equal(t, []string{"fresh reserved"}, s.reserve(s.purchase(fmt.Sprint("u", n), 1)))
+		require.NoError(t, w.gates.EnsureGates(w.ctx))
+		require.Equal(t, contract.ModeRedisless, s.mode())
+	}
+
+	require.NoError(t, w.rdb.HSet(w.ctx, gate, sku, 10).Err())
+	require.Eventually(t, func() bool {
+		require.NoError(t, w.gates.EnsureGates(w.ctx))
+		return s.mode() == contract.ModeGate
+	}, time.Minute, 100*time.Millisecond)
+	audit, err := w.gate.Audit(w.ctx, s.id)
+	require.NoError(t, err)
+	require.Equal(t, int64(7), audit.SKUs[s.sku].Left)
+	require.Equal(t, int64(3), audit.SKUs[s.sku].Held)
+}
+
 func (s *redislessSale) mode() contract.SaleMode {
 	a, err := s.parts.Store.AnyActivity(s.ctx, s.id)
 	require.NoError(s.t, err)
@@ -268,18 +305,73 @@ func TestFiguresStayWhileASaleIsRedisless(t *testing.T) {
 	s := newRedislessSale(w, 10, core.DegradedSale{PerSecond: 1}, 4)
 	before := s.figures()
 	now := before.SeenAt.Add(time.Second)
-	require.NoError(t, w.parts.Store.NoteGate(w.ctx, s.id, core.RedislessSale{SeenAt: now, FiguresAt: now}))
+	require.NoError(t, w.parts.Store.NoteGates(w.ctx, now, now, map[string]map[string]int64{s.id: nil}))
 	after := s.figures()
 	require.Equal(t, now, after.SeenAt)
 	require.Equal(t, before.FiguresAt, after.FiguresAt)
 	require.Equal(t, before.Unlanded, after.Unlanded)
 	s.become(contract.ModeGate, 1, now)
 	now = now.Add(time.Second)
-	require.NoError(t, w.parts.Store.NoteGate(w.ctx, s.id, core.RedislessSale{SeenAt: now, FiguresAt: now}))
+	require.NoError(t, w.parts.Store.NoteGates(w.ctx, now, now, map[string]map[string]int64{s.id: nil}))
 	require.Equal(t, now, s.figures().FiguresAt)
 	require.Empty(t, s.figures().Unlanded)
-	require.NoError(t, w.parts.Store.NoteGate(w.ctx, s.id, core.RedislessSale{SeenAt: before.SeenAt, FiguresAt: before.SeenAt}))
+	require.NoError(t, w.parts.Store.NoteGates(w.ctx, before.SeenAt, before.SeenAt, map[string]map[string]int64{s.id: nil}))
 	require.Equal(t, now, s.figures().SeenAt, "an older reading changes nothing")
+}
+
+// A sale that is published has its first reading: Redis may fail before a process reads the gate.
+func TestAPublicationIsTheFirstReading(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, degraded := range []bool{true, false} {
+		a := w.draft(2, 10)
+		if degraded {
+			_, err := w.merchants.PatchActivity(w.ctx, seller("m"), a.ID, merchants.ActivityPatch{
+				SetDegraded: true, Degraded: &core.DegradedSale{PerSecond: 5, Reserve: 1},
+			})
+			require.NoError(t, err)
+		}
+		before, err := w.parts.Store.Now(w.ctx)
+		require.NoError(t, err)
+		for range 2 {
+			_, err = w.merchants.Publish(w.ctx, seller("m"), a.ID)
+			require.NoError(t, err)
+		}
+		read, err := w.parts.Store.RedislessSales(w.ctx, []string{a.ID})
+		require.NoError(t, err)
+		if !degraded {
+			require.Empty(t, read)
+			continue
+		}
+		require.False(t, read[a.ID].SeenAt.Before(before.Truncate(time.Millisecond)))
+		require.True(t, read[a.ID].FiguresAt.Before(before))
+		require.Empty(t, read[a.ID].Unlanded)
+	}
+}
+
+// Sales that start later than in ten minutes cost nothing yet.
+func TestSalesAreWatchedBeforeTheirStart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := newRedislessSale(w, 10, core.DegradedSale{PerSecond: 10}, 0)
+	s.become(contract.ModeGate, 1, time.Now().UTC())
+	now, err := w.parts.Store.Now(w.ctx)
+	require.NoError(t, err)
+	start := now.Add(30 * 24 * time.Hour)
+	s.set("ends_at", start.Add(time.Hour))
+	s.set("starts_at", start)
+	for at, want := range map[time.Time]int{
+		now: 0, start.Add(-redisless.WatchedBefore - time.Second): 0, start.Add(-redisless.WatchedBefore): 1, start.Add(time.Minute): 1,
+		start.Add(time.Hour): 0,
+	} {
+		list, err := w.parts.Store.DegradedActivities(w.ctx, at)
+		require.NoError(t, err)
+		require.Len(t, list, want, "%s", at.Sub(start))
+	}
+	s.become(contract.ModeRedisless, 2, now)
+	list, err := w.parts.Store.DegradedActivities(w.ctx, now)
+	require.NoError(t, err)
+	require.Len(t, list, 1)
 }
 
 func TestWorkerLeases(t *testing.T) {
@@ -479,7 +571,10 @@ func TestInternalCallsOfRedislessSales(t *testing.T) {
 	require.Equal(t, contract.ModeRedisless, m.Mode)
 	require.Equal(t, int64(3), m.Drop)
 	require.Equal(t, int64(8), m.Sale.Items[0].Left)
-	require.Equal(t, 400, call("GET", contract.ModesPath+"?lost=x", "", nil))
+	for _, entry := range []string{"x", s.id + ":-1", s.id + ":200000000"} { // the last one is over two days
+		require.Equal(t, 200, call("GET", contract.ModesPath+"?lost="+entry, "", &modes), entry)
+		require.Len(t, modes.Activities, 1)
+	}
 	p := s.purchase("a", 1)
 	body := fmt.Sprintf(`{"activity_id":%q,"epoch":1,"items":[{"order_sn":%q,"user_id":"a","lines":[{"sku_id":%q,"qty":1}]}]}`, s.id, p.OrderSN, s.sku)
 	var results contract.RedislessResults

@@ -158,7 +158,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	})
 	s.redisless = redisless.New(redisless.Deps{
 		Sales: s.store, Rows: s.store, Inventory: s.core, Gates: s.syncer, Watch: s.watch, Recorder: recorder,
-		RepublishAfter: timing.RepublishAfter,
+		Incidents: s.incidents, RepublishAfter: timing.RepublishAfter,
 	})
 	s.reconciler = reconcile.New(reconcile.Deps{
 		Activities: s.store, Rows: s.store, Adjustments: s.store, Imports: s.store, Gate: s.gate, Repairs: s.gate,

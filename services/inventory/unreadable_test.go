@@ -8,7 +8,9 @@ import (
 
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/stockgate"
+	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/ledger"
+	"flashsale.internal/services/inventory/internal/redisless"
 )
 
 // eachUnreadable runs a test with lines that cannot be parsed, and with lines that can but are invalid.
@@ -65,6 +67,30 @@ func TestAGateThatCannotBeSyncedGetsLostPurchasesAgain(t *testing.T) {
 		require.NoError(w.t, err)
 		return len(entries) == 1 && entries[0].OrderSN == lost.OrderSN
 	}, 30*time.Second, 20*time.Millisecond)
+}
+
+// A process of seckill hands over purchases of which one has a row that cannot be read. The others land.
+func TestAnUnreadableRowDoesNotStopAHandOver(t *testing.T) {
+	t.Parallel()
+	eachUnreadable(t, func(w *world, lines string) {
+		s := newRedislessSale(w, 10, core.DegradedSale{PerSecond: 1000}, 0)
+		incidents := w.incidents()
+		list := []redisless.Purchase{s.purchase("u1", 1), s.purchase("u2", 1), s.purchase("u3", 1)}
+		for i := range list {
+			list[i].Accepted, list[i].ReservedAt = true, time.Now().UTC()
+		}
+		require.Equal(w.t, []string{"reserved"}, s.reserve(list[1]))
+		w.damage(contract.Reservation{OrderSN: list[1].OrderSN}, lines)
+		require.Equal(w.t, []string{"reserved", "conflict", "reserved"}, s.reserve(list...))
+		require.Len(w.t, incidents.raised, 1)
+		require.Contains(w.t, []string{
+			"ledger row cannot be read", "a purchase that was handed over contradicts the ledger",
+		}, incidents.raised[0])
+		require.Equal(w.t, int64(7), s.available())
+		repeated := list[1]
+		repeated.Accepted = false
+		require.Equal(w.t, []string{"conflict", "fresh reserved"}, s.reserve(repeated, s.purchase("u4", 1)))
+	})
 }
 
 // One row of the ledger cannot be read. The other queued purchases of its gate are journaled again or synced.

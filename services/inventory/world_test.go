@@ -210,7 +210,7 @@ func (p parts) start() process {
 	})
 	sales := redisless.New(redisless.Deps{
 		Sales: p.Store, Rows: ports.sold, Inventory: svc, Gates: syncer, Watch: watch, Recorder: p.Recorder,
-		RepublishAfter: p.Timing.RepublishAfter,
+		Incidents: incidents, RepublishAfter: p.Timing.RepublishAfter,
 	})
 	held := p.Held
 	if held == nil {

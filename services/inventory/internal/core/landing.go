@@ -87,6 +87,7 @@ func (s *Service) tryLanding(
 }
 
 func (s *Service) recordLanding(ctx context.Context, l Landing) {
+	s.Incidents.RaiseUnreadable(ctx, l.broken)
 	for _, d := range l.Moves.DeadLetters {
 		s.Recorder.Incident(ctx, "reservation became a dead letter", "order_sn", d.OrderSN)
 	}
@@ -125,6 +126,7 @@ type Landing struct {
 	refused        map[string]int // by reason, how many new rows were rejected
 	displaced      []ledger.Row   // those of activities that have sold without the gate
 	conflicts      []string       // order_sns that were handed over and contradict the ledger
+	broken         []ledger.Row   // known ones that cannot be read
 }
 
 // NewLanding makes the outcome of a transaction whose caller decides which purchases it places.
@@ -145,9 +147,13 @@ func (l *Landing) decide(tx LedgerTx, items []contract.Reservation, holdBack Dec
 	rows := make(map[string]ledger.Row, len(items))
 	if l.read {
 		var err error
-		if rows, err = tx.Reservations(sns); err != nil {
+		if rows, l.broken, err = tx.ReadableReservations(sns); err != nil {
 			return err
 		}
+	}
+	broken := make(map[string]bool, len(l.broken))
+	for _, r := range l.broken {
+		broken[r.OrderSN] = true
 	}
 	held, err := HeldBy(tx, users)
 	if err != nil {
@@ -158,6 +164,9 @@ func (l *Landing) decide(tx LedgerTx, items []contract.Reservation, holdBack Dec
 	}
 	seen := map[string]bool{}
 	for _, it := range items {
+		if broken[it.OrderSN] {
+			continue // it has landed, and waits for an operator
+		}
 		row, known := rows[it.OrderSN]
 		a := tx.Activity(it.ActivityID)
 		if why := l.invalid(it, row, known, a); why != "" {

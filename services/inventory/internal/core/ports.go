@@ -56,6 +56,8 @@ type LedgerTx interface {
 
 	Activity(id string) *Activity // nil: unknown; with its locked stock, without the names of its SKUs
 	Reservations(orderSNs []string) (map[string]ledger.Row, error)
+	// ReadableReservations sets those rows aside whose lines cannot be parsed.
+	ReadableReservations(orderSNs []string) (rows map[string]ledger.Row, broken []ledger.Row, err error)
 	Allowances(activityID string, userIDs []string) (map[string]int64, error) // by user, in units
 	Apply(m *ledger.Moves) error
 	DecidedAdjustments(activityID string) (ids []string, err error)

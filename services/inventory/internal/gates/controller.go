@@ -61,7 +61,7 @@ type Redis interface {
 // Modes moves the activities that sell without their gate back to it.
 type Modes interface {
 	// MayReturn reports whether the gate of an activity, which responds, may be written.
-	MayReturn(ctx context.Context, a *core.Activity) (bool, error)
+	MayReturn(a *core.Activity) bool
 	// ReturnToGate moves an activity back to its gate, which has been ensured.
 	ReturnToGate(ctx context.Context, a *core.Activity) error
 	// ReturnOver makes the mode gate for activities whose gate is not due any more.
@@ -208,9 +208,9 @@ func (c *Controller) ensureEach(ctx context.Context, activities []core.Activity,
 }
 
 func (c *Controller) ensure(ctx context.Context, a *core.Activity, r round) error {
-	if may, err := c.Modes.MayReturn(ctx, a); err != nil || !may {
+	if !c.Modes.MayReturn(a) {
 		*r.skipped = true
-		return err
+		return nil
 	}
 	audit, err := c.Registry.Audit(ctx, a.ID)
 	switch {

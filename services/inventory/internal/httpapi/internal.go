@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -67,17 +68,20 @@ func (h *Internal) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	problem.Write(w, r, h.tel.Log, err)
 }
 
+// longestLoss is the longest loss of a gate that differs from longer ones.
+const longestLoss = 24 * time.Hour
+
 // modes responds with the modes of the activities. The gates that the caller cannot reach are parameters.
 func (h *Internal) modes(w http.ResponseWriter, r *http.Request) {
 	lost := map[string]time.Duration{}
 	for _, text := range r.URL.Query()[contract.LostParam] {
 		id, ms, _ := strings.Cut(text, ":")
 		n, err := strconv.ParseInt(ms, 10, 64)
-		if err != nil || !contract.ValidID(id) || n < 0 || n > int64(24*time.Hour/time.Millisecond) {
-			h.refuse(w, r, contract.InvalidField(contract.LostParam, "must be an activity id, a colon, and ms"))
-			return
+		if err != nil || !contract.ValidID(id) || n < 0 {
+			h.tel.Log.WarnContext(r.Context(), "entry about a lost gate cannot be read", "entry", text)
+			continue // the other sales need their modes
 		}
-		lost[id] = time.Duration(n) * time.Millisecond
+		lost[id] = time.Duration(min(n, longestLoss.Milliseconds())) * time.Millisecond
 	}
 	modes, err := h.redisless.Modes(r.Context(), lost)
 	if err != nil {
@@ -88,29 +92,15 @@ func (h *Internal) modes(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Internal) reserve(ctx context.Context, r contract.RedislessReserve) (contract.RedislessResults, error) {
-	if !contract.ValidID(r.ActivityID) {
-		return contract.RedislessResults{}, contract.InvalidField("activity_id", "not an id")
-	}
-	if len(r.Items) < 1 || len(r.Items) > contract.MaxItems {
-		return contract.RedislessResults{}, contract.InvalidField("items", "must have 1 to 256 elements")
+	if err := r.Validate(); err != nil {
+		return contract.RedislessResults{}, err
 	}
 	purchases := make([]redisless.Purchase, len(r.Items))
-	seen := make(map[string]bool, len(r.Items))
 	for i, p := range r.Items {
-		at := "items[" + strconv.Itoa(i) + "]"
 		sn, err := ordersn.Parse(p.OrderSN)
-		switch {
-		case err != nil:
-			return contract.RedislessResults{}, contract.InvalidField(at+".order_sn", "not an order_sn")
-		case seen[p.OrderSN]:
-			return contract.RedislessResults{}, contract.InvalidField(at+".order_sn", "duplicate order_sn")
-		case !contract.ValidUserID(p.UserID):
-			return contract.RedislessResults{}, contract.InvalidField(at+".user_id", "not a user id")
+		if err != nil {
+			return contract.RedislessResults{}, contract.InvalidField(fmt.Sprintf("items[%d].order_sn", i), "not an order_sn")
 		}
-		if err := contract.ValidateLines(p.Lines); err != nil {
-			return contract.RedislessResults{}, contract.InvalidField(at+".lines", err.Error())
-		}
-		seen[p.OrderSN] = true
 		purchases[i] = redisless.Purchase{RedislessPurchase: p, MayBeKnown: sn.Worker < ordersn.RedisWorkers}
 	}
 	results, err := h.redisless.ReserveRedisless(ctx, r.ActivityID, r.Outage, purchases)

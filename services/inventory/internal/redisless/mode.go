@@ -45,9 +45,13 @@ func (s *Service) Modes(ctx context.Context, lost map[string]time.Duration) (con
 	for i := range activities {
 		a := &activities[i]
 		if d, is := lost[a.ID]; is && !a.Redisless() && a.Degraded != nil && d >= lostAfter && s.Watch.lost(a.ID) {
-			changed, err := s.becomeRedisless(ctx, a.ID, d)
+			changed, unread, err := s.becomeRedisless(ctx, a.ID, d)
 			if err == nil {
 				a.Mode, a.Outage = changed.Mode, changed.Outage
+				if unread {
+					s.Incidents.Raise(ctx, "gate not read "+a.ID,
+						"a sale cannot go on without its gate: the gate was not read until it was lost", "activity_id", a.ID)
+				}
 			} else { // it keeps no other sale from going on, and the caller reports it again
 				s.Recorder.Warn(ctx, "mode of a sale not changed yet", fmt.Errorf("activity %s: %w", a.ID, err))
 			}
@@ -93,21 +97,24 @@ func modeView(a *core.Activity, sale figures) contract.ActivityMode {
 }
 
 // becomeRedisless makes an activity redisless, if no process of inventory has read its gate for lostAfter, and
-// the last one did until the gate was lost. lost is for how long a process of seckill has got no response.
-func (s *Service) becomeRedisless(ctx context.Context, activityID string, lost time.Duration) (*core.Activity, error) {
+// the last one did until the gate was lost: else unread is true. lost is for how long a process of seckill has got no
+// response.
+func (s *Service) becomeRedisless(
+	ctx context.Context, activityID string, lost time.Duration,
+) (a *core.Activity, unread bool, err error) {
 	changed := false
 	read, landed, err := s.landedSince(ctx, activityID)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	a, err := s.Sales.ChangeMode(ctx, activityID, func(a *core.Activity, d *core.RedislessSale, now time.Time) (bool, error) {
-		changed = false
+	a, err = s.Sales.ChangeMode(ctx, activityID, func(a *core.Activity, d *core.RedislessSale, now time.Time) (bool, error) {
+		changed, unread = false, false
 		_, ended := a.EndedSince(now)
 		if a.Redisless() || a.Degraded == nil || ended || a.State == core.ActivityDraft || a.State == core.ActivityEnded {
 			return false, nil
 		}
-		if d.SeenAt.IsZero() || !d.SeenAt.Equal(read) || d.SeenAt.After(now.Add(-lostAfter)) ||
-			d.SeenAt.Before(now.Add(-lost-figuresSlack)) {
+		unread = d.SeenAt.Before(now.Add(-lost - figuresSlack))
+		if unread || !d.SeenAt.Equal(read) || d.SeenAt.After(now.Add(-lostAfter)) {
 			return false, nil
 		}
 		if a.UsesGate() {
@@ -122,7 +129,7 @@ func (s *Service) becomeRedisless(ctx context.Context, activityID string, lost t
 		s.Recorder.Warn(ctx, "a sale goes on without its gate", fmt.Errorf("%w: activity %s",
 			core.ErrGateUnavailable, activityID))
 	}
-	return a, err
+	return a, unread, err
 }
 
 // landedSince returns when the gate was last read, and by SKU the units of purchases that were in its figures and have

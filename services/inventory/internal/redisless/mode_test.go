@@ -12,11 +12,12 @@ import (
 	"flashsale.internal/services/inventory/internal/core"
 )
 
-// modeStore is a store of two activities. The figures of the first one cannot be read.
+// modeStore is a store of two activities. The figures of the first one cannot be read. The gate of the second one was
+// last read at seen.
 type modeStore struct {
 	Sales
 	Rows
-	now time.Time
+	now, seen time.Time
 }
 
 func (s modeStore) Now(context.Context) (time.Time, error) { return s.now, nil }
@@ -33,8 +34,7 @@ func (s modeStore) DegradedActivities(context.Context, time.Time) ([]core.Activi
 }
 
 func (s modeStore) figures() core.RedislessSale {
-	seen := s.now.Add(-2 * lostAfter)
-	return core.RedislessSale{SeenAt: seen, FiguresAt: seen, NotedAt: seen}
+	return core.RedislessSale{SeenAt: s.seen, FiguresAt: s.seen, NotedAt: s.seen}
 }
 
 func (s modeStore) RedislessSales(_ context.Context, ids []string) (map[string]core.RedislessSale, error) {
@@ -68,12 +68,39 @@ func TestASaleThatCannotBecomeRedislessHoldsUpNoOther(t *testing.T) {
 	now := time.Now()
 	lost := contact{lostSince: now.Add(-2 * lostAfter)}
 	recorder := &warnings{}
+	store := modeStore{now: now, seen: now.Add(-2 * lostAfter)}
+	raised := &raised{}
 	s := &Service{
-		Deps: Deps{Sales: modeStore{now: now}, Rows: modeStore{now: now}, Recorder: recorder, Watch: &Watch{contacts: map[string]contact{"1": lost, "2": lost}}},
+		Deps: Deps{
+			Sales: store, Rows: store, Recorder: recorder, Incidents: raised,
+			Watch: &Watch{contacts: map[string]contact{"1": lost, "2": lost}},
+		},
 	}
 	modes, err := s.Modes(t.Context(), map[string]time.Duration{"1": 2 * lostAfter, "2": 2 * lostAfter})
 	require.NoError(t, err)
 	require.Equal(t, contract.ModeGate, modes.Activities[0].Mode)
 	require.Equal(t, contract.ModeRedisless, modes.Activities[1].Mode)
 	require.Equal(t, 2, recorder.n, "one of each sale")
+	require.Empty(t, raised.keys)
+
+	// The gate was not read until it was lost: how many units have not landed is not known.
+	store.seen = now.Add(-2*lostAfter - figuresSlack - time.Second)
+	s.Sales, s.Rows = store, store
+	modes, err = s.Modes(t.Context(), map[string]time.Duration{"2": 2 * lostAfter})
+	require.NoError(t, err)
+	require.Equal(t, contract.ModeGate, modes.Activities[1].Mode)
+	require.Equal(t, []string{"gate not read 2"}, raised.keys)
+
+	// Another process of inventory has read it since.
+	store.seen = now.Add(-time.Second)
+	s.Sales, s.Rows = store, store
+	modes, err = s.Modes(t.Context(), map[string]time.Duration{"2": 2 * lostAfter})
+	require.NoError(t, err)
+	require.Equal(t, contract.ModeGate, modes.Activities[1].Mode)
+	require.Len(t, raised.keys, 1)
 }
+
+// raised collects the keys of incidents.
+type raised struct{ keys []string }
+
+func (r *raised) Raise(_ context.Context, key, _ string, _ ...any) { r.keys = append(r.keys, key) }

@@ -63,6 +63,11 @@ type Recorder interface {
 	Warn(ctx context.Context, what string, err error)
 }
 
+// Incidents raises incidents about conditions that may last, each once an hour at most.
+type Incidents interface {
+	Raise(ctx context.Context, key, what string, attrs ...any)
+}
+
 // Deps are the ports of a Service.
 type Deps struct {
 	Sales          Sales
@@ -71,6 +76,7 @@ type Deps struct {
 	Gates          Gates
 	Watch          *Watch
 	Recorder       Recorder
+	Incidents      Incidents
 	RepublishAfter time.Duration // as in core.Timing
 }
 

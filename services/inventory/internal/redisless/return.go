@@ -10,10 +10,10 @@ import (
 	"flashsale.internal/services/inventory/internal/core"
 )
 
-// beginReturn makes the mode of a redisless activity returning: nothing is sold until finishReturn.
-func (s *Service) beginReturn(ctx context.Context, activityID string) (*core.Activity, error) {
+// beginReturn makes the mode of a redisless activity returning, in this outage: nothing is sold until finishReturn.
+func (s *Service) beginReturn(ctx context.Context, activityID string, outage int64) (*core.Activity, error) {
 	return s.Sales.ChangeMode(ctx, activityID, func(a *core.Activity, _ *core.RedislessSale, now time.Time) (bool, error) {
-		if !a.Redisless() {
+		if !a.Redisless() || a.Outage != outage {
 			return false, nil
 		}
 		a.Mode, a.ModeChangedAt = contract.ModeReturning, &now
@@ -37,34 +37,43 @@ func (s *Service) finishReturn(ctx context.Context, activityID string, outage in
 	return err
 }
 
-// MayReturn reports whether the gate of an activity may be written. For a redisless one, this process must have
-// read it for a while; then its mode becomes returning.
-func (s *Service) MayReturn(ctx context.Context, a *core.Activity) (bool, error) {
-	if !a.Redisless() {
-		return true, nil
-	}
-	if !s.Watch.steady(a.ID) {
-		return false, nil
-	}
-	changed, err := s.beginReturn(ctx, a.ID)
-	if err != nil {
-		return false, err
-	}
-	a.Mode, a.Outage, a.GateLacksSince = changed.Mode, changed.Outage, changed.GateLacksSince
-	return !a.Redisless(), nil
-}
+// MayReturn reports whether the gate of an activity may be written. That of a redisless one must have responded to this
+// process for a while.
+func (s *Service) MayReturn(a *core.Activity) bool { return !a.Redisless() || s.Watch.steady(a.ID) }
 
 // ReturnToGate moves an activity back to its gate, which responds and has been ensured: it gets what changed while it
-// was not used.
+// was not used. The sale goes on without the gate until it has most of that: a gate that does not take it ends no sale.
 func (s *Service) ReturnToGate(ctx context.Context, a *core.Activity) error {
-	var since time.Time
-	if a.GateLacksSince != nil {
-		since = a.GateLacksSince.Add(-lackOverlap)
+	if a.Redisless() {
+		began, err := s.Rows.Now(ctx)
+		if err != nil {
+			return err
+		}
+		if err := s.resync(ctx, a.ID, a.GateLacksSince); err != nil {
+			return err
+		}
+		changed, err := s.beginReturn(ctx, a.ID, a.Outage)
+		if err != nil || changed.Mode != contract.ModeReturning || changed.Outage != a.Outage {
+			return err
+		}
+		if lower := changed.GateLacksSince; a.GateLacksSince != nil && lower != nil && lower.Before(*a.GateLacksSince) {
+			began = *lower // by a change that was noted since
+		}
+		a.Mode, a.GateLacksSince = changed.Mode, &began
 	}
-	if err := s.Gates.Resync(ctx, a.ID, since); err != nil {
+	if err := s.resync(ctx, a.ID, a.GateLacksSince); err != nil {
 		return err
 	}
 	return s.finishReturn(ctx, a.ID, a.Outage)
+}
+
+// resync brings the effects of the changes since then into the gate; nil: of all.
+func (s *Service) resync(ctx context.Context, activityID string, lacks *time.Time) error {
+	var since time.Time
+	if lacks != nil {
+		since = lacks.Add(-lackOverlap)
+	}
+	return s.Gates.Resync(ctx, activityID, since)
 }
 
 // ReturnOver makes the mode gate for activities whose gate is not due any more.
@@ -79,8 +88,11 @@ func (s *Service) ReturnOver(ctx context.Context, due []core.Activity, now time.
 		if a.UsesGate() || slices.ContainsFunc(due, func(d core.Activity) bool { return d.ID == a.ID }) {
 			continue
 		}
-		ready, err := s.MayReturn(ctx, a)
-		if err == nil && ready {
+		if !s.MayReturn(a) {
+			continue
+		}
+		_, err := s.beginReturn(ctx, a.ID, a.Outage)
+		if err == nil {
 			err = s.finishReturn(ctx, a.ID, a.Outage)
 		}
 		errs = append(errs, err)

@@ -158,9 +158,12 @@ func (s *selling) run(tx core.LedgerTx) error {
 	if err != nil {
 		return err
 	}
-	rows, err := tx.Reservations(sns)
+	rows, broken, err := tx.ReadableReservations(sns)
 	if err != nil {
 		return err
+	}
+	for _, r := range broken {
+		rows[r.OrderSN] = r // it contradicts the purchase, for it has no lines
 	}
 	held, err := core.HeldBy(tx, map[string][]string{s.activityID: users})
 	if err != nil {

@@ -10,6 +10,9 @@ import (
 	"flashsale.internal/services/inventory/internal/core"
 )
 
+// WatchedBefore is how long before its start a sale is watched. Nothing is sold before, and a merchant may plan many.
+const WatchedBefore = 10 * time.Minute
+
 // Intervals of a Watch.
 const (
 	watchEvery   = 200 * time.Millisecond // while an activity has a degraded sale
@@ -21,11 +24,12 @@ const (
 // WatchedSales is what a Watch reads and writes in the tables.
 type WatchedSales interface {
 	Now(ctx context.Context) (time.Time, error)
-	// DegradedActivities returns the activities that are published or paused, have not ended and have a degraded sale, and
-	// those whose mode is not gate.
+	// DegradedActivities returns the activities that have a degraded sale, are published or paused, start within
+	// WatchedBefore and have not ended, and those whose mode is not gate.
 	DegradedActivities(ctx context.Context, now time.Time) ([]core.Activity, error)
-	// NoteGate records a reading of the gate, unless there is a later one.
-	NoteGate(ctx context.Context, activityID string, read core.RedislessSale) error
+	// NoteGates records a reading of gates, unless there is a later one: when they were seen and their figures read, and by
+	// activity and SKU the units that had not landed.
+	NoteGates(ctx context.Context, seen, figuresAt time.Time, unlanded map[string]map[string]int64) error
 }
 
 // WatchedGate is what a Watch reads in the gates.
@@ -39,6 +43,9 @@ type WatchedGate interface {
 type Watch struct {
 	sales WatchedSales
 	gate  WatchedGate
+
+	list     []core.Activity // of Run, which is one goroutine
+	listedAt time.Time
 
 	mu       sync.Mutex
 	contacts map[string]contact // by activity
@@ -79,23 +86,45 @@ func (w *Watch) round(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	activities, err := w.sales.DegradedActivities(bounded, now)
-	if err != nil {
+	activities, err := w.activities(bounded, now)
+	if err != nil || len(activities) == 0 {
 		return 0, err
 	}
-	w.setModes(activities)
-	errs := make([]error, len(activities))
+	call, cancelCall := context.WithTimeout(bounded, watchTimeout)
+	defer cancelCall()
+	figuresAt, timeErr := w.gate.Now(call) // before the audits
+	var mu sync.Mutex
+	unlanded := map[string]map[string]int64{}
 	slots := make(chan struct{}, watchAtOnce)
 	var reading sync.WaitGroup
-	for i, a := range activities {
+	for _, a := range activities {
 		slots <- struct{}{}
 		reading.Go(func() {
 			defer func() { <-slots }()
-			errs[i] = w.read(bounded, a, now)
+			units, err := w.read(bounded, a, timeErr)
+			if err == nil {
+				mu.Lock()
+				unlanded[a.ID] = units
+				mu.Unlock()
+			}
 		})
 	}
 	reading.Wait()
-	return len(activities), errors.Join(errs...)
+	return len(activities), w.sales.NoteGates(bounded, now, figuresAt, unlanded)
+}
+
+// activities returns the activities to watch. They are read once in idleEvery.
+func (w *Watch) activities(ctx context.Context, now time.Time) ([]core.Activity, error) {
+	if age := now.Sub(w.listedAt); age >= 0 && age < idleEvery {
+		return w.list, nil
+	}
+	list, err := w.sales.DegradedActivities(ctx, now)
+	if err != nil {
+		return nil, err
+	}
+	w.list, w.listedAt = list, now
+	w.setModes(list)
+	return list, nil
 }
 
 // setModes replaces the modes of the last reading.
@@ -115,18 +144,19 @@ func (w *Watch) setModes(activities []core.Activity) {
 	}
 }
 
-// read reads one gate. An absent gate has responded; its figures are unknown.
-func (w *Watch) read(ctx context.Context, a core.Activity, now time.Time) error {
+// read reads one gate and returns its units that have not landed. An absent gate has responded; its figures are unknown.
+// failed is an earlier error of this round that concerns all gates.
+func (w *Watch) read(ctx context.Context, a core.Activity, failed error) (map[string]int64, error) {
 	call, cancel := context.WithTimeout(ctx, watchTimeout)
 	defer cancel()
-	figuresAt, err := w.gate.Now(call) // before the audit
 	var audit core.GateAudit
+	err := failed
 	if err == nil {
 		audit, err = w.gate.Audit(call, a.ID)
 	}
 	w.note(a.ID, !errors.Is(err, core.ErrGateUnavailable))
 	if err != nil {
-		return nil //nolint:nilerr // the gate controller reports gates that cannot be read
+		return nil, err // which the gate controller reports
 	}
 	unlanded := map[string]int64{}
 	for sku, g := range audit.SKUs {
@@ -134,7 +164,7 @@ func (w *Watch) read(ctx context.Context, a core.Activity, now time.Time) error 
 			unlanded[sku] = n
 		}
 	}
-	return w.sales.NoteGate(ctx, a.ID, core.RedislessSale{SeenAt: now, FiguresAt: figuresAt, Unlanded: unlanded})
+	return unlanded, nil
 }
 
 // note records whether a gate has responded.

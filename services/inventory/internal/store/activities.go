@@ -417,6 +417,11 @@ func (s *Store) ChangeActivity(
 				return err
 			}
 		}
+		if draft && a.State == core.ActivityPublished && a.Degraded != nil {
+			if err := noteGates(tx, []redislessSaleRow{firstReading(row.ID, c.At)}); err != nil {
+				return err
+			}
+		}
 		c.MerchantID = a.MerchantID
 		return record(tx, c)
 	})

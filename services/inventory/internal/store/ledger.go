@@ -72,6 +72,10 @@ func (l *ledgerTx) Reservations(orderSNs []string) (map[string]ledger.Row, error
 	return rowsBySN(l.tx, orderSNs)
 }
 
+func (l *ledgerTx) ReadableReservations(orderSNs []string) (map[string]ledger.Row, []ledger.Row, error) {
+	return readableBySN(l.tx, orderSNs)
+}
+
 type allowanceRow struct {
 	ActivityID int64  `gorm:"primaryKey;autoIncrement:false"`
 	UserID     string `gorm:"primaryKey"`

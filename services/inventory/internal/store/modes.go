@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -21,8 +23,9 @@ import (
 func (s *Store) DegradedActivities(ctx context.Context, now time.Time) ([]core.Activity, error) {
 	var list []activityRow
 	err := s.read(ctx).Select(activityColumns).
-		Where("degraded_per_second > 0 AND state IN ? AND ends_at > ? OR mode <> ?",
-			[]string{string(core.ActivityPublished), string(core.ActivityPaused)}, now, string(contract.ModeGate)).
+		Where("degraded_per_second > 0 AND state IN ? AND ends_at > ? AND starts_at <= ? OR mode <> ?",
+			[]string{string(core.ActivityPublished), string(core.ActivityPaused)}, now, now.Add(redisless.WatchedBefore),
+			string(contract.ModeGate)).
 		Order("id").Find(&list).Error
 	if err != nil || len(list) == 0 {
 		return nil, err
@@ -157,32 +160,65 @@ func (s *Store) ChangeMode(
 	return out, nil
 }
 
-// NoteGate implements redisless.WatchedSales. The figures stay while the sale is redisless: what is held back refers to
+// NoteGates implements redisless.WatchedSales. The figures stay while a sale is redisless: what is held back refers to
 // them.
-func (s *Store) NoteGate(ctx context.Context, activityID string, read core.RedislessSale) error {
-	figures, err := figuresJSON(read.Unlanded)
-	if err != nil {
-		return err
+func (s *Store) NoteGates(ctx context.Context, seen, figuresAt time.Time, unlanded map[string]map[string]int64) error {
+	if len(unlanded) == 0 {
+		return nil
 	}
-	const redisless = "(SELECT mode FROM activities WHERE activities.id = ?) = 'direct'"
-	id := number(activityID)
+	seen, figuresAt = seen.UTC(), figuresAt.UTC()
+	ids := slices.Sorted(maps.Keys(unlanded))
 	return sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
-		seen, at := read.SeenAt.UTC(), read.FiguresAt.UTC()
 		noted, err := sqldb.Now(tx, s.clock)
 		if err != nil {
 			return err
 		}
-		changed, err := sqldb.Exec(tx, "UPDATE redisless_sales SET seen_at = ?, "+
-			"figures_at = CASE WHEN "+redisless+" THEN figures_at ELSE ? END, unlanded = CASE WHEN "+redisless+" THEN unlanded ELSE ? END, "+
-			"noted_at = ? WHERE activity_id = ? AND seen_at < ?", seen, id, at, id, figures, noted, id, seen)
-		if err != nil || changed > 0 {
-			return err
-		}
-		row := redislessSaleRow{
-			ActivityID: id, SeenAt: seen, FiguresAt: at, NotedAt: noted, Unlanded: figures, HeldBack: "{}", Reserve: "{}",
-		}
-		return tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&row).Error
+		return chunked(ids, func(c []string) error {
+			rows := make([]redislessSaleRow, len(c))
+			for i, id := range c {
+				figures, err := figuresJSON(unlanded[id])
+				if err != nil {
+					return err
+				}
+				rows[i] = redislessSaleRow{
+					ActivityID: number(id), SeenAt: seen, FiguresAt: figuresAt, NotedAt: noted, Unlanded: figures, HeldBack: "{}", Reserve: "{}",
+				}
+			}
+			return noteGates(tx, rows)
+		})
 	})
+}
+
+// clockMargin is more than the clocks of Redis and the database may differ.
+const clockMargin = 5 * time.Second
+
+// firstReading is the reading of the gate of an activity that is published now: it has no purchases yet. So the sale can
+// go on without its gate also if Redis fails before the gate is read.
+func firstReading(activityID int64, now time.Time) redislessSaleRow {
+	return redislessSaleRow{
+		ActivityID: activityID, SeenAt: now.UTC(), NotedAt: now.UTC(), FiguresAt: now.UTC().Add(-clockMargin),
+		Unlanded: "{}", HeldBack: "{}", Reserve: "{}",
+	}
+}
+
+// noteGates writes readings of one time. The row of a new activity is inserted.
+func noteGates(tx *gorm.DB, rows []redislessSaleRow) error {
+	const redisless = "(SELECT mode FROM activities WHERE activities.id = redisless_sales.activity_id) = 'direct'"
+	args := []any{rows[0].SeenAt, rows[0].NotedAt, rows[0].FiguresAt}
+	for _, r := range rows {
+		args = append(args, r.ActivityID, r.Unlanded)
+	}
+	for _, r := range rows {
+		args = append(args, r.ActivityID)
+	}
+	changed, err := sqldb.Exec(tx, "UPDATE redisless_sales SET seen_at = ?, noted_at = ?, "+
+		"figures_at = CASE WHEN "+redisless+" THEN figures_at ELSE ? END, "+
+		"unlanded = CASE WHEN "+redisless+" THEN unlanded ELSE CASE activity_id "+strings.Repeat("WHEN ? THEN ? ", len(rows))+"END END "+
+		"WHERE activity_id IN "+sqldb.List(len(rows))+" AND seen_at < ?", append(args, rows[0].SeenAt)...)
+	if err != nil || changed == int64(len(rows)) {
+		return err
+	}
+	return tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&rows).Error
 }
 
 // NoteLacking implements core.GuardStore.

@@ -120,8 +120,12 @@ func (s *Store) Reservations(ctx context.Context, orderSNs []string) (map[string
 func (s *Store) ReadableReservations(
 	ctx context.Context, orderSNs []string,
 ) (rows map[string]ledger.Row, broken []ledger.Row, err error) {
+	return readableBySN(s.read(ctx), orderSNs)
+}
+
+func readableBySN(tx *gorm.DB, orderSNs []string) (rows map[string]ledger.Row, broken []ledger.Row, err error) {
 	rows = make(map[string]ledger.Row, len(orderSNs))
-	err = eachBySN(s.read(ctx), orderSNs, func(row ledger.Row, err error) error {
+	err = eachBySN(tx, orderSNs, func(row ledger.Row, err error) error {
 		if err != nil {
 			broken = append(broken, row)
 		} else {
