@@ -313,10 +313,13 @@ func (f *fallback) convert(from, to *params) {
 			clear(sh.keys)
 		}
 		for k, e := range sh.keys {
-			if ahead := e.tat - now; ahead > 0 { // also more than a key may reserve: it is what the fleet has granted
+			switch ahead := e.tat - now; {
+			case ahead > 0 && (e.offline > 0 || e.unreported > 0): // what the fleet has granted, also more than can be reserved
 				e.tat = now + to.carryOver(from, ahead)
+			default:
+				e.tat = to.convertArrival(from, e.tat, now)
 			}
-			e.assumed = to.carryOver(from, e.assumed)
+			e.assumed = min(to.carryOver(from, e.assumed), max(0, e.tat-now))
 			sh.keys[k] = e
 		}
 		sh.mu.Unlock()

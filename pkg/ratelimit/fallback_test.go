@@ -327,6 +327,20 @@ func TestReportsAddUp(t *testing.T) {
 	require.LessOrEqual(t, take(t, fleet[0].l, "k", 0).ResetAfter, n*s.Period/2+s.Period/2)
 }
 
+// TestATighterLimitLocksNoKeyOut: what Redis has granted is carried over by it, and no further ahead than it may be.
+func TestATighterLimitLocksNoKeyOut(t *testing.T) {
+	m := newMini(t)
+	p := newMember(t, m, "fleet", 1, Spec{Algorithm: TokenBucket, Limit: PerSecond(1000)})
+	take(t, p.l, "k", 1000)
+	tighter := Spec{Algorithm: TokenBucket, Limit: Limit{Rate: 10, Period: time.Hour}}
+	require.NoError(t, p.l.SetSpec(tighter))
+	p.loseRedis(t)
+	p.reachRedis(t)
+	p.conn.breaker.close(false)
+	onePermit := time.Hour / 10 // reports are whole permits
+	require.LessOrEqual(t, take(t, p.l, "k", 0).ResetAfter, time.Hour+defaultMaxWait+onePermit)
+}
+
 // TestFleetNeverExceedsTheLimit: all processes request more than the limit, through outages in which Redis keeps or
 // loses its data. No interval has more than a burst, the rate, and one permit per process.
 func TestFleetNeverExceedsTheLimit(t *testing.T) {

@@ -256,9 +256,9 @@ func (s *leases) fetch(ctx context.Context, rs *redisSpec, key string, c *lease,
 		c.expiresAt = sent + d.resetAfter
 	}
 	c.permits += d.granted
-	c.stamp, c.returnable = d.stamp, 0
-	if s.l.current.Load() == rs { // else limitChanged may have seen this lease already
-		c.returnable = d.granted
+	c.stamp, c.returnable = d.stamp, d.granted
+	if s.l.current.Load() != rs { // limitChanged may have seen this lease already
+		c.stamp, c.returnable = 0, 0
 	}
 	c.usableFrom = max(c.usableFrom, now+d.wait) // from the time of the reply, not of the call: the strict side
 	return nil

@@ -349,31 +349,6 @@ func TestAPublicationIsTheFirstReading(t *testing.T) {
 	}
 }
 
-// Sales that start later than in ten minutes cost nothing yet.
-func TestSalesAreWatchedBeforeTheirStart(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	s := newRedislessSale(w, 10, core.DegradedSale{PerSecond: 10}, 0)
-	s.become(contract.ModeGate, 1, time.Now().UTC())
-	now, err := w.parts.Store.Now(w.ctx)
-	require.NoError(t, err)
-	start := now.Add(30 * 24 * time.Hour)
-	s.set("ends_at", start.Add(time.Hour))
-	s.set("starts_at", start)
-	for at, want := range map[time.Time]int{
-		now: 0, start.Add(-redisless.WatchedBefore - time.Second): 0, start.Add(-redisless.WatchedBefore): 1, start.Add(time.Minute): 1,
-		start.Add(time.Hour): 0,
-	} {
-		list, err := w.parts.Store.DegradedActivities(w.ctx, at)
-		require.NoError(t, err)
-		require.Len(t, list, want, "%s", at.Sub(start))
-	}
-	s.become(contract.ModeRedisless, 2, now)
-	list, err := w.parts.Store.DegradedActivities(w.ctx, now)
-	require.NoError(t, err)
-	require.Len(t, list, 1)
-}
-
 func TestWorkerLeases(t *testing.T) {
 	t.Parallel()
 	db := dbtest.MariaDB(t, Migrations)

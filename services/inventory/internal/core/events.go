@@ -45,10 +45,11 @@ func (s *Service) closeRefunded(ctx context.Context, orderSNs []string) error {
 	if len(orderSNs) == 0 {
 		return nil
 	}
-	rows, err := s.Store.Reservations(ctx, orderSNs)
+	rows, broken, err := s.Store.ReadableReservations(ctx, orderSNs)
 	if err != nil {
 		return err
 	}
+	s.Incidents.RaiseUnreadable(ctx, broken)
 	holding := map[string][]string{} // by activity
 	for _, r := range rows {
 		if r.Holds() {
@@ -60,7 +61,7 @@ func (s *Service) closeRefunded(ctx context.Context, orderSNs []string) error {
 			return err
 		}
 		c := contract.OrderClose{OrderSNs: holding[id], ActivityID: id}
-		if _, err := s.CloseOrders(ctx, c, ledger.ReasonSystem, ledger.ReasonSystem); err != nil {
+		if _, err := s.CloseOrders(ctx, c, ledger.ReasonExpired, ledger.ReasonExpired); err != nil {
 			return err
 		}
 	}

@@ -24,6 +24,8 @@ type Store interface {
 	Ledger(ctx context.Context, activityIDs []string, fn func(tx LedgerTx) error) error
 
 	Reservations(ctx context.Context, orderSNs []string) (map[string]ledger.Row, error)
+	// ReadableReservations sets those rows aside whose lines cannot be parsed.
+	ReadableReservations(ctx context.Context, orderSNs []string) (rows map[string]ledger.Row, broken []ledger.Row, err error)
 
 	// DatedActivity returns an activity of any merchant, and the time of the database before it was read.
 	DatedActivity(ctx context.Context, id string) (*Activity, time.Time, error)
@@ -56,13 +58,13 @@ type LedgerTx interface {
 
 	Activity(id string) *Activity // nil: unknown; with its locked stock, without the names of its SKUs
 	Reservations(orderSNs []string) (map[string]ledger.Row, error)
-	// ReadableReservations sets those rows aside whose lines cannot be parsed.
+	// ReadableReservations is that of Store.
 	ReadableReservations(orderSNs []string) (rows map[string]ledger.Row, broken []ledger.Row, err error)
 	Allowances(activityID string, userIDs []string) (map[string]int64, error) // by user, in units
 	Apply(m *ledger.Moves) error
 	DecidedAdjustments(activityID string) (ids []string, err error)
-	// ImportsOrders reports whether the import of the orders of all activities is not complete.
-	ImportsOrders() (bool, error)
+	// ImportsOrders reports whether the import of the orders of all activities is not complete, or that of one of these.
+	ImportsOrders(activityIDs ...string) (bool, error)
 	// RedislessSale returns the figures of an activity's sale without Redis; PutRedislessSale writes those that sales
 	// change.
 	RedislessSale(activityID string) (RedislessSale, error)

@@ -113,7 +113,11 @@ func (s *Service) becomeRedisless(
 		if a.Redisless() || a.Degraded == nil || ended || a.State == core.ActivityDraft || a.State == core.ActivityEnded {
 			return false, nil
 		}
-		unread = d.SeenAt.Before(now.Add(-lost - figuresSlack))
+		slack := figuresSlack
+		if since := now.Add(-lost); since.Before(a.StartsAt) { // the gate had accepted nothing then, and was read seldom
+			slack += farEvery
+		}
+		unread = d.SeenAt.Before(now.Add(-lost - slack))
 		if unread || !d.SeenAt.Equal(read) || d.SeenAt.After(now.Add(-lostAfter)) {
 			return false, nil
 		}

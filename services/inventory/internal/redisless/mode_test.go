@@ -18,14 +18,19 @@ type modeStore struct {
 	Sales
 	Rows
 	now, seen time.Time
+	early     bool // the sales start in an hour
 }
 
 func (s modeStore) Now(context.Context) (time.Time, error) { return s.now, nil }
 
 func (s modeStore) activity(id string) core.Activity {
+	starts := s.now.Add(-time.Hour)
+	if s.early {
+		starts = s.now.Add(time.Hour)
+	}
 	return core.Activity{
 		ID: id, State: core.ActivityPublished, Mode: contract.ModeGate, Degraded: &core.DegradedSale{PerSecond: 1},
-		StartsAt: s.now.Add(-time.Hour), EndsAt: s.now.Add(time.Hour),
+		StartsAt: starts, EndsAt: s.now.Add(2 * time.Hour),
 	}
 }
 
@@ -90,6 +95,16 @@ func TestASaleThatCannotBecomeRedislessHoldsUpNoOther(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, contract.ModeGate, modes.Activities[1].Mode)
 	require.Equal(t, []string{"gate not read 2"}, raised.keys)
+
+	// Before the start a gate is read once a minute, and an outage may begin then.
+	store.early = true
+	store.seen = now.Add(-2*lostAfter - farEvery)
+	s.Sales, s.Rows = store, store
+	modes, err = s.Modes(t.Context(), map[string]time.Duration{"2": 2 * lostAfter})
+	require.NoError(t, err)
+	require.Equal(t, contract.ModeRedisless, modes.Activities[1].Mode)
+	require.Len(t, raised.keys, 1)
+	store.early = false
 
 	// Another process of inventory has read it since.
 	store.seen = now.Add(-time.Second)

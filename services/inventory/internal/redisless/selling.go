@@ -179,7 +179,7 @@ func (s *selling) run(tx core.LedgerTx) error {
 	}
 	later := a == nil || !sells(a, s.outage, now)
 	if !later {
-		if later, err = tx.ImportsOrders(); err != nil {
+		if later, err = tx.ImportsOrders(s.activityID); err != nil {
 			return err
 		}
 	}

@@ -3,6 +3,7 @@ package redisless
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -10,22 +11,23 @@ import (
 	"flashsale.internal/services/inventory/internal/core"
 )
 
-// WatchedBefore is how long before its start a sale is watched. Nothing is sold before, and a merchant may plan many.
-const WatchedBefore = 10 * time.Minute
-
 // Intervals of a Watch.
 const (
 	watchEvery   = 200 * time.Millisecond // while an activity has a degraded sale
 	idleEvery    = time.Second            // while none has
 	watchTimeout = time.Second            // of one reading of a gate
 	watchAtOnce  = 16                     // gates that are read at a time
+	// The gates of sales that start later than in nearBefore are read each farEvery: nothing is sold there yet, and a
+	// merchant may plan many.
+	nearBefore = 10 * time.Minute
+	farEvery   = time.Minute
 )
 
 // WatchedSales is what a Watch reads and writes in the tables.
 type WatchedSales interface {
 	Now(ctx context.Context) (time.Time, error)
-	// DegradedActivities returns the activities that have a degraded sale, are published or paused, start within
-	// WatchedBefore and have not ended, and those whose mode is not gate.
+	// DegradedActivities returns the activities that are published or paused, have not ended and have a degraded sale, and
+	// those whose mode is not gate.
 	DegradedActivities(ctx context.Context, now time.Time) ([]core.Activity, error)
 	// NoteGates records a reading of gates, unless there is a later one: when they were seen and their figures read, and by
 	// activity and SKU the units that had not landed.
@@ -44,8 +46,10 @@ type Watch struct {
 	sales WatchedSales
 	gate  WatchedGate
 
-	list     []core.Activity // of Run, which is one goroutine
-	listedAt time.Time
+	// Of Run, which is one goroutine.
+	near, far []core.Activity
+	listedAt  time.Time
+	farAt     time.Time // when the gates of far were read
 
 	mu       sync.Mutex
 	contacts map[string]contact // by activity
@@ -88,7 +92,7 @@ func (w *Watch) round(ctx context.Context) (int, error) {
 	}
 	activities, err := w.activities(bounded, now)
 	if err != nil || len(activities) == 0 {
-		return 0, err
+		return len(w.near), err
 	}
 	call, cancelCall := context.WithTimeout(bounded, watchTimeout)
 	defer cancelCall()
@@ -110,21 +114,33 @@ func (w *Watch) round(ctx context.Context) (int, error) {
 		})
 	}
 	reading.Wait()
-	return len(activities), w.sales.NoteGates(bounded, now, figuresAt, unlanded)
+	write, cancelWrite := context.WithTimeout(ctx, watchTimeout) // also if some gates have used up the time
+	defer cancelWrite()
+	return len(w.near), w.sales.NoteGates(write, now, figuresAt, unlanded)
 }
 
-// activities returns the activities to watch. They are read once in idleEvery.
+// activities returns the activities whose gates are due. The list is read once in idleEvery.
 func (w *Watch) activities(ctx context.Context, now time.Time) ([]core.Activity, error) {
-	if age := now.Sub(w.listedAt); age >= 0 && age < idleEvery {
-		return w.list, nil
+	if age := now.Sub(w.listedAt); age < 0 || age >= idleEvery {
+		list, err := w.sales.DegradedActivities(ctx, now)
+		if err != nil {
+			return nil, err
+		}
+		w.near, w.far, w.listedAt = nil, nil, now
+		for _, a := range list {
+			if a.UsesGate() && a.StartsAt.After(now.Add(nearBefore)) {
+				w.far = append(w.far, a)
+			} else {
+				w.near = append(w.near, a)
+			}
+		}
+		w.setModes(list)
 	}
-	list, err := w.sales.DegradedActivities(ctx, now)
-	if err != nil {
-		return nil, err
+	if age := now.Sub(w.farAt); age >= 0 && age < farEvery {
+		return w.near, nil
 	}
-	w.list, w.listedAt = list, now
-	w.setModes(list)
-	return list, nil
+	w.farAt = now
+	return slices.Concat(w.near, w.far), nil
 }
 
 // setModes replaces the modes of the last reading.
@@ -153,6 +169,9 @@ func (w *Watch) read(ctx context.Context, a core.Activity, failed error) (map[st
 	err := failed
 	if err == nil {
 		audit, err = w.gate.Audit(call, a.ID)
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err() // the round had no time for this gate
 	}
 	w.note(a.ID, !errors.Is(err, core.ErrGateUnavailable))
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 type watched struct {
 	mu            sync.Mutex
 	sales         int
+	startsIn      time.Duration
 	down          bool // the gates
 	statements    int
 	commands      int
@@ -36,7 +37,7 @@ func (w *watched) DegradedActivities(context.Context, time.Time) ([]core.Activit
 	w.statements++
 	list := make([]core.Activity, w.sales)
 	for i := range list {
-		list[i].ID = fmt.Sprint(i + 1)
+		list[i].ID, list[i].StartsAt = fmt.Sprint(i+1), time.Now().Add(w.startsIn)
 	}
 	return list, nil
 }
@@ -68,16 +69,22 @@ func (w watchedGates) Audit(context.Context, string) (core.GateAudit, error) {
 	return core.GateAudit{}, nil
 }
 
-// What a process of inventory spends on sales without Redis in ten seconds: next to nothing while none is near, and one
-// write a round for all that are.
+// What a process of inventory spends on sales without Redis in a minute: with a hundred sales that start next month at most
+// two statements and two commands a second, and one write a round for all that are near.
 func TestCostOfTheWatch(t *testing.T) {
-	for _, c := range []struct{ sales, statements, commands, writes int }{
-		{0, 2 * 11, 0, 0},
-		{100, 51 + 11, 51 * 101, 51},
+	const minute, month = time.Minute - 50*time.Millisecond, 30 * 24 * time.Hour
+	for _, c := range []struct {
+		sales                        int
+		startsIn                     time.Duration
+		statements, commands, writes int
+	}{
+		{0, 0, 2 * 60, 0, 0},
+		{100, month, 2 * 60, 2 * 60, 1},
+		{100, nearBefore, 300 + 60, 300 * 101, 300},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w := &watched{sales: c.sales}
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second+50*time.Millisecond)
+			w := &watched{sales: c.sales, startsIn: c.startsIn}
+			ctx, cancel := context.WithTimeout(t.Context(), minute)
 			defer cancel()
 			require.NoError(t, NewWatch(w, watchedGates{w}).Run(ctx, func(err error) { require.NoError(t, err) }))
 			require.LessOrEqual(t, w.statements, c.statements)

@@ -121,11 +121,11 @@ func (l *ledgerTx) DecidedAdjustments(activityID string) ([]string, error) {
 }
 
 // ImportsOrders implements core.LedgerTx.
-func (l *ledgerTx) ImportsOrders() (bool, error) {
+func (l *ledgerTx) ImportsOrders(activityIDs ...string) (bool, error) {
 	var n int64
 	err := l.tx.Model(&importRow{}).
-		Where("epoch_id = (SELECT MAX(id) FROM epochs) AND activity_id = ? AND step <> ?",
-			number(core.AllActivities), string(core.ImportDone)).
+		Where("epoch_id = (SELECT MAX(id) FROM epochs) AND activity_id IN ? AND step <> ?",
+			numbers(append(activityIDs, core.AllActivities)), string(core.ImportDone)).
 		Count(&n).Error
 	return n > 0, err
 }

@@ -23,9 +23,8 @@ import (
 func (s *Store) DegradedActivities(ctx context.Context, now time.Time) ([]core.Activity, error) {
 	var list []activityRow
 	err := s.read(ctx).Select(activityColumns).
-		Where("degraded_per_second > 0 AND state IN ? AND ends_at > ? AND starts_at <= ? OR mode <> ?",
-			[]string{string(core.ActivityPublished), string(core.ActivityPaused)}, now, now.Add(redisless.WatchedBefore),
-			string(contract.ModeGate)).
+		Where("degraded_per_second > 0 AND state IN ? AND ends_at > ? OR mode <> ?",
+			[]string{string(core.ActivityPublished), string(core.ActivityPaused)}, now, string(contract.ModeGate)).
 		Order("id").Find(&list).Error
 	if err != nil || len(list) == 0 {
 		return nil, err

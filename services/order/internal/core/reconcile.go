@@ -320,7 +320,7 @@ func (s *Service) reconcileUnpaidRefund(
 }
 
 // recordRefund records that the provider has refunded payment p in full. The order that it paid becomes refunded. The
-// ledger may hold its units as sold. It releases them at a closing to which the response is that the order is refunded.
+// ledger may hold its units as sold. It releases them after the event, or at a closing.
 func (s *Service) recordRefund(ctx context.Context, p Payment) error {
 	err := s.store.InTx(ctx, "reconcile transaction", func(tx Tx) error {
 		locked, err := tx.LockOrders([]string{p.OrderSN})

@@ -78,8 +78,8 @@ type setting struct {
 }
 
 // contactTimes is when a gate last responded, or before the first response when it was first called, and since when it
-// does not respond. uncertain is set once it has not responded for
-// lostAfter, until the modes are read after its return: the sale may have become redisless.
+// does not respond. uncertain is set once it has not responded for lostAfter, until the modes are read after its return:
+// the sale may have become redisless.
 type contactTimes struct {
 	reached, lostSince time.Time
 	uncertain          bool

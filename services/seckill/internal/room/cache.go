@@ -45,8 +45,9 @@ type slot struct {
 	differs atomic.Bool             // another root was published than before
 
 	drawMu  sync.Mutex // held while the draw is read
-	drawn   *drawn
-	drawErr error // of the last attempt
+	drawn   *drawn     // nil until it was read
+	lost    draw.Hash  // root whose tickets Redis does not have any more
+	drawErr error      // of the last attempt
 	triedAt time.Time
 }
 
@@ -58,6 +59,7 @@ type reading struct {
 
 // drawn are the early tickets of a draw. They never change.
 type drawn struct {
+	root        draw.Hash
 	commitments []draw.Hash
 	tree        *draw.Tree
 }
@@ -167,19 +169,36 @@ func (c *Cache) read(ctx context.Context, id string, s *slot, maxAge time.Durati
 
 // tickets returns the early tickets of a room whose draw is stored. If they are not those of the published root, Redis has
 // lost some of them since.
-func (c *Cache) tickets(ctx context.Context, id string, s *slot, r Room) (*drawn, error) {
-	s.drawMu.Lock()
-	defer s.drawMu.Unlock()
-	if s.drawn != nil {
-		return s.drawn, nil
+// wait is whether to wait for another caller that reads them.
+func (c *Cache) tickets(ctx context.Context, id string, s *slot, r Room, wait bool) (*drawn, error) {
+	if wait {
+		s.drawMu.Lock()
+	} else if !s.drawMu.TryLock() {
+		return nil, errTicketsAreRead
 	}
-	if s.drawErr != nil && c.now().Sub(s.triedAt) < drawInterval {
+	defer s.drawMu.Unlock()
+	switch {
+	case s.drawn != nil && s.drawn.root == *r.Root:
+		return s.drawn, nil
+	case s.lost == *r.Root:
+		return nil, errTicketsLost
+	case s.drawErr != nil && c.now().Sub(s.triedAt) < drawInterval:
 		return nil, s.drawErr
 	}
-	s.drawn, s.drawErr = c.readTickets(ctx, id, r)
-	s.triedAt = c.now()
-	return s.drawn, s.drawErr
+	read, err := c.readTickets(ctx, id, r)
+	if s.drawErr, s.triedAt = err, c.now(); err == nil {
+		s.drawn = read
+	} else if errors.Is(err, errTicketsLost) {
+		s.lost, s.drawErr = *r.Root, nil
+	}
+	return read, err
 }
+
+var (
+	errTicketsAreRead = fmt.Errorf("%w: the tickets of a draw are being read", core.ErrUnavailable)
+	// errTicketsLost means that Redis does not have the tickets of the published root any more.
+	errTicketsLost = fmt.Errorf("%w: the tickets are not those of the published root", core.ErrUnavailable)
+)
 
 func (c *Cache) readTickets(ctx context.Context, id string, r Room) (*drawn, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
@@ -197,7 +216,7 @@ func (c *Cache) readTickets(ctx context.Context, id string, r Room) (*drawn, err
 		return nil, err
 	}
 	if root != *r.Root {
-		return nil, fmt.Errorf("%w: the tickets are not those of the published root", core.ErrUnavailable)
+		return nil, errTicketsLost
 	}
-	return &drawn{commitments, tree}, nil
+	return &drawn{root, commitments, tree}, nil
 }

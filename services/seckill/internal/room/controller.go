@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"flashsale.internal/pkg/draw"
+	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/seckill/internal/core"
 )
@@ -65,6 +66,7 @@ type progress struct {
 	credit float64
 	at     time.Time // of the last admission
 	tried  time.Time // when the beacon was last requested
+	beacon error     // why it could not be read then
 
 	readAt   time.Time // when room was read
 	failing  time.Time // since when every step has failed; zero after a step that did not
@@ -161,7 +163,8 @@ func (c *Controller) watch(ctx context.Context, id string, p *progress, err erro
 		return
 	}
 	started := p.read && p.room.State == core.StateOpen && !p.room.Now.Add(now.Sub(p.readAt)).Before(p.room.StartsAt)
-	unreachable := errors.Is(err, core.ErrUnavailable) || errors.Is(err, core.ErrBreakerOpen) // has an alarm of its own
+	unreachable := (errors.Is(err, core.ErrUnavailable) || errors.Is(err, core.ErrBreakerOpen)) &&
+		!errors.Is(err, stockgate.ErrBroken) // has an alarm of its own
 	if started && !unreachable && !p.stuck {
 		p.stuck = true
 		c.incidents.Add(ctx, 1)
@@ -273,17 +276,20 @@ func (c *Controller) storeSeed(ctx context.Context, id string, p *progress) erro
 	if closed := r.StartsAt.Add(-closes); c.Beacon != nil && r.Early > 0 {
 		at := closed.Add(beaconDelay)
 		now := c.Now()
-		if r.Now.Before(at) || now.Sub(p.tried) < retryInterval {
+		if r.Now.Before(at) {
 			return nil
 		}
-		p.tried = now
+		if now.Sub(p.tried) < retryInterval {
+			return p.beacon
+		}
+		p.tried, p.beacon = now, nil
 		var err error
 		if beacon, err = c.beacon(ctx, at); err != nil {
 			if r.Now.Before(r.StartsAt) {
-				if errors.Is(err, errBeaconNotYet) {
-					return nil
+				if !errors.Is(err, errBeaconNotYet) {
+					p.beacon = err
 				}
-				return err
+				return p.beacon
 			}
 			c.log.WarnContext(ctx, "draw without a beacon: it was not readable until the start", "activity_id", id,
 				"error", err)

@@ -135,13 +135,13 @@ func toRoom(r stockgate.Room, err error) (Room, error) {
 		}
 		parsed, err := draw.ParseHash(h.text)
 		if err != nil {
-			return Room{}, fmt.Errorf("%w: %w", core.ErrUnavailable, err)
+			return Room{}, fmt.Errorf("%w: %w: %w", core.ErrUnavailable, stockgate.ErrBroken, err)
 		}
 		h.set(parsed)
 	}
 	if r.Beacon != "" {
 		if err := out.Beacon.UnmarshalText([]byte(r.Beacon)); err != nil {
-			return Room{}, fmt.Errorf("%w: %w", core.ErrUnavailable, err)
+			return Room{}, fmt.Errorf("%w: %w: %w", core.ErrUnavailable, stockgate.ErrBroken, err)
 		}
 	}
 	if out.Key == (draw.Hash{}) { // before its opening by Redis time, which the caller may be ahead of

@@ -158,7 +158,7 @@ func (t *Tickets) Ticket(ctx context.Context, userID, activityID, token string) 
 		return v, nil
 	}
 	// The state of a ticket does not depend on its proof, so it is readable while the tickets are not.
-	if tickets, err := t.cache.tickets(ctx, activityID, slot, room); err == nil {
+	if tickets, err := t.cache.tickets(ctx, activityID, slot, room, false); err == nil {
 		path, err := tickets.tree.Prove(number.Sequence)
 		if err != nil {
 			return Ticket{}, err
@@ -245,7 +245,7 @@ func (t *Tickets) Commitments(ctx context.Context, activityID string) ([]draw.Ha
 	if room.Root == nil {
 		return nil, contract.Refuse(contract.CodeNotFound, "the tickets are published when early joining has closed")
 	}
-	tickets, err := t.cache.tickets(ctx, activityID, slot, room)
+	tickets, err := t.cache.tickets(ctx, activityID, slot, room, true)
 	if err != nil {
 		return nil, t.sales.Refusal(ctx, activityID, err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -25,6 +24,7 @@ type rooms struct {
 	err         error
 	tickets     map[string]Number
 	commitments []draw.Hash
+	unreadable  error // of Commitments
 	reads       int
 	known       Room // of the last call of Room
 }
@@ -61,7 +61,7 @@ func (r *rooms) Room(_ context.Context, _ string, known Room) (Room, error) {
 func (r *rooms) Commitments(_ context.Context, _ string, n int64) ([]draw.Hash, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.commitments[:n], r.err
+	return r.commitments[:n], errors.Join(r.err, r.unreadable)
 }
 
 func (r *rooms) StoreDraw(context.Context, string, draw.Hash, *draw.Hash, draw.Beacon, int64) (Room, error) {
@@ -269,7 +269,8 @@ func TestTicketsOfARoom(t *testing.T) {
 	}
 }
 
-// A ticket that Redis lost before the draw keeps its place, and one that it lost later keeps its state without a proof.
+// A ticket that Redis lost before the draw keeps its place. While tickets cannot be read, or after they were lost, a ticket
+// keeps its state without a proof. Those of another root are no proof.
 func TestLostTickets(t *testing.T) {
 	w, s := newSale(t)
 	tickets := map[string]string{}
@@ -281,8 +282,7 @@ func TestLostTickets(t *testing.T) {
 	w.rooms.close(t)
 	w.rooms.change(func(r *Room) { r.Admitted = 5 })
 	w.advance(6 * time.Minute)
-	stored := slices.Clone(w.rooms.commitments)
-	w.rooms.commitments[4] = draw.Lost
+	w.rooms.unreadable = core.ErrUnavailable
 	for user, ticket := range tickets {
 		v := mustTicket(t, s, user, ticket)
 		require.Equal(t, Admitted, v.State)
@@ -293,7 +293,7 @@ func TestLostTickets(t *testing.T) {
 	_, err := s.Commitments(t.Context(), "7")
 	refused(t, err, contract.CodeGateUnavailable)
 
-	w.rooms.commitments = stored
+	w.rooms.unreadable = nil
 	require.Nil(t, mustTicket(t, s, "u2", tickets["u2"]).Proof, "read again after a pause")
 	w.advance(drawInterval)
 	for user, lost := range map[string]bool{"u1": false, "u2": true} {
@@ -301,6 +301,18 @@ func TestLostTickets(t *testing.T) {
 		require.Equal(t, lost, v.Proof.Commitment == draw.Lost)
 		require.NoError(t, draw.CheckProof(*v.Draw.Root, 5, v.Proof.Sequence, v.Proof.Commitment, v.Proof.Path))
 	}
+
+	// Another root is published, and then its tickets are lost: they are not read again and again.
+	other := draw.NewHash()
+	w.rooms.change(func(r *Room) { r.Root = &other })
+	w.advance(2 * maxAge)
+	for range 3 {
+		require.Nil(t, mustTicket(t, s, "u1", tickets["u1"]).Proof)
+		w.advance(2 * drawInterval)
+	}
+	w.rooms.unreadable = errors.New("read again")
+	_, err = s.Commitments(t.Context(), "7")
+	refused(t, err, contract.CodeGateUnavailable)
 }
 
 func TestForeignTicketsAreRefused(t *testing.T) {

@@ -144,7 +144,7 @@ function Verification({room}: {room: Room}) {
             <li key={name} class={ok === undefined ? 'muted' : ok ? 'good' : 'bad'}>
               <span aria-hidden="true">{ok === undefined ? '○' : ok ? '●' : '✕'}</span>
               <span>{lost ? w('leaf_lost') : w(`check_${name}`, {n: place ? count(place) : '–'})}</span>
-              <b>{ok === undefined ? w('pending') : ok ? w('passed') : w('wrong')}</b>
+              {!lost && <b>{ok === undefined ? w('pending') : ok ? w('passed') : w('wrong')}</b>}
             </li>
           ))}
         </ul>

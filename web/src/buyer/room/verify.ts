@@ -129,7 +129,8 @@ export async function verify(activity: string, user: string, ticket: Ticket, sta
   checks.push({name: 'root', ok: !before.root || before.root === draw.root})
   const lost = proof.commitment === LOST
   const commitment = lost ? unhex(LOST) : await commit(activity, user, ticket.nonce)
-  checks.push({name: 'commitment', ok: hex(commitment) === proof.commitment && proof.sequence === ticket.sequence, lost})
+  const own = hex(commitment) === proof.commitment && proof.sequence === ticket.sequence
+  checks.push({name: 'commitment', ok: lost && own ? undefined : own, lost})
   const root = await rootOf(ticket.sequence, commitment, proof.path.map(unhex), count)
   checks.push({name: 'proof', ok: !!root && hex(root) === draw.root})
   if (!draw.key || !draw.seed) return [...checks, ...(['key', 'seed', 'place'] as const).map(open)]
