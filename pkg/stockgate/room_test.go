@@ -207,8 +207,8 @@ func TestOnlyUsableTimeCountsAgainstAPlace(t *testing.T) {
 		}
 		c.State, c.Version = GatePaused, c.Version+1
 		require.NoError(t, e.Configure(t.Context(), e.activityID, c))
-		for range 3 {
-			ago(AdmittedFor)
+		for range AdmittedFor / time.Second * 11 / 10 {
+			ago(2 * time.Second)
 			require.Zero(t, e.admit(1, 1, 1).Lapsed, "paused")
 		}
 		c.State, c.Version = GateOpen, c.Version+1

@@ -122,17 +122,17 @@ var mutants = []mutant{
 	{
 		name: "tickets move up over a lost one", file: "pkg/stockgate/lua/room_join.lua",
 		old: "redis.call('SETRANGE', LEAVES, int(LEAF * from), table.concat(leaves))", now: "redis.call('APPEND', LEAVES, table.concat(leaves))",
-		hidden: "the simulation has no waiting rooms", test: unit{"pkg/stockgate", "TestALostTicketIsAGap"},
+		hidden: "the simulation has no waiting rooms", test: unit{"pkg/stockgate", "TestALostTicketIsAGap/miniredis"},
 	},
 	{
 		name: "a published draw is replaced", file: "pkg/stockgate/lua/room_state.lua",
 		old: "if room('root') == '' then", now: "if true then",
-		hidden: "the simulation has no waiting rooms", test: unit{"pkg/stockgate", "TestAPublishedDrawStays"},
+		hidden: "the simulation has no waiting rooms", test: unit{"pkg/stockgate", "TestAPublishedDrawStays/miniredis"},
 	},
 	{
 		name: "places lapse while a sale is paused", file: "pkg/stockgate/lua/room_admit.lua",
 		old: "if gate[1] == 'open' then usable", now: "if true then usable",
-		hidden: "the simulation has no waiting rooms", test: unit{"pkg/stockgate", "TestOnlyUsableTimeCountsAgainstAPlace"},
+		hidden: "the simulation has no waiting rooms", test: unit{"pkg/stockgate", "TestOnlyUsableTimeCountsAgainstAPlace/miniredis"},
 	},
 	{
 		name: "older changes are lost while a sale is redisless", file: "services/inventory/internal/store/modes.go",
