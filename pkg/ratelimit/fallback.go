@@ -305,7 +305,7 @@ func (f *fallback) convert(from, to *params) {
 	if f == nil {
 		return
 	}
-	now := f.l.clock.now()
+	now, fleet := f.l.clock.now(), float64(to.perPermit)*float64(f.l.conn.Instances())
 	for i := range f.shards {
 		sh := &f.shards[i]
 		sh.mu.Lock()
@@ -313,11 +313,10 @@ func (f *fallback) convert(from, to *params) {
 			clear(sh.keys)
 		}
 		for k, e := range sh.keys {
-			switch ahead := e.tat - now; {
-			case ahead > 0 && (e.offline > 0 || e.unreported > 0): // what the fleet has granted, also more than can be reserved
-				e.tat = now + to.carryOver(from, ahead)
-			default:
-				e.tat = to.convertArrival(from, e.tat, now)
+			if ahead := e.tat - now; ahead > 0 {
+				// As convertArrival, but what the fleet has granted without Redis counts also beyond a reservation.
+				most := float64(to.tolerance+to.maxWait) + fleet*float64(e.offline+e.unreported)
+				e.tat = now + int64(min(float64(to.carryOver(from, ahead)), most))
 			}
 			e.assumed = min(to.carryOver(from, e.assumed), max(0, e.tat-now))
 			sh.keys[k] = e

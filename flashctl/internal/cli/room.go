@@ -64,15 +64,17 @@ func (c *roomVerifyCmd) Run(e env) error {
 		text, _ := published.Beacon.MarshalText()
 		beacon = "beacon " + string(text) + ", to be compared with its public source"
 	}
-	lost := ""
-	for n, sequence := 0, 0; sequence < len(tickets); sequence++ {
-		if tickets[sequence] == draw.Lost {
-			n++
-			lost = fmt.Sprintf(" (%d tickets were lost before the draw)", n)
+	lost := 0
+	for _, commitment := range tickets {
+		if commitment == draw.Lost {
+			lost++
 		}
 	}
-	_, err = fmt.Fprintf(e.out, "activity %s: key, root and seed match; %d places%s; %s\n",
-		published.ActivityID, len(places), lost, beacon)
+	count := fmt.Sprintf("%d places", len(places))
+	if lost > 0 {
+		count += fmt.Sprintf(", %d of tickets that were lost before the draw", lost)
+	}
+	_, err = fmt.Fprintf(e.out, "activity %s: key, root and seed match; %s; %s\n", published.ActivityID, count, beacon)
 	return err
 }
 

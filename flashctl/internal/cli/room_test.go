@@ -15,13 +15,14 @@ import (
 	"flashsale.internal/pkg/draw"
 )
 
-// publish returns a complete draw of ten tickets and the text of its tickets.
+// publish returns a complete draw of ten tickets, of which the last one was lost, and the text of its tickets.
 func publish(t *testing.T) (draw.Published, []byte) {
 	t.Helper()
 	var tickets []draw.Hash
 	for i := range byte(10) {
 		tickets = append(tickets, draw.Commit("7", fmt.Sprintf("u%d", i), draw.Nonce{i}))
 	}
+	tickets[9] = draw.Lost
 	tree, err := draw.NewTree(tickets)
 	require.NoError(t, err)
 	root, err := tree.Root()
@@ -51,7 +52,8 @@ func TestRoomVerifyReadsURLs(t *testing.T) {
 	places := filepath.Join(t.TempDir(), "places.txt")
 	status, out, errs := run(t, "room", "verify", srv.URL+"/v1/activities/7/room/draw", "--places", places)
 	require.Zero(t, status, errs)
-	require.Equal(t, "activity 7: key, root and seed match; 10 places; beacon be, to be compared with its public source\n", out)
+	require.Equal(t, "activity 7: key, root and seed match; 10 places, 1 of tickets that were lost before the draw; "+
+		"beacon be, to be compared with its public source\n", out)
 	text, err := os.ReadFile(places)
 	require.NoError(t, err)
 	require.Equal(t, 10, bytes.Count(text, []byte("\n")))

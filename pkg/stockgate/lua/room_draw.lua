@@ -7,6 +7,8 @@
 if room('early') == '' then return 'not_closed' end
 if room('early') ~= ARGV[4] then return 'differs' end
 redis.call('HSETNX', ROOM, 'root', ARGV[1])
-if ARGV[3] ~= '' and room('seed') == '' and room('root') == ARGV[1] then redis.call('HSET', ROOM, 'beacon', ARGV[2], 'seed', ARGV[3]) end
+if ARGV[3] ~= '' and room('seed') == '' and room('root') == ARGV[1] then
+  redis.call('HSET', ROOM, 'beacon', ARGV[2], 'seed', ARGV[3])
+end
 keep_room()
 return room_state()

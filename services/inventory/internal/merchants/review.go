@@ -191,7 +191,8 @@ func (s *Service) cancelHolding(ctx context.Context, activityID string, orderSNs
 	}); err != nil {
 		return err
 	}
-	_, err = s.Ledger.CloseOrders(ctx, contract.OrderClose{OrderSNs: paid, ActivityID: activityID}, ledger.ReasonRejected, ledger.ReasonSystem)
+	_, err = s.Ledger.CloseOrders(ctx, contract.OrderClose{OrderSNs: paid, ActivityID: activityID},
+		ledger.ReasonRejected, ledger.ReasonSystem)
 	return err
 }
 

@@ -168,8 +168,7 @@ func (c *Cache) read(ctx context.Context, id string, s *slot, maxAge time.Durati
 }
 
 // tickets returns the early tickets of a room whose draw is stored. If they are not those of the published root, Redis has
-// lost some of them since.
-// wait is whether to wait for another caller that reads them.
+// lost some of them since. wait is whether to wait for another caller that reads them.
 func (c *Cache) tickets(ctx context.Context, id string, s *slot, r Room, wait bool) (*drawn, error) {
 	if wait {
 		s.drawMu.Lock()
@@ -190,6 +189,7 @@ func (c *Cache) tickets(ctx context.Context, id string, s *slot, r Room, wait bo
 		s.drawn = read
 	} else if errors.Is(err, errTicketsLost) {
 		s.lost, s.drawErr = *r.Root, nil
+		c.log.WarnContext(ctx, "Redis has lost tickets of a published draw", "activity_id", id, "root", r.Root)
 	}
 	return read, err
 }
