@@ -899,7 +899,7 @@ type Change struct {
 	// Role absent if it was not recorded
 	Role *ChangeRole `json:"role,omitempty"`
 
-	// What such as activity.create, activity.patch, activity.publish, activity.pause, activity.resume, activity.end, activity.reconcile, stock.adjust, orders.cancel
+	// What such as activity.create, activity.patch, activity.publish, activity.pause, activity.resume, activity.end, activity.reconcile, activity.restore, stock.adjust, orders.cancel
 	What string `json:"what"`
 }
 

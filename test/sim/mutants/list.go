@@ -556,6 +556,18 @@ var mutants = []mutant{
 		test:   unit{"services/inventory", "^TestTheReconcilerProvesALoss$/^entries$"},
 	},
 	{
+		name: "a restore undoes decisions", file: restoreDir + "decisions.go",
+		old: "if !d.Possible {", now: "if d.Version > 0 {",
+		hidden: "merchants of the simulation decide nothing after a backup",
+		test:   unit{"services/inventory", "^TestARestoreKeepsDecisions$"},
+	},
+	{
+		name: "a lost pause is taken for damage", file: "services/inventory/internal/reconcile/proof.go",
+		old: "lost && d.Possible {", now: "lost && d.Version < 0 {",
+		hidden: "merchants of the simulation decide nothing after a backup",
+		test:   unit{"services/inventory", "^TestALostPauseIsProvedByTheGate$"},
+	},
+	{
 		name: "an epoch loses an unfinished import", file: "services/inventory/internal/store/epochs.go",
 		old: "if unfinished > 0 && present.Since != nil && present.Since.Before(from) {", now: "if unfinished < 0 {",
 		hidden: "no simulated epoch is drawn during an import",

@@ -12,6 +12,7 @@ const WHAT: Partial<Record<string, Word>> = {
   'activity.resume': 'what_resume',
   'activity.end': 'what_end',
   'activity.reconcile': 'what_reconcile',
+  'activity.restore': 'what_restore',
   'stock.adjust': 'what_adjust',
   'orders.cancel': 'what_cancel_orders',
 }

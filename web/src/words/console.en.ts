@@ -275,6 +275,7 @@ export const console = {
   what_resume: 'Resumed',
   what_end: 'Ended',
   what_reconcile: 'Stock repaired',
+  what_restore: 'Recovered after a restore',
   what_adjust: 'Stock adjusted',
   what_cancel_orders: 'Orders cancelled',
   details: 'Details',

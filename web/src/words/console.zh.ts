@@ -277,6 +277,7 @@ export const console: Record<keyof typeof en, string> = {
   what_resume: '恢复',
   what_end: '结束',
   what_reconcile: '库存修复',
+  what_restore: '数据恢复后找回',
   what_adjust: '库存调整',
   what_cancel_orders: '取消订单',
   details: '详情',

@@ -26,10 +26,12 @@ type PastChange struct {
 	Detail string // JSON; "" without any
 }
 
-// Reconciler is the actor recorded for repairs that no operator requested, ActionReconcile the action of all repairs.
+// Reconciler is the actor recorded for repairs that no operator requested, ActionReconcile the action of all repairs,
+// ActionRestore that of a decision which only the gate had.
 const (
 	Reconciler      = "reconciler"
 	ActionReconcile = "activity.reconcile"
+	ActionRestore   = "activity.restore"
 )
 
 // Roles of the merchants and operators who make changes.

@@ -88,7 +88,7 @@ func (c *Controller) ensureEpoch(
 		if err := c.plan(ctx, a, present); err != nil {
 			return false, err
 		}
-		again := core.Import{Epoch: present.Number, ActivityID: a.ID, Step: core.ImportRows, UpdatedAt: c.now()}
+		again := core.Import{Epoch: present.Number, ActivityID: a.ID, Step: core.ImportDecisions, UpdatedAt: c.now()}
 		if err := c.Epochs.RestartImport(ctx, again); err != nil {
 			return false, err
 		}
@@ -106,7 +106,7 @@ func (c *Controller) ensureEpoch(
 // plan adds the import of an activity that was created after its epoch was drawn.
 func (c *Controller) plan(ctx context.Context, a *core.Activity, e core.Epoch) error {
 	return c.Epochs.AddImport(ctx, core.Import{
-		Epoch: e.Number, ActivityID: a.ID, Step: core.ImportRows, UpdatedAt: c.now(),
+		Epoch: e.Number, ActivityID: a.ID, Step: core.ImportDecisions, UpdatedAt: c.now(),
 	})
 }
 

@@ -18,7 +18,6 @@ const (
 	maxLimit      = contract.MaxLines * contract.MaxQty // one purchase cannot hold more
 	defaultWindow = 900                                 // seconds to pay
 
-	maxRoomRate     = 1_000_000
 	defaultReorders = 2
 	maxReorders     = 15 // the gate keeps the latest 16 purchases of a buyer that ended
 )
@@ -366,9 +365,9 @@ func validate(a *core.Activity) error {
 	switch {
 	case !validText(a.Title):
 		return contract.InvalidField("title", "must have 1 to 200 characters, not only white space")
-	case a.StartsAt.Year() < 2000 || a.StartsAt.Year() > 2200:
+	case a.StartsAt.Year() < 2000 || a.StartsAt.Year() > core.LastYear:
 		return contract.InvalidField("starts_at", "is required, from 2000 to 2200")
-	case a.EndsAt.Year() < 2000 || a.EndsAt.Year() > 2200:
+	case a.EndsAt.Year() < 2000 || a.EndsAt.Year() > core.LastYear:
 		return contract.InvalidField("ends_at", "is required, from 2000 to 2200")
 	case !a.EndsAt.After(a.StartsAt):
 		return contract.InvalidField("ends_at", "must be after starts_at")
@@ -378,7 +377,7 @@ func validate(a *core.Activity) error {
 		return contract.InvalidField("pay_within_s", "must be 1 to 86400")
 	case a.ReorderLimit < 0 || a.ReorderLimit > maxReorders:
 		return contract.InvalidField("reorder_limit", "must be 0 to 15")
-	case a.RoomRate < 0 || a.RoomRate > maxRoomRate:
+	case a.RoomRate < 0 || a.RoomRate > core.MaxRoomRate:
 		return contract.InvalidField("waiting_room.admit_per_second", "must be 0 to 1000000")
 	case !slices.Contains(contract.ChallengeKinds, a.Challenge.Kind):
 		return contract.InvalidField("captcha", "must be none, pow, slide or provider")

@@ -100,6 +100,9 @@ func (p *pass) compareAndRepair(ctx context.Context, n int) (done bool, err erro
 	if lost, err := p.provesLoss(ctx, c); lost || err != nil {
 		return true, err
 	}
+	if err := p.compareConfig(ctx, c); err != nil {
+		return true, err
+	}
 	repairs := len(p.result.Repairs)
 	for _, repair := range []func(context.Context, *comparison) error{
 		p.repairEntries, p.rebuildBuyers,

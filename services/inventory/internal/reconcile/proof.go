@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -12,13 +13,14 @@ import (
 // The differences of a gate that has more than the database.
 const (
 	lostAdjustment = "the gate has an adjustment that the database has lost"
+	lostVersion    = "the gate has a version of the activity that the database has lost"
 	beingImported  = "an import after a restore is not complete; nothing is compared until then"
 )
 
 // proof is what a gate has although only a commit of this database can have made it, and the database does not have
-// it: ids of adjustments, and order_sns of entries that have landed. The process that made a commit writes it into the
-// gate afterwards, and no row of either table is ever deleted. The gate is read first. So the database has lost commits:
-// it was restored, or a failover lost them.
+// it: ids of adjustments, order_sns of entries that have landed, and versions of the activity. The process that made a
+// commit writes it into the gate afterwards, and no row of these tables is ever deleted. The gate is read first. So the
+// database has lost commits: it was restored, or a failover lost them.
 type proof struct {
 	epoch    string   // of the database
 	subjects []string // sorted
@@ -56,6 +58,10 @@ func (p *pass) provesLoss(ctx context.Context, c *comparison) (bool, error) {
 		return false, err
 	}
 	found := proof{epoch: epoch.Value}
+	if d, lost := c.after.LostDecision(c.audit.Config); lost && d.Possible {
+		found.subjects = append(found.subjects, fmt.Sprint("version ", d.Version))
+		p.result.Differences = append(p.result.Differences, Difference{Why: lostVersion + ": " + d.Detail})
+	}
 	if err := p.findLostAdjustments(ctx, &found); err != nil {
 		return false, err
 	}

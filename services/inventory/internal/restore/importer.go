@@ -106,13 +106,14 @@ func (m *Importer) runAll(ctx context.Context, e core.Epoch, i core.Import) erro
 // runOne runs the import of one activity.
 func (m *Importer) runOne(ctx context.Context, e core.Epoch, i core.Import) error {
 	return m.steps(ctx, e, i, map[core.ImportStep]stepFunc{
-		core.ImportRows:    m.ordersOfRows(core.ImportEntries),
-		core.ImportEntries: m.entriesOfGate,
-		core.ImportWait:    m.waitForLanding,
-		core.ImportLanded:  m.ordersOfRows(core.ImportGate),
-		core.ImportGate:    m.followLedger,
-		core.ImportRenew:   m.renew,
-		core.ImportForeign: m.endForeign,
+		core.ImportDecisions: m.takeDecision,
+		core.ImportRows:      m.ordersOfRows(core.ImportEntries),
+		core.ImportEntries:   m.entriesOfGate,
+		core.ImportWait:      m.waitForLanding,
+		core.ImportLanded:    m.ordersOfRows(core.ImportGate),
+		core.ImportGate:      m.followLedger,
+		core.ImportRenew:     m.renew,
+		core.ImportForeign:   m.endForeign,
 	})
 }
 

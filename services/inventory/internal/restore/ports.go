@@ -41,6 +41,8 @@ type Tables interface {
 	) (rows, broken []ledger.Row, next string, err error)
 	OpenDeadLetters(ctx context.Context, orderSNs []string) (map[string]bool, error)
 	AnyActivity(ctx context.Context, id string) (*core.Activity, error)
+	// TakeDecision makes an activity what its gate has, as core.Activity.TakeDecision, and records the change.
+	TakeDecision(ctx context.Context, gate core.GateConfig, c core.Change) error
 	DatedActivity(ctx context.Context, id string) (*core.Activity, time.Time, error)
 }
 

@@ -383,6 +383,13 @@ func writeItems(tx *gorm.DB, activityID int64, items []core.Stock) error {
 	return chunked(rows, func(c []stockRow) error { return tx.Create(&c).Error })
 }
 
+// TakeDecision implements restore.Tables.
+func (s *Store) TakeDecision(ctx context.Context, gate core.GateConfig, c core.Change) error {
+	_, err := s.ChangeActivity(ctx, core.AllMerchants(), c.ObjectID, c, merchants.Growth{},
+		func(a *core.Activity) (bool, error) { return a.TakeDecision(gate, c.At), nil })
+	return err
+}
+
 // ChangeActivity implements merchants.Activities. It rewrites items only if the activity was a draft, since then nothing refers
 // to them.
 func (s *Store) ChangeActivity(

@@ -141,7 +141,7 @@ func plan(tx *gorm.DB, epoch int64, now time.Time) error {
 		return err
 	}
 	return tx.Exec("INSERT INTO imports (epoch_id, activity_id, step, position, counts, updated_at) "+
-		"SELECT ?, id, ?, '', '{}', ? FROM activities", epoch, string(core.ImportRows), now).Error
+		"SELECT ?, id, ?, '', '{}', ? FROM activities", epoch, string(core.ImportDecisions), now).Error
 }
 
 // PendingImports implements core.GuardStore.
