@@ -45,17 +45,30 @@ type ActivityMode struct {
 
 // RedislessSale is a sale as buyers see it, by the tables.
 type RedislessSale struct {
-	Title        string          `json:"title"`
-	Description  string          `json:"description"`
-	ImageURL     string          `json:"image_url"`
-	State        string          `json:"state"` // open, paused or ended, as the merchant last set it
-	StartsAt     time.Time       `json:"starts_at"`
-	EndsAt       time.Time       `json:"ends_at"`
-	PerUserLimit int64           `json:"per_user_limit"`
-	PayWithinS   int64           `json:"pay_within_s"`
-	Challenge    string          `json:"captcha,omitempty"` // as Challenge.String returns it
-	Items        []RedislessItem `json:"items"`
+	Title        string    `json:"title"`
+	Description  string    `json:"description"`
+	ImageURL     string    `json:"image_url"`
+	State        string    `json:"state"` // open, paused or ended, as the merchant last set it
+	StartsAt     time.Time `json:"starts_at"`
+	EndsAt       time.Time `json:"ends_at"`
+	PerUserLimit int64     `json:"per_user_limit"`
+	PayWithinS   int64     `json:"pay_within_s"`
+	Challenge    string    `json:"captcha,omitempty"` // as Challenge.String returns it
+	RoomRate     int64     `json:"room_rate,omitempty"`
+	// Rules names the rules of admission that the sale has beyond its state and window. A process that does not know one
+	// of them admits nobody.
+	Rules []AdmissionRule `json:"rules,omitempty"`
+	Items []RedislessItem `json:"items"`
 }
+
+// AdmissionRule is a rule by which a buyer may take a path, or not.
+type AdmissionRule string
+
+// The rules. Limits of orders are no such rules: the ledger enforces them.
+const (
+	RuleRoom      AdmissionRule = "waiting_room"
+	RuleChallenge AdmissionRule = "captcha"
+)
 
 // RedislessItem is one SKU of a RedislessSale. Left is what may be sold now.
 type RedislessItem struct {
@@ -140,7 +153,9 @@ type RedislessResult struct {
 	Fresh    bool             `json:"fresh,omitempty"`     // reserved by this call
 	Purchase *LedgerState     `json:"purchase,omitempty"`  // of reserved
 	OrderSNs []string         `json:"order_sns,omitempty"` // of limit_reached: the purchases that hold units, latest last
-	StartsAt time.Time        `json:"starts_at,omitzero"`  // of not_started
+	// BarredUntil is set with limit_reached if too many orders of the buyer were cancelled or expired.
+	BarredUntil time.Time `json:"barred_until,omitzero"`
+	StartsAt    time.Time `json:"starts_at,omitzero"` // of not_started
 }
 
 // RedislessLookup requests the states of at most MaxItems purchases of one activity, or of the latest ones of a user.

@@ -171,6 +171,45 @@ func TestRedislessPurchasesAreBoundedBySecond(t *testing.T) {
 	require.Equal(t, 3, sell(5))
 }
 
+// A buyer who has cancelled too many orders buys no more without Redis than at the gate, until the same time.
+func TestTheReorderLimitHoldsWithoutRedis(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := newRedislessSale(w, 10, core.DegradedSale{PerSecond: 1000}, 0)
+	end := func(purchase redisless.Purchase, reason string) {
+		require.NoError(t, w.db.Exec("UPDATE reservations SET state = 'released', reason = ?, changed_at = ? WHERE order_sn = ?",
+			reason, w.databaseNow(), purchase.OrderSN).Error)
+		require.NoError(t, w.db.Exec("UPDATE allowances SET held = 0 WHERE activity_id = ?", s.id).Error)
+	}
+	reserve := func(user string) (redisless.Purchase, contract.RedislessResult) {
+		p := s.purchase(user, 1)
+		results, err := s.redisless.ReserveRedisless(s.ctx, s.id, 1, []redisless.Purchase{p})
+		require.NoError(t, err)
+		return p, results[0]
+	}
+	for n, reason := range []string{"cancelled", "refunded", "expired", "cancelled"} { // two are allowed by default
+		p, result := reserve("a")
+		require.Equal(t, contract.RedislessReserved, result.Outcome, "%d", n)
+		end(p, reason)
+	}
+	p, result := reserve("a")
+	require.Equal(t, contract.RedislessLimitReached, result.Outcome)
+	require.WithinDuration(t, w.databaseNow().Add(10*time.Minute), result.BarredUntil, time.Minute)
+	p.MayBeKnown = true
+	results, err := s.redisless.ReserveRedisless(s.ctx, s.id, 1, []redisless.Purchase{p})
+	require.NoError(t, err)
+	require.Equal(t, contract.RedislessLater, results[0].Outcome, "the gate may have accepted it before")
+	_, result = reserve("b")
+	require.Equal(t, contract.RedislessReserved, result.Outcome)
+	w.shift += 11 * time.Minute
+	_, result = reserve("a")
+	require.Equal(t, contract.RedislessReserved, result.Outcome)
+	require.NoError(t, w.db.Exec("UPDATE activities SET reorder_limit = 0 WHERE id = ?", s.id).Error)
+	w.shift -= 11 * time.Minute
+	_, result = reserve("a")
+	require.Equal(t, contract.RedislessReserved, result.Outcome, "any number")
+}
+
 func TestNothingIsSoldRedislessAtOtherTimes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

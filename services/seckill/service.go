@@ -208,7 +208,7 @@ func (s *Service) newLoops(cfg Config, gates *stockgate.Gate) (err error) {
 		Queue:       cfg.GateQueue,
 	}
 	s.rooms = room.NewRedisStore(gates, bounds)
-	if s.roomCache, err = room.NewCache(s.rooms, tel, s.deps.Now); err != nil {
+	if s.roomCache, err = room.NewCache(s.rooms, s.watch.RoomPace, tel, s.deps.Now); err != nil {
 		return err
 	}
 	var beacon room.Beacon

@@ -556,6 +556,24 @@ var mutants = []mutant{
 		test:   unit{"services/inventory", "^TestTheReconcilerProvesALoss$/^entries$"},
 	},
 	{
+		name: "a redisless sale has no waiting room", file: "services/seckill/internal/redisless/gate.go",
+		old: "Challenge: challenge, RoomRate: m.Sale.RoomRate,", now: "Challenge: challenge,",
+		hidden: "the simulation has no waiting rooms",
+		test:   unit{"services/seckill/internal/redisless", "^TestASaleKeepsItsRulesWithoutRedis$"},
+	},
+	{
+		name: "places lose their order in an outage", file: "services/seckill/internal/room/cache.go",
+		old: "if pace <= 0 || !r.Closed || r.Early > 0 && r.Seed == nil {", now: "if pace <= 0 {",
+		hidden: "the simulation has no waiting rooms",
+		test:   unit{"services/seckill/internal/room", "^TestPlacesAreAdmittedWithoutRedis$"},
+	},
+	{
+		name: "cancelled orders do not count without Redis", file: soldDir + "selling.go",
+		old: "l.Count > a.ReorderLimit && end.After(now) {", now: "l.Count < 0 {",
+		hidden: "buyers of the simulation cancel few orders",
+		test:   unit{"services/inventory", "^TestTheReorderLimitHoldsWithoutRedis$"},
+	},
+	{
 		name: "a restore undoes decisions", file: restoreDir + "decisions.go",
 		old: "if !d.Possible {", now: "if d.Version > 0 {",
 		hidden: "merchants of the simulation decide nothing after a backup",

@@ -61,6 +61,8 @@ type LedgerTx interface {
 	// ReadableReservations is that of Store.
 	ReadableReservations(orderSNs []string) (rows map[string]ledger.Row, broken []ledger.Row, err error)
 	Allowances(activityID string, userIDs []string) (map[string]int64, error) // by user, in units
+	// LostOrders returns, by user, the orders that were cancelled or expired since then.
+	LostOrders(activityID string, userIDs []string, since time.Time) (map[string]LostOrders, error)
 	Apply(m *ledger.Moves) error
 	DecidedAdjustments(activityID string) (ids []string, err error)
 	// ImportsOrders reports whether the import of the orders of all activities is not complete, or that of one of these.
@@ -69,6 +71,12 @@ type LedgerTx interface {
 	// change.
 	RedislessSale(activityID string) (RedislessSale, error)
 	PutRedislessSale(activityID string, s RedislessSale) error
+}
+
+// LostOrders counts the orders of a buyer that were cancelled or expired. Last is when the latest one ended.
+type LostOrders struct {
+	Count int64
+	Last  time.Time
 }
 
 // ErrKnown means that the ledger has one of the order_sns of Moves.Insert.

@@ -85,7 +85,13 @@ func modeView(a *core.Activity, sale figures) contract.ActivityMode {
 	m.Sale = &contract.RedislessSale{
 		Title: a.Title, Description: a.Description, ImageURL: a.ImageURL, State: state, StartsAt: a.StartsAt,
 		EndsAt: a.EndsAt, PerUserLimit: a.PerUserLimit, PayWithinS: a.PayWithinS,
-		Challenge: a.GateChallenge().String(),
+		Challenge: a.GateChallenge().String(), RoomRate: a.RoomRate,
+	}
+	if a.RoomRate > 0 {
+		m.Sale.Rules = append(m.Sale.Rules, contract.RuleRoom)
+	}
+	if a.Challenge.On() {
+		m.Sale.Rules = append(m.Sale.Rules, contract.RuleChallenge)
 	}
 	for _, it := range a.Items {
 		m.Sale.Items = append(m.Sale.Items, contract.RedislessItem{

@@ -119,3 +119,19 @@ func TestASaleThatCannotBecomeRedislessHoldsUpNoOther(t *testing.T) {
 type raised struct{ keys []string }
 
 func (r *raised) Raise(_ context.Context, key, _ string, _ ...any) { r.keys = append(r.keys, key) }
+
+// Both modes without the gate carry the rules of admission.
+func TestModesCarryTheRules(t *testing.T) {
+	for _, mode := range []contract.SaleMode{contract.ModeRedisless, contract.ModeReturning} {
+		a := core.Activity{
+			ID: "1", Mode: mode, State: core.ActivityPublished, RoomRate: 50,
+			Challenge: contract.Challenge{Kind: contract.ChallengePow, Difficulty: 20},
+		}
+		sale := modeView(&a, figures{}).Sale
+		require.EqualValues(t, 50, sale.RoomRate)
+		require.Equal(t, "pow:20", sale.Challenge)
+		require.Equal(t, []contract.AdmissionRule{contract.RuleRoom, contract.RuleChallenge}, sale.Rules)
+		a.RoomRate, a.Challenge.Kind = 0, contract.ChallengeNone
+		require.Empty(t, modeView(&a, figures{}).Sale.Rules)
+	}
+}

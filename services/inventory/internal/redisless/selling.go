@@ -177,6 +177,12 @@ func (s *selling) run(tx core.LedgerTx) error {
 			return err
 		}
 	}
+	barred := map[string]time.Time{}
+	if a != nil && a.Redisless() && a.ReorderLimit > 0 {
+		if barred, err = barredUntil(tx, a, users, now); err != nil {
+			return err
+		}
+	}
 	later := a == nil || !sells(a, s.outage, now)
 	if !later {
 		if later, err = tx.ImportsOrders(s.activityID); err != nil {
@@ -197,7 +203,9 @@ func (s *selling) run(tx core.LedgerTx) error {
 			s.results[i] = contract.RedislessResult{Outcome: contract.RedislessLater}
 			continue
 		}
-		result, ok := decideRedisless(a, p, figures(sale), held[ledger.Buyer{ActivityID: a.ID, UserID: p.UserID}], now)
+		result, ok := decideRedisless(a, p, figures(sale), buyer{
+			held: held[ledger.Buyer{ActivityID: a.ID, UserID: p.UserID}], barredUntil: barred[p.UserID],
+		}, now)
 		if !ok {
 			s.results[i] = result
 			continue
@@ -220,15 +228,43 @@ func (s *selling) run(tx core.LedgerTx) error {
 	return tx.PutRedislessSale(s.activityID, sale)
 }
 
+// How long the allowance of a buyer is over after one order too many was cancelled or expired, and for how long such an
+// order counts: those of gates, in pkg/stockgate/lua/prelude.lua.
+const (
+	barredFor    = 10 * time.Minute
+	lostOrderAge = 24 * time.Hour
+)
+
+// barredUntil returns, by user, until when the allowance is over.
+func barredUntil(tx core.LedgerTx, a *core.Activity, users []string, now time.Time) (map[string]time.Time, error) {
+	lost, err := tx.LostOrders(a.ID, users, now.Add(-lostOrderAge))
+	if err != nil {
+		return nil, err
+	}
+	until := map[string]time.Time{}
+	for user, l := range lost {
+		if end := l.Last.Add(barredFor); l.Count > a.ReorderLimit && end.After(now) {
+			until[user] = end
+		}
+	}
+	return until, nil
+}
+
+// buyer is what the ledger has of the buyer of a purchase.
+type buyer struct {
+	held        int64 // units
+	barredUntil time.Time
+}
+
 // sells reports whether redisless purchases of this outage may be sold.
 func sells(a *core.Activity, outage int64, now time.Time) bool {
 	return a.Redisless() && a.Outage == outage && a.Degraded != nil && a.ModeChangedAt != nil &&
 		!now.Before(a.ModeChangedAt.Add(sellAfter))
 }
 
-// decideRedisless reports whether a new purchase is sold. held is how many units its buyer has.
+// decideRedisless reports whether a new purchase is sold.
 func decideRedisless(
-	a *core.Activity, p Purchase, sale figures, held int64, now time.Time,
+	a *core.Activity, p Purchase, sale figures, of buyer, now time.Time,
 ) (result contract.RedislessResult, sold bool) {
 	refuse := func(o contract.RedislessOutcome) (contract.RedislessResult, bool) {
 		if p.MayBeKnown {
@@ -246,8 +282,12 @@ func decideRedisless(
 		return contract.RedislessResult{Outcome: contract.RedislessNotStarted, StartsAt: a.StartsAt}, false
 	case core.UnknownSKU(a, p.Lines) != "":
 		return contract.RedislessResult{Outcome: contract.RedislessUnknownSKU}, false
-	case held+ledger.Units(p.Lines) > a.PerUserLimit:
+	case of.held+ledger.Units(p.Lines) > a.PerUserLimit:
 		return refuse(contract.RedislessLimitReached)
+	case !of.barredUntil.IsZero():
+		result, _ = refuse(contract.RedislessLimitReached)
+		result.BarredUntil = of.barredUntil
+		return result, false
 	}
 	for _, line := range p.Lines {
 		if sale.left(*a.Item(line.SKUID)) < line.Qty {

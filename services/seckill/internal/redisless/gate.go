@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"flashsale.internal/pkg/contract"
@@ -110,7 +111,7 @@ func (g *Switch) verdict(activityID string, r contract.RedislessResult) (core.Ve
 	if !known {
 		return core.Verdict{}, fmt.Errorf("unknown outcome %q from inventory", r.Outcome)
 	}
-	v := core.Verdict{Outcome: outcome, OrderSNs: r.OrderSNs, StartsAt: r.StartsAt}
+	v := core.Verdict{Outcome: outcome, OrderSNs: r.OrderSNs, BarredUntil: r.BarredUntil, StartsAt: r.StartsAt}
 	if m := g.watch.mode(activityID); outcome == core.SoldOut && m.Sale != nil {
 		v.MayReturnUntil = m.Sale.EndsAt // units are held back until the sale returns to its gate
 	}
@@ -335,29 +336,47 @@ func (c Catalogue) Sales(ctx context.Context) ([]core.Sale, error) {
 func (c Catalogue) GateStates(ctx context.Context, activityIDs []string) (map[string]core.GateState, error) {
 	states := make(map[string]core.GateState, len(activityIDs))
 	var others []string
+	var errs []error
 	for _, id := range activityIDs {
-		if m := c.Watch.mode(id); m.Sale != nil {
-			states[id] = c.Watch.state(m)
-		} else {
+		m := c.Watch.mode(id)
+		if m.Sale == nil {
 			others = append(others, id)
+			continue
+		}
+		var err error
+		if states[id], err = c.Watch.state(m); err != nil {
+			delete(states, id)
+			errs = append(errs, err)
 		}
 	}
 	if len(others) == 0 {
-		return states, nil
+		return states, errors.Join(errs...)
 	}
 	found, err := c.Catalogue.GateStates(ctx, others)
 	for id, st := range found {
 		states[id] = st
 	}
-	return states, err
+	return states, errors.Join(append(errs, err)...)
 }
 
-// state returns the state of a sale whose mode is not gate. A SKU that is sold out may return: units are held back.
-func (w *Watch) state(m contract.ActivityMode) core.GateState {
-	challenge, _ := contract.ParseChallenge(m.Sale.Challenge) // malformed: of a later release, none
+// admissionRules are the rules that this process enforces while the mode of a sale is not gate.
+var admissionRules = []contract.AdmissionRule{contract.RuleRoom, contract.RuleChallenge}
+
+// state returns the state of a sale whose mode is not gate. A SKU that is sold out may return: units are held back. It
+// fails for a sale with a rule of a later release, so that no buyer evades it.
+func (w *Watch) state(m contract.ActivityMode) (core.GateState, error) {
+	for _, rule := range m.Sale.Rules {
+		if !slices.Contains(admissionRules, rule) {
+			return core.GateState{}, fmt.Errorf("%w: activity %s has the unknown rule %q", core.ErrBreakerOpen, m.ActivityID, rule)
+		}
+	}
+	challenge, err := contract.ParseChallenge(m.Sale.Challenge)
+	if err != nil {
+		return core.GateState{}, fmt.Errorf("%w: activity %s: %w", core.ErrBreakerOpen, m.ActivityID, err)
+	}
 	st := core.GateState{
-		Challenge: challenge,
-		State:     core.State(m.Sale.State), StartsAt: m.Sale.StartsAt, EndsAt: m.Sale.EndsAt,
+		Challenge: challenge, RoomRate: m.Sale.RoomRate,
+		State: core.State(m.Sale.State), StartsAt: m.Sale.StartsAt, EndsAt: m.Sale.EndsAt,
 		Left: make(map[string]int64, len(m.Sale.Items)), Unpaid: make(map[string]time.Time, len(m.Sale.Items)),
 	}
 	w.mu.Lock()
@@ -368,7 +387,7 @@ func (w *Watch) state(m contract.ActivityMode) core.GateState {
 			st.Left[it.SKUID] = 0
 		}
 	}
-	return st
+	return st, nil
 }
 
 // Ready implements core.Catalogue. Without Redis, this process is ready while there are redisless sales.

@@ -555,3 +555,44 @@ func (deadCatalogue) Now(context.Context) (time.Time, error)          { return t
 func (deadCatalogue) GateStates(context.Context, []string) (map[string]core.GateState, error) {
 	return nil, errDown
 }
+
+// A sale keeps its rules of admission while Redis is away and until its gate decides again, and a process that does not
+// know one of them admits nobody.
+func TestASaleKeepsItsRulesWithoutRedis(t *testing.T) {
+	s := &stock{mode: redisless(1, 10)}
+	s.mode.Sale.RoomRate, s.mode.Sale.Challenge = 50, "pow:20"
+	s.mode.Sale.Rules = []contract.AdmissionRule{contract.RuleRoom, contract.RuleChallenge}
+	run(t, s, func(t *testing.T, w *Watch, _ *Switch) {
+		c := Catalogue{Watch: w}
+		set := func(change func()) {
+			s.set(func() {
+				sale := *s.mode.Sale // a reading is never changed
+				s.mode.Sale = &sale
+				change()
+			})
+			time.Sleep(1500 * time.Millisecond)
+		}
+		for _, mode := range []contract.SaleMode{contract.ModeRedisless, contract.ModeReturning} {
+			set(func() { s.mode.Mode = mode })
+			states, err := c.GateStates(t.Context(), []string{"1"})
+			require.NoError(t, err)
+			require.EqualValues(t, 50, states["1"].RoomRate, mode)
+			require.Equal(t, contract.Challenge{Kind: contract.ChallengePow, Difficulty: 20}, states["1"].Challenge, mode)
+		}
+		require.Zero(t, w.RoomPace("1"), "nothing is sold while the sale returns")
+		set(func() { s.mode.Mode = contract.ModeRedisless })
+		require.EqualValues(t, 10, w.RoomPace("1"), "no more than the purchases that the sale may have")
+		set(func() { s.mode.PerSecond = 1000 })
+		require.EqualValues(t, 50, w.RoomPace("1"))
+		set(func() { s.mode.Sale.State = "paused" })
+		require.Zero(t, w.RoomPace("1"))
+		set(func() { s.mode.Sale.State, s.mode.Sale.Rules = "open", append(s.mode.Sale.Rules, "lottery") })
+		states, err := c.GateStates(t.Context(), []string{"1"})
+		require.ErrorIs(t, err, core.ErrBreakerOpen)
+		require.Empty(t, states)
+		require.Zero(t, w.RoomPace("1"))
+		set(func() { s.mode.Sale.Rules, s.mode.Sale.Challenge = nil, "riddle:5" })
+		_, err = c.GateStates(t.Context(), []string{"1"})
+		require.ErrorIs(t, err, core.ErrBreakerOpen, "a kind of a later release")
+	})
+}

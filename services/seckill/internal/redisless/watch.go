@@ -451,6 +451,20 @@ func (w *Watch) AdmitPath(activityID string) bool {
 	return b.take(now, share)
 }
 
+// RoomPace returns how many places a second the waiting room of a sale may admit without Redis: its rate, and no more than
+// the purchases that the sale may have. It is 0 unless the sale is redisless and open.
+func (w *Watch) RoomPace(activityID string) int64 {
+	s := w.modes.Load()
+	m := s.of(activityID)
+	if m.Mode != contract.ModeRedisless || m.Sale == nil {
+		return 0
+	}
+	if state, err := w.state(m); err != nil || state.StateAt(s.now()) != core.StateOpen {
+		return 0
+	}
+	return min(m.Sale.RoomRate, m.PerSecond)
+}
+
 // bucket admits a number of calls a second, and at most those of one second at once.
 type bucket struct {
 	left float64

@@ -25,10 +25,12 @@ const (
 	maxRooms        = 1024
 )
 
-// Cache holds the state of the waiting rooms that requests use. While Redis is unreachable, the last known state
-// stays: the counter does not move, and tickets stay valid.
+// Cache holds the state of the waiting rooms that requests use. While Redis is unreachable, tickets stay valid, and the
+// last known state stays. Only in a sale that goes on without Redis each process admits the next places by itself, at the
+// same pace from the state that all have read. Redis then continues with the highest of their places.
 type Cache struct {
 	store     Store
+	paceOf    func(activityID string) int64
 	log       *slog.Logger
 	incidents metric.Int64Counter
 	now       func() time.Time
@@ -42,6 +44,8 @@ type slot struct {
 
 	last    atomic.Pointer[reading] // nil until the room was read once
 	reading sync.Mutex              // held while the room is read
+	movedAt time.Time               // when the room last moved; guarded by reading, as is owed
+	owed    float64                 // part of a place that may be admitted
 	differs atomic.Bool             // another root was published than before
 
 	drawMu  sync.Mutex // held while the draw is read
@@ -64,10 +68,15 @@ type drawn struct {
 	tree        *draw.Tree
 }
 
-// NewCache returns a cache that reads on demand; Run keeps it fresh. now is the clock of this process.
-func NewCache(store Store, tel *telemetry.Telemetry, now func() time.Time) (*Cache, error) {
+// NewCache returns a cache that reads on demand; Run keeps it fresh. paceOf returns how many places a second a room may
+// admit without Redis, 0 for none. now is the clock of this process.
+func NewCache(
+	store Store, paceOf func(activityID string) int64, tel *telemetry.Telemetry, now func() time.Time,
+) (*Cache, error) {
 	incidents, err := tel.Incidents()
-	return &Cache{store: store, log: tel.Log, incidents: incidents, now: now, slots: map[string]*slot{}}, err
+	return &Cache{
+		store: store, paceOf: paceOf, log: tel.Log, incidents: incidents, now: now, slots: map[string]*slot{},
+	}, err
 }
 
 // Run refreshes the rooms in use until ctx ends. The rooms are few, and each read is one call.
@@ -152,6 +161,7 @@ func (c *Cache) read(ctx context.Context, id string, s *slot, maxAge time.Durati
 	switch {
 	case err == nil:
 		s.last.Store(&reading{room, at})
+		s.movedAt, s.owed = at, 0
 		if known.Root != nil && room.Root != nil && *known.Root != *room.Root && !s.differs.Swap(true) {
 			c.log.ErrorContext(ctx, "two draws of a waiting room were published", "activity_id", id, "root", room.Root,
 				"before", known.Root)
@@ -161,10 +171,25 @@ func (c *Cache) read(ctx context.Context, id string, s *slot, maxAge time.Durati
 	case last == nil || errors.Is(err, ErrNone):
 		return Room{}, err
 	}
-	// The counter does not move. The next caller reads again after a pause, so that an unreachable Redis is not called for
-	// every request.
-	s.last.Store(&reading{last.room, at.Add(refreshInterval - maxAge)})
-	return last.room, nil
+	// The next caller reads again after a pause, so that an unreachable Redis is not called for every request.
+	room = s.withoutRedis(last.room, c.paceOf(id), at)
+	s.last.Store(&reading{room, at.Add(refreshInterval - maxAge)})
+	return room, nil
+}
+
+// withoutRedis returns the room after the places that pace allows since it last moved. No place is admitted before the
+// draw, and none lapses. The caller holds reading.
+func (s *slot) withoutRedis(r Room, pace int64, now time.Time) Room {
+	elapsed := min(now.Sub(s.movedAt), maxCredit)
+	s.movedAt = now
+	if pace <= 0 || !r.Closed || r.Early > 0 && r.Seed == nil {
+		return r
+	}
+	s.owed += float64(pace) * elapsed.Seconds()
+	whole := int64(s.owed)
+	s.owed -= float64(whole)
+	r.Admitted, r.Rate = max(r.Admitted, min(r.Admitted+whole, r.Sequence)), pace
+	return r
 }
 
 // tickets returns the early tickets of a room whose draw is stored. If they are not those of the published root, Redis has

@@ -244,7 +244,7 @@ func TestTwoPublishedDrawsAreAnIncident(t *testing.T) {
 	first, second := draw.NewHash(), draw.NewHash()
 	store := &rooms{room: Room{Now: noon, Key: draw.NewHash(), Root: &first}}
 	now := noon
-	cache, err := NewCache(store, tel, func() time.Time { return now })
+	cache, err := NewCache(store, noPace, tel, func() time.Time { return now })
 	require.NoError(t, err)
 	for n := range 5 {
 		_, _, err = cache.get(t.Context(), "7")

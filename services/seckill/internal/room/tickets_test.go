@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -101,7 +102,17 @@ type sale struct {
 	mu    sync.Mutex
 	state core.GateState
 	now   time.Time
+	pace  int64 // places a second without Redis
 }
+
+func (w *sale) paceOf(string) int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.pace
+}
+
+// noPace admits no place without Redis.
+func noPace(string) int64 { return 0 }
 
 func (w *sale) Sale(context.Context, string) (core.Sale, error) {
 	return core.Sale{ActivityID: "7"}, nil
@@ -140,7 +151,7 @@ func newSale(t *testing.T) (*sale, *Tickets) {
 	w.rooms.room = Room{Now: noon, StartsAt: w.state.StartsAt, EndsAt: w.state.EndsAt, State: core.StateOpen, Rate: 100}
 	seal, err := core.NewSeal("new", "old")
 	require.NoError(t, err)
-	cache, err := NewCache(w.rooms, telemetry.Discard(t), w.clock)
+	cache, err := NewCache(w.rooms, w.paceOf, telemetry.Discard(t), w.clock)
 	require.NoError(t, err)
 	return w, NewTickets(w.rooms, cache, core.NewSaleCache(w, w.clock), seal)
 }
@@ -355,6 +366,70 @@ func TestRoomWithoutRedis(t *testing.T) {
 
 	// A later read brings what this process has read before, so that a lost counter continues above it.
 	require.EqualValues(t, 1, w.rooms.known.Admitted)
+}
+
+// In a sale that goes on without Redis the next places are admitted in the order of the draw, each process computes the same
+// ones, and Redis continues with them. Nobody joins meanwhile, and no place lapses.
+func TestPlacesAreAdmittedWithoutRedis(t *testing.T) {
+	w, s := newSale(t)
+	tickets := map[string]string{}
+	for i := range 20 {
+		user := fmt.Sprint("u", i)
+		tickets[user] = mustJoin(t, s, user)
+	}
+	admitted := func() (places []int64) {
+		for user, ticket := range tickets {
+			v := mustTicket(t, s, user, ticket)
+			if err := s.Check(t.Context(), user, "7", ticket); err == nil {
+				require.Equal(t, Admitted, v.State)
+				places = append(places, v.Place)
+			} else if v.State != Lapsed {
+				refused(t, err, contract.CodeRoomWaiting)
+			}
+		}
+		slices.Sort(places)
+		return places
+	}
+	lose := func(err error) {
+		w.rooms.mu.Lock()
+		defer w.rooms.mu.Unlock()
+		w.rooms.err = err
+	}
+	pass := func(d time.Duration) []int64 {
+		for end := w.clock().Add(d); w.clock().Before(end); w.advance(refreshInterval) {
+			admitted()
+		}
+		return admitted()
+	}
+	w.change(func() { w.pace = 3 })
+	w.advance(5*time.Minute + time.Second)
+	w.rooms.change(func(r *Room) { r.Closed, r.Early = true, 20 })
+	pass(2 * time.Second)
+	lose(core.ErrUnavailable)
+	require.Empty(t, pass(2*time.Second), "there are no places before the draw")
+
+	lose(nil)
+	w.rooms.close(t)
+	w.rooms.change(func(r *Room) { r.Admitted, r.Lapsed = 4, 2 })
+	require.Equal(t, []int64{3, 4}, pass(2*time.Second))
+	lose(core.ErrUnavailable)
+	w.change(func() { w.pace = 0 })
+	require.Equal(t, []int64{3, 4}, pass(5*time.Second), "the sale waits for Redis")
+	w.change(func() { w.pace = 3 })
+	before := pass(3 * time.Second)
+	require.Len(t, before, 2+3*3)
+	for i, place := range before {
+		require.EqualValues(t, 3+i, place, "in the order of the places")
+	}
+	_, err := s.Join(t.Context(), "late", "7")
+	refused(t, err, contract.CodeGateUnavailable)
+	require.Len(t, pass(time.Minute), 18, "all who have a place")
+
+	lose(nil)
+	w.advance(2 * time.Second)
+	admitted()
+	require.EqualValues(t, 20, w.rooms.known.Admitted, "Redis continues from there")
+	require.EqualValues(t, 2, w.rooms.known.Lapsed)
 }
 
 func FuzzOpenTicket(f *testing.F) {
