@@ -55,8 +55,8 @@ type RedislessSale struct {
 	PayWithinS   int64     `json:"pay_within_s"`
 	Challenge    string    `json:"captcha,omitempty"` // as Challenge.String returns it
 	RoomRate     int64     `json:"room_rate,omitempty"`
-	// Rules names the rules of admission that the sale has beyond its state and window. A process that does not know one
-	// of them admits nobody.
+	// Rules names the rules of admission that the sale has beyond its state and window. A process without one of
+	// them admits no buyer.
 	Rules []AdmissionRule `json:"rules,omitempty"`
 	Items []RedislessItem `json:"items"`
 }

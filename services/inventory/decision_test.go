@@ -131,7 +131,7 @@ func TestARestoreListsAVersionThatItCannotBringBack(t *testing.T) {
 	require.Equal(t, stockgate.Paused, w.sells(a))
 }
 
-// No damage of a gate is taken for a decision: what nobody can have decided stays as the database has it.
+// No damage of a gate is taken for a decision: what no merchant can have decided stays as the database has it.
 func TestADamagedVersionIsNoDecision(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -14,7 +14,7 @@ const (
 	LastYear    = 2200      // of starts_at and ends_at
 )
 
-// LostDecision is what people decided about an activity in a version that only its gate has: a restore or a failover of
+// LostDecision is what merchants decided about an activity in a version that only its gate has: a restore or a failover of
 // the database lost it. A version reaches the gate after its commit.
 type LostDecision struct {
 	Version int64
@@ -47,7 +47,7 @@ func (a *Activity) LostDecision(gate GateConfig) (d LostDecision, found bool) {
 	differs("admit_per_second", has.RoomRate, gate.RoomRate)
 	differs("captcha", has.Challenge.String(), gate.Challenge.String())
 	if len(list) == 0 {
-		list = append(list, "nothing that the gate knows; a text may be lost")
+		list = append(list, "nothing that the gate has; a text may be lost")
 	}
 	d.Detail = strings.Join(list, ", ")
 	return d, true

@@ -32,7 +32,7 @@ const (
 	ImportPaid    ImportStep = "paid"    // paid orders get their rows
 	ImportPending ImportStep = "pending" // unpaid orders get their rows
 
-	ImportDecisions ImportStep = "decisions" // what people decided and only the gate has is taken over
+	ImportDecisions ImportStep = "decisions" // what merchants decided and only the gate has is taken over
 
 	ImportRows    ImportStep = "rows"    // rows without an order get one
 	ImportEntries ImportStep = "entries" // purchases that only the gate has are journaled again
@@ -116,7 +116,7 @@ const (
 	FindingUnreadable = "unreadable"       // entry or row that cannot be read
 	FindingAdjustment = "lost_adjustment"  // adjustment that only the gate had
 	FindingDecision   = "decision"         // version of the activity that only the gate had; it was taken over
-	FindingDamage     = "damaged_decision" // as FindingDecision, but nobody can have decided it: the database's stays
+	FindingDamage     = "damaged_decision" // as FindingDecision, but no merchant can have: the database's stays
 	FindingAhead      = "gate_ahead"       // entry with a status above that of its row
 )
 

@@ -382,7 +382,7 @@ func (c *comparison) compareRow(row ledger.Row, entries []entryDigest, matched [
 }
 
 // compareConfig compares state, window and limits. The content of a version never changes, so a gate that differs under
-// the same version is damaged. So is one with a later version that nobody can have decided: any other proves a loss.
+// the same version is damaged. So is one with a later version that no merchant can have decided: any other proves a loss.
 func (p *pass) compareConfig(ctx context.Context, c *comparison) error {
 	has, want := c.audit.Config, c.after.GateConfig()
 	var err error

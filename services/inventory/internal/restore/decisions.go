@@ -8,7 +8,7 @@ import (
 	"flashsale.internal/services/inventory/internal/core"
 )
 
-// takeDecision takes over what people decided after the backup: the gate keeps its last version. A sale that was paused
+// takeDecision takes over what merchants decided after the backup: the gate keeps its last version. A sale that was paused
 // or ended does not open again, and a room does not return to an earlier rate. It comes first, so that what merchants
 // decide from now on is later. A gate that is absent, or was damaged, has no such version.
 func (m *Importer) takeDecision(ctx context.Context, e core.Epoch, i core.Import) (core.Import, error) {

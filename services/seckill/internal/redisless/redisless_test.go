@@ -556,8 +556,8 @@ func (deadCatalogue) GateStates(context.Context, []string) (map[string]core.Gate
 	return nil, errDown
 }
 
-// A sale keeps its rules of admission while Redis is away and until its gate decides again, and a process that does not
-// know one of them admits nobody.
+// A sale keeps its rules of admission while Redis is unavailable and until its gate decides again, and a process without
+// one of them admits no buyer.
 func TestASaleKeepsItsRulesWithoutRedis(t *testing.T) {
 	s := &stock{mode: redisless(1, 10)}
 	s.mode.Sale.RoomRate, s.mode.Sale.Challenge = 50, "pow:20"

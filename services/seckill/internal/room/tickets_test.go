@@ -369,7 +369,7 @@ func TestRoomWithoutRedis(t *testing.T) {
 }
 
 // In a sale that goes on without Redis the next places are admitted in the order of the draw, each process computes the same
-// ones, and Redis continues with them. Nobody joins meanwhile, and no place lapses.
+// ones, and Redis continues with them. No buyer joins meanwhile, and no place lapses.
 func TestPlacesAreAdmittedWithoutRedis(t *testing.T) {
 	w, s := newSale(t)
 	tickets := map[string]string{}
