@@ -288,9 +288,9 @@ func (s *scene) as(ctx context.Context, userID string, roles ...auth.Role) *clie
 func (s *scene) caller(name string) func(ctx context.Context, n int) error {
 	switch name {
 	case callPath:
-		b := s.holders[0]
+		const user = "takes-paths-only" // a buyer with a purchase is refused: the limit of the sale is one unit
 		return func(ctx context.Context, _ int) error {
-			_, err := s.as(ctx, b.UserID).NewPath(ctx, s.sale.ActivityID)
+			_, err := s.as(ctx, user).NewPath(ctx, s.sale.ActivityID)
 			return err
 		}
 	case callPurchase:
