@@ -113,6 +113,28 @@ func TestARestoreKeepsDecisions(t *testing.T) {
 	}
 }
 
+// A decision after a restore waits until those before it are taken over: it is the later one.
+func TestDecisionsWaitForTheirPredecessors(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a, draft := w.roomySale(), w.draft(1, 1)
+	b := w.backup()
+	_, err := w.merchants.Pause(w.ctx, seller("m"), a.ID)
+	require.NoError(t, err)
+	w.restore(b)
+	w.newEpoch()
+	_, err = w.merchants.Resume(w.ctx, seller("m"), a.ID) // it looks open, so this would change nothing
+	require.Equal(t, contract.CodeUnavailable, contract.CodeOf(err))
+	title := "Better"
+	_, err = w.merchants.PatchActivity(w.ctx, seller("m"), draft.ID, merchants.ActivityPatch{Title: &title})
+	require.NoError(t, err, "of a draft there is nothing to take over")
+	w.imports()
+	require.Equal(t, core.ActivityPaused, w.config(a).State)
+	_, err = w.merchants.Resume(w.ctx, seller("m"), a.ID)
+	require.NoError(t, err)
+	require.Equal(t, stockgate.Accepted, w.sells(a))
+}
+
 // A text that was changed after the backup is lost, and listed. What is decided after the restore stays.
 func TestARestoreListsAVersionThatItCannotBringBack(t *testing.T) {
 	t.Parallel()

@@ -277,10 +277,30 @@ func (w *world) runMerchant(n int) {
 				verb = "/resume"
 			}
 			paused = !paused
-			m.insist(http.MethodPost, base+verb, "", nil, 1+m.r.IntN(20))
+			w.noteDecision(act, verb, m.insist(http.MethodPost, base+verb, "", nil, 1+m.r.IntN(20)))
 		case 9:
-			m.insist(http.MethodPost, base+"/end", "", nil, 1+m.r.IntN(20))
+			w.noteDecision(act, "/end", m.insist(http.MethodPost, base+"/end", "", nil, 1+m.r.IntN(20)))
 		}
+	}
+}
+
+// decision is the state that a merchant gave an activity, and its version then.
+type decision struct {
+	state   string
+	version int64
+}
+
+// noteDecision notes a decision that the merchant has read to be made.
+func (w *world) noteDecision(act *activity, verb string, a response) {
+	var made struct{ Version int64 }
+	if a.status != http.StatusOK || a.into(&made) != nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if made.Version > w.decided[act.id].version {
+		state := map[string]string{"/pause": "paused", "/resume": "published", "/end": "ended"}[verb]
+		w.decided[act.id] = decision{state, made.Version}
 	}
 }
 

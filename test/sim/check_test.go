@@ -126,6 +126,10 @@ type books struct {
 	given    []struct{ RefundID, Amount int64 }
 	outbox   int64
 	repairs  []repair
+	states   []struct {
+		ID, Version   int64
+		State, Change string // the last change, but for repairs
+	}
 }
 
 func (w *world) read() (b books, err error) {
@@ -140,6 +144,9 @@ func (w *world) read() (b books, err error) {
 	}
 	scan("inventory", "SELECT activity_id, sku_id AS sku, total, available, reserved, sold FROM stocks WHERE activity_id IN ? ORDER BY sku_id", &b.stocks, ids)
 	scan("inventory", "SELECT order_sn, activity_id, user_id, line_items, state, reason, order_created_at, landed_at FROM reservations ORDER BY order_sn", &b.ledger)
+	scan("inventory", "SELECT id, version, state, COALESCE((SELECT action FROM changes WHERE object = 'activity' AND "+
+		"object_id = activities.id AND action <> 'activity.reconcile' ORDER BY changes.id DESC LIMIT 1), '') AS change "+
+		"FROM activities WHERE id IN ?", &b.states, ids)
 	scan("inventory", "SELECT activity_id, user_id, held FROM allowances", &b.allowances)
 	scan("inventory", "SELECT sku_id AS sku, delta, state, decision, reason FROM adjustments", &b.adjustments)
 	scan("inventory", "SELECT origin, topic, why, state, item, order_sn FROM dead_letters", &b.deadLetters)
@@ -191,6 +198,7 @@ func (w *world) check() *findings {
 	w.checkMoney(f, b, orders)
 	w.checkEvents(f, orders)
 	w.checkLimits(f, b)
+	w.checkDecisions(f, b)
 	w.checkRepairs(f, b)
 	if w.over {
 		return f // the gates have expired
@@ -229,6 +237,11 @@ func (w *world) count() {
 	for _, r := range b.repairs {
 		coverage.end("repair " + r.Kind)
 	}
+	for _, a := range b.states {
+		if a.Change == "activity.restore" {
+			coverage.end("decision taken over after a restore")
+		}
+	}
 	if w.history.mostChecked() > 0 {
 		coverage.end("overdue reservations checked")
 	}
@@ -243,6 +256,21 @@ func (w *world) count() {
 			if p.activity != w.activities[0] {
 				coverage.end("purchase in a second activity")
 			}
+		}
+	}
+}
+
+// checkDecisions requires that no decision of a merchant is lost, also by a restore. A call that was carried out later may
+// have followed.
+func (w *world) checkDecisions(f *findings, b books) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, a := range b.states {
+		made, is := w.decided[strconv.FormatInt(a.ID, 10)]
+		last := a.Version == made.version || a.Version == made.version+1 && a.Change == "activity.restore"
+		if is && (a.Version < made.version || last && a.State != made.state) {
+			f.add("", "activity %d is %s at version %d, and its merchant has made it %s at version %d", a.ID, a.State, a.Version,
+				made.state, made.version)
 		}
 	}
 }

@@ -42,6 +42,7 @@ var endings = []string{
 	"commit lost: reservation released",
 	"commit lost: reservation reserved",
 	"commit lost: reservation sold",
+	"decision taken over after a restore",
 	"purchases refused at full memory",
 	"messages after 25 h",
 	"purchase in a second activity",

@@ -325,6 +325,7 @@ func (s *sale) drawSetback(of string, r *rand.Rand) {
 	backup := 1500*time.Millisecond + time.Duration(r.Int64N(int64(s.window)))
 	lost := 500*time.Millisecond + time.Duration(r.Int64N(int64(s.window/2+s.payWithin)))
 	s.addSetback(of, backup, backup+lost)
+	s.pauses = s.pauses || r.IntN(2) == 0
 }
 
 // addSetback adds the restore. The sale has no other loss of the same facts: an import needs the gates, and an operator

@@ -87,6 +87,7 @@ type world struct {
 	started      []*process                // of order and inventory
 	over         bool                      // the gates have expired, a day after the sale
 	redislessAt  map[string]redislessPhase // by activity, how it became redisless
+	decided      map[string]decision       // by activity, the last decision of its merchant
 }
 
 // sale holds the parameters of a sale, drawn from the seed.
@@ -319,7 +320,7 @@ func newWorld(seed uint64, dir string, scripts map[string]string) (*world, error
 		history: &history{seed: seed, began: time.Now()},
 		lives:   map[string]*process{}, concerned: map[string]bool{}, carried: map[string]time.Time{}, garbled: map[string]bool{}, purchases: map[string]*purchase{},
 		played: map[string]int64{}, lostClosings: map[string]bool{}, forged: map[string]bool{}, lost: map[string]entryLoss{}, issued: map[int][]issue{}, confirmed: map[string]bool{}, early: map[string]int{}, unheard: map[string]bool{}, happened: map[string]bool{}, spoiled: map[string]time.Time{}, events: map[string]bool{}, began: time.Now().Add(warmUp), books: map[string]*gorm.DB{}, writers: map[string]chan struct{}{},
-		setBack: map[string]bool{}, redislessAt: map[string]redislessPhase{}, lostOrders: map[string]bool{}, starting: make(chan struct{}, 1),
+		setBack: map[string]bool{}, redislessAt: map[string]redislessPhase{}, decided: map[string]decision{}, lostOrders: map[string]bool{}, starting: make(chan struct{}, 1),
 		redisTurn: make(chan struct{}, 1), final: map[string]finalEntry{}, unbalanced: map[string]int64{},
 	}
 	w.redisLife.Store(1)

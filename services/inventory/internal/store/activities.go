@@ -385,57 +385,87 @@ func writeItems(tx *gorm.DB, activityID int64, items []core.Stock) error {
 
 // TakeDecision implements restore.Tables.
 func (s *Store) TakeDecision(ctx context.Context, gate core.GateConfig, c core.Change) error {
-	_, err := s.ChangeActivity(ctx, core.AllMerchants(), c.ObjectID, c, merchants.Growth{},
-		func(a *core.Activity) (bool, error) { return a.TakeDecision(gate, c.At), nil })
-	return err
+	return sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
+		_, err := changeActivity(tx, core.AllMerchants(), c.ObjectID, c, merchants.Growth{},
+			func(a *core.Activity) (bool, error) { return a.TakeDecision(gate, c.At), nil })
+		return err
+	})
 }
 
-// ChangeActivity implements merchants.Activities. It rewrites items only if the activity was a draft, since then nothing refers
-// to them.
+// ChangeActivity implements merchants.Activities. It rewrites items only if the activity was a draft, since then nothing
+// refers to them.
 func (s *Store) ChangeActivity(
 	ctx context.Context, in core.Scope, id string, c core.Change, growth merchants.Growth,
 	fn func(a *core.Activity) (bool, error),
 ) (*core.Activity, error) {
 	var out *core.Activity
-	err := sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
-		a, err := lockActivity(tx, in, id)
-		if err != nil {
-			return err
-		}
-		draft := a.State == core.ActivityDraft
-		write, err := fn(a)
-		out = a
-		if err != nil || !write {
-			return err
-		}
-		if err := growActivities(tx, a.MerchantID, c.At, growth); err != nil {
-			return err
-		}
-		row := fromActivity(*a)
-		err = tx.Model(&activityRow{}).Where("id = ?", row.ID).Select(changedActivityColumns).Updates(&row).Error
-		if err != nil {
-			return err
-		}
-		if draft {
-			if err := tx.Where("activity_id = ?", row.ID).Delete(&stockRow{}).Error; err != nil {
-				return err
+	err := sqldb.InTx(ctx, s.db, func(tx *gorm.DB) (err error) {
+		out, err = changeActivity(tx, in, id, c, growth, func(a *core.Activity) (bool, error) {
+			if err := refuseUntilTaken(tx, a); err != nil {
+				return false, err
 			}
-			if err := writeItems(tx, row.ID, a.Items); err != nil {
-				return err
-			}
-		}
-		if draft && a.State == core.ActivityPublished && a.Degraded != nil {
-			if err := noteGates(tx, []redislessSaleRow{firstReading(row.ID, c.At)}); err != nil {
-				return err
-			}
-		}
-		c.MerchantID = a.MerchantID
-		return record(tx, c)
+			return fn(a)
+		})
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	return out, nil
+}
+
+// refuseUntilTaken refuses changes of a published activity until an import has taken over what only its gate has: it would
+// undo a later change.
+func refuseUntilTaken(tx *gorm.DB, a *core.Activity) error {
+	if a.State == core.ActivityDraft {
+		return nil
+	}
+	var n int64
+	err := tx.Model(&importRow{}).
+		Where("epoch_id = (SELECT MAX(id) FROM epochs) AND activity_id = ? AND step = ?", number(a.ID), string(core.ImportDecisions)).
+		Count(&n).Error
+	if err == nil && n > 0 {
+		err = contract.Refuse(contract.CodeUnavailable, "earlier changes of this activity are being taken over after a restore").
+			After(time.Second)
+	}
+	return err
+}
+
+func changeActivity(
+	tx *gorm.DB, in core.Scope, id string, c core.Change, growth merchants.Growth, fn func(a *core.Activity) (bool, error),
+) (*core.Activity, error) {
+	a, err := lockActivity(tx, in, id)
+	if err != nil {
+		return nil, err
+	}
+	draft := a.State == core.ActivityDraft
+	write, err := fn(a)
+	if err != nil || !write {
+		return a, err
+	}
+	if err := growActivities(tx, a.MerchantID, c.At, growth); err != nil {
+		return nil, err
+	}
+	row := fromActivity(*a)
+	err = tx.Model(&activityRow{}).Where("id = ?", row.ID).Select(changedActivityColumns).Updates(&row).Error
+	if err != nil {
+		return nil, err
+	}
+	if draft {
+		if err := tx.Where("activity_id = ?", row.ID).Delete(&stockRow{}).Error; err != nil {
+			return nil, err
+		}
+		if err := writeItems(tx, row.ID, a.Items); err != nil {
+			return nil, err
+		}
+	}
+	if draft && a.State == core.ActivityPublished && a.Degraded != nil {
+		if err := noteGates(tx, []redislessSaleRow{firstReading(row.ID, c.At)}); err != nil {
+			return nil, err
+		}
+	}
+	c.MerchantID = a.MerchantID
+	return a, record(tx, c)
 }
 
 func lockActivity(tx *gorm.DB, in core.Scope, id string) (*core.Activity, error) {
