@@ -2,11 +2,13 @@ package sim
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
 
 	"flashsale.internal/pkg/bus"
+	"flashsale.internal/pkg/contract"
 )
 
 const (
@@ -17,6 +19,12 @@ const (
 	calmAfterDeath = 2 * ordersWithin
 )
 
+// killsBroker makes the broker die in its time of absence, with messages of one topic.
+func (s *sale) killsBroker(r *rand.Rand) {
+	topics := []string{contract.TopicReservations, contract.TopicDeductions, contract.TopicOrderEvents}
+	s.brokerless.dies, s.brokerless.holds = true, topics[r.IntN(len(topics))]
+}
+
 // fitBrokersDeath drops faults that a broker's death may not meet: those by which Redis loses a purchase whose message
 // the broker loses too, and those that delay its order by themselves.
 func (s *sale) fitBrokersDeath() {
@@ -24,10 +32,22 @@ func (s *sale) fitBrokersDeath() {
 		return
 	}
 	s.brokerless.apart, s.brokerless.lasts = nil, max(s.brokerless.lasts, calmAfterDeath)
+	s.window, s.buyers = max(s.window, 10*time.Second), s.buyers+8 // who buy before, while it stalls, and after its death
+	for i := range s.stock {
+		s.stock[i] += 8
+	}
+	s.brokerless.from, s.brokerless.stalls = 2*time.Second, s.window/3
 	s.failover, s.acquires, s.alone, s.greedy, s.waits = 0, false, false, false, false
 	s.losses, s.damages, s.full, s.tight, s.forges, s.twin = nil, nil, 0, 0, 0, false
 	s.garbles, s.loudest, s.latecomers, s.freezes, s.clocks = false, "", false, nil, nil
 	s.journalMax = 1000
+}
+
+// stallBroker makes the broker deliver no message of the topic for a time.
+func (w *world) stallBroker() {
+	w.stalled.Store(true)
+	w.history.note("broker", "! holds messages", w.sale.brokerless.holds)
+	time.Sleep(w.sale.brokerless.stalls)
 }
 
 // killBroker makes the broker lose all messages that it has.
@@ -35,6 +55,7 @@ func (w *world) killBroker() {
 	const point = "broker: dies with what it confirmed"
 	w.plan.calm(calmAfterDeath)
 	w.brokerLife.Add(1)
+	w.stalled.Store(false)
 	w.history.note("broker", "! dies with what it confirmed")
 	coverage.pass(point)
 	coverage.add(point, happens)

@@ -13,7 +13,9 @@ import (
 type brokerless struct {
 	from, lasts time.Duration // from the start of the sale
 	apart       []separation
-	dies        bool // with all messages that it has confirmed
+	dies        bool          // with all messages that it has confirmed
+	stalls      time.Duration // before it dies, it delivers no message of a topic
+	holds       string        // that topic
 }
 
 // separation is a time during which one process cannot reach a service.
@@ -53,6 +55,9 @@ func (b brokerless) happens() bool { return b.lasts > 0 }
 func (w *world) runBrokerless() {
 	b := w.sale.brokerless
 	time.Sleep(b.from)
+	if b.dies {
+		w.stallBroker()
+	}
 	died := time.Now()
 	w.noBroker.Store(true)
 	if b.dies {

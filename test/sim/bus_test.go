@@ -160,6 +160,9 @@ func (b *busFaults) Subscribe(s bus.Subscription, h bus.Handler) error {
 		if b.p.w.diedWith(d.Message) {
 			return nil
 		}
+		if b.p.w.stalled.Load() && d.Topic == b.p.w.sale.brokerless.holds {
+			return errNoBroker
+		}
 		name := "deliver " + d.Topic
 		d.Body = b.p.w.readable(d.Body)
 		return b.p.at(ctx, "bus", name, kinds, []any{d.Body}, func() error {

@@ -44,7 +44,9 @@ func (s *sale) drawRare(seed uint64) {
 	}
 	if r, is := one("brokerless", 8); is {
 		s.loseBroker(r)
-		_, s.brokerless.dies = one("broker's death", 3)
+		if r, is := one("broker's death", 3); is {
+			s.killsBroker(r)
+		}
 	}
 	if r, is := one("redisless", 6); is {
 		s.loseRedis(r)
@@ -119,7 +121,7 @@ func (s *sale) suitRare(point string, soon time.Duration) bool {
 		s.loseBroker(r)
 	case point == "broker: dies with what it confirmed":
 		s.loseBroker(r)
-		s.brokerless.dies = true
+		s.killsBroker(r)
 	case strings.HasPrefix(point, "redis: unavailable"), strings.HasPrefix(point, "seckill: http") && !strings.Contains(point, contract.MessagesPath),
 		strings.HasSuffix(point, "redisless_sales"), strings.HasSuffix(point, "leases"), point == "inventory: redis hmget":
 		s.loseRedis(r)

@@ -45,6 +45,7 @@ type world struct {
 	tight      atomic.Int64             // Redis has reported since then (Unix ns) that little memory is left; 0: it does not
 	redisLife  atomic.Int64
 	noBroker   atomic.Bool  // the broker is unavailable
+	stalled    atomic.Bool  // the broker holds messages of a topic
 	brokerLife atomic.Int64 // lives of the broker that have ended
 	switched   atomic.Int64 // when the first message was a call without the broker (Unix ns); 0: none was
 	noRedis    atomic.Bool  // Redis is unavailable
