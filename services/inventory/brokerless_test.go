@@ -52,7 +52,7 @@ func TestDeductionsArePublishedAgainOnceMessagesAreCalls(t *testing.T) {
 	brokerlessFor = time.Nanosecond
 	require.Empty(t, published(), "younger than 10 s")
 	now, brokerlessFor = now.Add(time.Second), time.Second
-	require.ElementsMatch(t, []string{old.OrderSN, young.OrderSN}, published(), "the pause of the one that was repeated is 2 min")
+	require.ElementsMatch(t, []string{old.OrderSN, young.OrderSN}, published(), "one was repeated, its pause is 2 min")
 	for range 11 {
 		now, brokerlessFor = now.Add(5*time.Second), brokerlessFor+5*time.Second
 		require.Empty(t, published(), "each only once")

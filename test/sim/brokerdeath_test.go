@@ -13,7 +13,7 @@ import (
 
 const (
 	// ordersWithin bounds the time from the switch to calls until each purchase that was accepted before the broker
-	// died has an order that the ledger knows: an age of 10 s, and the calls.
+	// died has an order in the ledger: an age of 10 s, and the calls.
 	ordersWithin = 20 * time.Second
 	// calmAfterDeath is the time from the broker's death for which nothing else fails, so that the bound can be checked.
 	calmAfterDeath = 2 * ordersWithin
@@ -83,8 +83,8 @@ func (w *world) noteCall() {
 	}
 }
 
-// checkBrokersDeath requires that each purchase that was accepted before the broker died has an order that the ledger
-// knows within ordersWithin of the switch to calls. Without a message there is no switch.
+// checkBrokersDeath requires that each purchase that was accepted before the broker died has an order in the ledger
+// within ordersWithin of the switch to calls. Without a message there is no switch.
 func (w *world) checkBrokersDeath(died time.Time) {
 	w.mu.Lock()
 	var lacking []string
@@ -111,7 +111,7 @@ func (w *world) checkBrokersDeath(died time.Time) {
 	}
 }
 
-// orderKnown reports whether the ledger knows the order of a purchase, or has ended it.
+// orderKnown reports whether the ledger has the order of a purchase, or has ended it.
 func (w *world) orderKnown(orderSN string) bool {
 	var n int64
 	if err := w.books["inventory"].Raw("SELECT COUNT(*) FROM reservations WHERE order_sn = ? AND "+

@@ -76,13 +76,13 @@ func NewJournal(d JournalDeps) *Journal {
 	return w
 }
 
-// startAnew forgets the pauses of entries and begins with the oldest of each gate.
+// startAnew drops the pauses of entries and begins with the oldest of each gate.
 func (w *Journal) startAnew(after time.Duration) {
 	w.journaled, w.cursors = newBackoffs(after, w.Config.RejournalCap), map[string]time.Time{}
 }
 
-// Run processes one page of each gate in turns, and up to brokerlessPages while messages are calls. Ages are measured by
-// Redis's clock, which stamped the entries.
+// Run processes one page of each gate in turns, and up to brokerlessPages while messages are calls. Ages are measured
+// by Redis's clock, which stamped the entries.
 func (w *Journal) Run(ctx context.Context) error {
 	activityIDs, err := w.Gate.Registered(ctx)
 	if err != nil {
