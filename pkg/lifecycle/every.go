@@ -17,6 +17,13 @@ const (
 // retried after a growing pause, never sooner than interval. An outage is logged when it begins and when it ends.
 // Pauses have jitter, so that instances do not run in lockstep.
 func Every(name string, interval time.Duration, log *slog.Logger, round func(context.Context) error) Component {
+	return EveryOrWoken(name, interval, nil, log, round)
+}
+
+// EveryOrWoken is Every with a further round, at once, for each value of wake. It may be nil.
+func EveryOrWoken(
+	name string, interval time.Duration, wake <-chan struct{}, log *slog.Logger, round func(context.Context) error,
+) Component {
 	return Component{Name: name, Run: func(ctx context.Context) error {
 		failures := 0
 		for {
@@ -31,6 +38,8 @@ func Every(name string, interval time.Duration, log *slog.Logger, round func(con
 				timer.Stop()
 				return nil
 			case <-timer.C:
+			case <-wake:
+				timer.Stop()
 			}
 			bounded, cancel := context.WithTimeout(ctx, roundTimeout)
 			err := round(bounded)

@@ -45,6 +45,25 @@ func TestEveryRetriesAfterFailures(t *testing.T) {
 	})
 }
 
+func TestARoundBeginsAtOnceWhenWoken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		wake, began := make(chan struct{}, 1), time.Now()
+		wake <- struct{}{}
+		var at []time.Duration
+		err := EveryOrWoken("sweep", time.Minute, wake, discard, func(context.Context) error {
+			if at = append(at, time.Since(began)); len(at) == 2 {
+				cancel()
+			}
+			return nil
+		}).Run(ctx)
+		require.NoError(t, err)
+		require.Zero(t, at[0])
+		require.GreaterOrEqual(t, at[1], time.Minute, "it wakes once")
+	})
+}
+
 func TestAtEndHasTimeToDrain(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

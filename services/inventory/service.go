@@ -256,14 +256,19 @@ const (
 // maxmemory, they run in each instance.
 func (s *Service) Components() []lifecycle.Component {
 	log := s.deps.Telemetry.Log
-	alone := func(name string, interval time.Duration, round func(ctx context.Context) error) lifecycle.Component {
-		return lifecycle.Every("inventory "+name, interval, log, func(ctx context.Context) error {
+	aloneOrWoken := func(
+		name string, interval time.Duration, wake <-chan struct{}, round func(ctx context.Context) error,
+	) lifecycle.Component {
+		return lifecycle.EveryOrWoken("inventory "+name, interval, wake, log, func(ctx context.Context) error {
 			err := s.locker.Do(ctx, "inventory "+name, func(ctx context.Context, _ int64) error { return round(ctx) })
 			if errors.Is(err, lock.ErrNotObtained) {
 				return nil
 			}
 			return err
 		})
+	}
+	alone := func(name string, interval time.Duration, round func(ctx context.Context) error) lifecycle.Component {
+		return aloneOrWoken(name, interval, nil, round)
 	}
 	controller := s.controller()
 	importer := restore.NewImporter(restore.Deps{
@@ -272,14 +277,16 @@ func (s *Service) Components() []lifecycle.Component {
 	})
 	sweeps, svc, incidents := s.timers.sweeps, s.core, s.incidents
 	orderSweep := sweep.NewOrders(sweep.OrdersDeps{
-		Store: s.store, Inventory: svc, Recorder: s.recorder, Incidents: incidents, Config: sweeps.OrdersConfig,
+		Store: s.store, Inventory: svc, Recorder: s.recorder, Incidents: incidents, BrokerlessFor: s.bus.BrokerlessFor,
+		Config: sweeps.OrdersConfig,
 	})
 	overdueSweep := sweep.NewOverdue(sweep.OverdueDeps{
 		Store: s.store, Inventory: svc, Recorder: s.recorder, Incidents: incidents, Held: s.bus.DelayedUnsent,
 		Config: sweeps.OverdueConfig,
 	})
 	journalSweep := sweep.NewJournal(sweep.JournalDeps{
-		Store: s.store, Gate: s.gate, Gates: s.syncer, Recorder: s.recorder, Incidents: incidents, Config: sweeps.JournalConfig,
+		Store: s.store, Gate: s.gate, Gates: s.syncer, Recorder: s.recorder, Incidents: incidents,
+		BrokerlessFor: s.bus.BrokerlessFor, Config: sweeps.JournalConfig,
 	})
 	adjustmentSweep := sweep.NewAdjustments(sweep.AdjustmentsDeps{
 		Store: s.store, Gates: s.syncer, Config: sweeps.AdjustmentsConfig,
@@ -293,9 +300,9 @@ func (s *Service) Components() []lifecycle.Component {
 		{Name: "inventory gate watch", Run: s.watchGates},
 		alone("gate controller", s.timers.keepEvery, s.clocks.Gate(controller.EnsureGates)),
 		alone("import", s.timers.keepEvery, s.clocks.Gate(importer.Run)),
-		alone("order sweep", s.timers.sweepEvery, s.clocks.Gate(orderSweep.Run)),
+		aloneOrWoken("order sweep", s.timers.sweepEvery, s.bus.Switched(), s.clocks.Gate(orderSweep.Run)),
 		alone("overdue sweep", s.timers.sweepEvery, s.clocks.Gate(overdueSweep.Run)),
-		alone("journal sweep", s.timers.sweepEvery, s.clocks.Gate(journalSweep.Run)),
+		aloneOrWoken("journal sweep", s.timers.sweepEvery, s.bus.Switched(), s.clocks.Gate(journalSweep.Run)),
 		alone("adjustment sweep", s.timers.sweepEvery, s.clocks.Gate(adjustmentSweep.Run)),
 		// each activity under its own lock
 		lifecycle.Every("inventory reconciler", s.timers.reconcileEvery, log, s.clocks.Gate(s.reconciler.ReconcileAll)),

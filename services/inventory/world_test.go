@@ -137,6 +137,8 @@ type parts struct {
 	Held      func() bool // nil: the broker holds no messages back
 	Reconcile reconcile.Config
 
+	BrokerlessFor func() time.Duration // nil: the broker takes messages
+
 	BuildLocks gates.Locks // nil for none
 	Build      gates.BuildConfig
 
@@ -216,6 +218,10 @@ func (p parts) start() process {
 	if held == nil {
 		held = func() bool { return false }
 	}
+	brokerlessFor := p.BrokerlessFor
+	if brokerlessFor == nil {
+		brokerlessFor = func() time.Duration { return 0 }
+	}
 	return process{
 		core: svc, merchants: shop, syncer: syncer, redisless: sales, watch: watch,
 		reconciler: reconcile.New(reconcile.Deps{
@@ -230,13 +236,15 @@ func (p parts) start() process {
 			Inventory: svc, Recorder: ports.repaired, Incidents: incidents, Now: p.Now,
 		}),
 		orderSweep: sweep.NewOrders(sweep.OrdersDeps{
-			Store: p.Store, Inventory: svc, Recorder: p.Recorder, Incidents: incidents, Config: p.Sweep.OrdersConfig,
+			Store: p.Store, Inventory: svc, Recorder: p.Recorder, Incidents: incidents, BrokerlessFor: brokerlessFor,
+			Config: p.Sweep.OrdersConfig,
 		}),
 		overdueSweep: sweep.NewOverdue(sweep.OverdueDeps{
 			Store: p.Store, Inventory: svc, Recorder: p.Recorder, Incidents: incidents, Held: held, Config: p.Sweep.OverdueConfig,
 		}),
 		journalSweep: sweep.NewJournal(sweep.JournalDeps{
-			Store: p.Store, Gate: p.Gate, Gates: syncer, Recorder: p.Recorder, Incidents: incidents, Config: p.Sweep.JournalConfig,
+			Store: p.Store, Gate: p.Gate, Gates: syncer, Recorder: p.Recorder, Incidents: incidents,
+			BrokerlessFor: brokerlessFor, Config: p.Sweep.JournalConfig,
 		}),
 		adjustmentSweep: sweep.NewAdjustments(sweep.AdjustmentsDeps{
 			Store: ports.adjustments, Gates: syncer, Config: p.Sweep.AdjustmentsConfig,

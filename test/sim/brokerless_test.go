@@ -13,6 +13,9 @@ import (
 type brokerless struct {
 	from, lasts time.Duration // from the start of the sale
 	apart       []separation
+	dies        bool          // with all messages that it has confirmed
+	stalls      time.Duration // before it dies, it delivers no message of a topic
+	holds       string        // that topic
 }
 
 // separation is a time during which one process cannot reach a service.
@@ -52,11 +55,21 @@ func (b brokerless) happens() bool { return b.lasts > 0 }
 func (w *world) runBrokerless() {
 	b := w.sale.brokerless
 	time.Sleep(b.from)
+	if b.dies {
+		w.stallBroker()
+	}
+	died := time.Now()
 	w.noBroker.Store(true)
+	if b.dies {
+		w.killBroker()
+	}
 	w.history.note("broker", "! is unavailable")
 	coverage.pass("broker: unavailable")
 	coverage.add("broker: unavailable", happens)
-	time.Sleep(b.lasts)
+	if b.dies {
+		w.checkBrokersDeath(died)
+	}
+	time.Sleep(time.Until(died.Add(b.lasts)))
 	w.noBroker.Store(false)
 	w.history.note("broker", "! is available")
 }

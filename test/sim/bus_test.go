@@ -90,7 +90,7 @@ func (b *busFaults) Publish(ctx context.Context, m bus.Message) (err error) {
 		return nil
 	}
 	send := func(ctx context.Context) error {
-		err := w.broker.Publish(ctx, m)
+		err := w.broker.Publish(ctx, w.ofThisLife(m))
 		if err == nil && m.Topic == contract.TopicReservations {
 			w.noteCarried(m.Body)
 		}
@@ -155,6 +155,12 @@ func (b *busFaults) Subscribe(s bus.Subscription, h bus.Handler) error {
 	kinds := []kind{failBefore, failAfter, late, twice, dieBefore, dieAfter}
 	return b.member.Subscribe(s, func(ctx context.Context, d bus.Delivery) error {
 		if b.p.w.noBroker.Load() {
+			return errNoBroker
+		}
+		if b.p.w.diedWith(d.Message) {
+			return nil
+		}
+		if b.p.w.stalled.Load() && d.Topic == b.p.w.sale.brokerless.holds {
 			return errNoBroker
 		}
 		name := "deliver " + d.Topic

@@ -46,6 +46,7 @@ func (t *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	topic, byCall := brokerlessTopic(req.URL.Path)
 	if byCall {
 		body = t.w.readable(body)
+		t.w.noteCall()
 	}
 	closed, _ := req.Context().Value(outcomesKey{}).(*outcomes)
 	send := func(ctx context.Context) (*http.Response, error) {

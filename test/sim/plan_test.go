@@ -37,7 +37,8 @@ type plan struct {
 	seed   uint64
 	rate   float64 // fault rate of ordinary points
 	until  time.Time
-	focus  string // the point with the most faults in this sale
+	calmTo time.Time // no faults before it
+	focus  string    // the point with the most faults in this sale
 	outage []outage
 	mu     sync.Mutex
 	points map[string]*point
@@ -132,6 +133,9 @@ func (p *plan) draw(name string, kinds []kind) kind {
 	if !now.Before(p.until) {
 		return fine
 	}
+	if now.Before(p.calmTo) {
+		return fine
+	}
 	at := p.at(name)
 	coverage.pass(name)
 	for _, o := range p.outage {
@@ -163,7 +167,7 @@ func (p *plan) draw(name string, kinds []kind) kind {
 func (p *plan) chance(name string, rate float64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !time.Now().Before(p.until) {
+	if now := time.Now(); !now.Before(p.until) || now.Before(p.calmTo) {
 		return false
 	}
 	coverage.pass(name)
@@ -199,6 +203,13 @@ func (p *plan) fail(points string, length time.Duration) {
 	p.outage = append(p.outage, outage{points, now, now.Add(length)})
 }
 
+// calm makes no fault happen for that long.
+func (p *plan) calm(length time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.calmTo = time.Now().Add(length)
+}
+
 // faults returns the number of faults so far.
 func (p *plan) faults() int {
 	p.mu.Lock()
@@ -206,8 +217,8 @@ func (p *plan) faults() int {
 	return p.drawn
 }
 
-// calm reports whether no call fails in this sale.
-func (p *plan) calm() bool { return p.rate == 0 && p.focus == "" && len(p.outage) == 0 }
+// faultless reports whether no call fails in this sale.
+func (p *plan) faultless() bool { return p.rate == 0 && p.focus == "" && len(p.outage) == 0 }
 
 // pause returns the delay of a late call.
 func (p *plan) pause(name string) time.Duration {

@@ -54,6 +54,7 @@ var endings = []string{
 	"redisless purchase limit_reached",
 	"redisless purchase later",
 	"purchase handed over reserved",
+	"order after the broker's death",
 }
 
 // rare holds points that have only one or two calls in the sales that reach them.
@@ -114,6 +115,7 @@ var points = []string{
 	"clock of seckill",
 	"database: a restore of both",
 	"broker: unavailable",
+	"broker: dies with what it confirmed",
 	"http: a process is cut off from a service",
 	"database: a restore of inventory",
 	"database: a restore of order",

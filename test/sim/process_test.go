@@ -46,14 +46,16 @@ func (p *process) name() string { return fmt.Sprintf("%s/%d", p.service, p.slot)
 
 // settingsOf returns settings with short intervals, so that a sale ends within a minute.
 func (w *world) settingsOf() map[string]string {
+	first, limit := w.repeatAfter()
 	return map[string]string{
 		"AUTH_DEV_TOKENS": "true", "PAYMENTS_SANDBOX": "true", "PAYMENTS_SANDBOX_CALLBACK_URL": "http://order/v1/payments/callbacks/sandbox",
 		"ORDER_INTERNAL_URL": "http://order", "INVENTORY_INTERNAL_URL": "http://inventory", "BROKERLESS_AFTER": w.brokerlessAfter(),
 		"MYSQL_DSN": "sqlite:", "HTTP_ADDR": "127.0.0.1:1", "ADMIN_ADDR": "127.0.0.1:2",
 		"ORDER_PAYMENT_GRACE": "6s", "JOURNAL_MAX": fmt.Sprint(w.sale.journalMax), "GATE_WAIT_REPLICAS": w.waitReplicas(),
 		"TEST_TIMERS": "seckill.claim_after=2s,order.sweep_every=6s,order.sweep_after=3s,order.refund_every=2s," +
-			"inventory.keep_every=3s,inventory.sweep_every=3s,inventory.republish_after=3s,inventory.republish_cap=12s," +
-			"inventory.rejournal_after=3s,inventory.rejournal_cap=12s,inventory.resume_after=20s," +
+			"inventory.keep_every=3s,inventory.sweep_every=3s,inventory.resume_after=20s," +
+			fmt.Sprintf("inventory.republish_after=%s,inventory.republish_cap=%s,", first, limit) +
+			fmt.Sprintf("inventory.rejournal_after=%s,inventory.rejournal_cap=%s,", first, limit) +
 			"inventory.reconcile_every=8s,inventory.reconcile_full_every=10s,inventory.reconcile_grace=6s," +
 			"inventory.reconcile_pause=1s," +
 			fmt.Sprintf("inventory.ask_after=%s,inventory.abandon_after=%s", w.checkAfter(), w.sale.abandonAfter),

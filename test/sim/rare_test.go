@@ -44,6 +44,9 @@ func (s *sale) drawRare(seed uint64) {
 	}
 	if r, is := one("brokerless", 8); is {
 		s.loseBroker(r)
+		if r, is := one("broker's death", 3); is {
+			s.killsBroker(r)
+		}
 	}
 	if r, is := one("redisless", 6); is {
 		s.loseRedis(r)
@@ -116,6 +119,9 @@ func (s *sale) suitRare(point string, soon time.Duration) bool {
 	case point == "broker: unavailable", point == "http: a process is cut off from a service",
 		strings.Contains(point, contract.MessagesPath):
 		s.loseBroker(r)
+	case point == "broker: dies with what it confirmed":
+		s.loseBroker(r)
+		s.killsBroker(r)
 	case strings.HasPrefix(point, "redis: unavailable"), strings.HasPrefix(point, "seckill: http") && !strings.Contains(point, contract.MessagesPath),
 		strings.HasSuffix(point, "redisless_sales"), strings.HasSuffix(point, "leases"), point == "inventory: redis hmget":
 		s.loseRedis(r)

@@ -40,7 +40,7 @@ func (w *world) checkRepairs(f *findings, b books) {
 }
 
 func (w *world) explains(r repair) bool {
-	calm := w.plan.calm() && !w.sale.redisless.happens() && w.sale.abandonAfter > time.Hour && !w.sale.garbles && w.sale.forges == 0
+	calm := w.plan.faultless() && !w.sale.redisless.happens() && w.sale.abandonAfter > time.Hour && !w.sale.garbles && w.sale.forges == 0
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	l, lost := w.lost[r.OrderSN]

@@ -28,25 +28,28 @@ import (
 
 // world is one simulated sale: the services, their dependencies, the callers and the records of the checks.
 type world struct {
-	seed      uint64
-	sale      sale
-	plan      *plan
-	history   *history
-	dir       string
-	scripts   map[string]string
-	mini      atomic.Pointer[miniredis.Miniredis] // the master
-	replica   *replica                            // nil without a failover
-	rdb       redis.UniversalClient               // without faults
-	gate      *stockgate.Gate                     // on rdb
-	broker    *inproc.Bus
-	books     map[string]*gorm.DB      // without faults
-	writers   map[string]chan struct{} // one for each database
-	full      atomic.Bool              // Redis has reached maxmemory
-	tight     atomic.Int64             // Redis has reported since then (Unix ns) that little memory is left; 0: it does not
-	redisLife atomic.Int64
-	noBroker  atomic.Bool // the broker is unavailable
-	noRedis   atomic.Bool // Redis is unavailable
-	running   sync.WaitGroup
+	seed       uint64
+	sale       sale
+	plan       *plan
+	history    *history
+	dir        string
+	scripts    map[string]string
+	mini       atomic.Pointer[miniredis.Miniredis] // the master
+	replica    *replica                            // nil without a failover
+	rdb        redis.UniversalClient               // without faults
+	gate       *stockgate.Gate                     // on rdb
+	broker     *inproc.Bus
+	books      map[string]*gorm.DB      // without faults
+	writers    map[string]chan struct{} // one for each database
+	full       atomic.Bool              // Redis has reached maxmemory
+	tight      atomic.Int64             // Redis has reported since then (Unix ns) that little memory is left; 0: it does not
+	redisLife  atomic.Int64
+	noBroker   atomic.Bool  // the broker is unavailable
+	stalled    atomic.Bool  // the broker holds messages of a topic
+	brokerLife atomic.Int64 // lives of the broker that have ended
+	switched   atomic.Int64 // when the first message was a call without the broker (Unix ns); 0: none was
+	noRedis    atomic.Bool  // Redis is unavailable
+	running    sync.WaitGroup
 
 	began   time.Time
 	selling time.Time   // start of the sale
@@ -230,6 +233,7 @@ func drawSale(seed uint64) sale {
 		s.keepsTimers = false
 	}
 	s.fitRedisless()
+	s.fitBrokersDeath()
 	s.losesOrders = s.garbles || s.losesEvents && !s.keepsTimers
 	return s
 }

@@ -19,6 +19,7 @@ const (
 type breaker struct {
 	after time.Duration
 	log   func(message string, args ...any) // of a change, with pairs for slog
+	opens func()                            // is called after it has opened
 
 	mu          sync.Mutex
 	failedSince time.Time // of the first failure since the last success; zero after a success
@@ -71,6 +72,7 @@ func (b *breaker) failed(atOnce bool, err error) (brokerless bool) {
 	b.mu.Unlock()
 	if opens {
 		b.log("RocketMQ is unavailable, messages are calls between services", "failing_for", failing, "error", err)
+		b.opens()
 	}
 	return brokerless
 }
@@ -80,6 +82,16 @@ func (b *breaker) probed() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.probing = false
+}
+
+// openFor returns for how long it has been open, at least 1 ns; 0 while it is closed.
+func (b *breaker) openFor() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.opened.IsZero() {
+		return 0
+	}
+	return max(1, time.Since(b.opened))
 }
 
 // state returns closed, half-open or open.

@@ -17,6 +17,7 @@ import (
 	"net/http"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"go.opentelemetry.io/otel/metric"
 
@@ -48,9 +49,9 @@ func newPublisher(
 	}
 	p := &Publisher{
 		cfg: cfg, broker: broker, self: self, client: newClient(cfg.Secrets, tel.Transport(transport)),
-		slots:   make(map[string]chan struct{}, len(cfg.Consumers)),
-		breaker: &breaker{after: cfg.After, log: tel.Log.Warn},
+		slots: make(map[string]chan struct{}, len(cfg.Consumers)),
 	}
+	p.breaker = &breaker{after: cfg.After, log: tel.Log.Warn, opens: p.switched.send}
 	for topic := range cfg.Consumers {
 		p.slots[topic] = make(chan struct{}, maxCalls)
 	}
@@ -85,6 +86,7 @@ func New(cfg Config, broker bus.Bus, tel *telemetry.Telemetry, transport http.Ro
 	if err != nil {
 		return nil, err
 	}
+	listener.begins = p.switched.send
 	return &Bus{Publisher: p, broker: broker, listener: listener}, nil
 }
 
@@ -114,6 +116,16 @@ func (b *Bus) Subscribe(s bus.Subscription, h bus.Handler) error {
 func (b *Bus) DelayedUnsent() bool {
 	return b.Publisher.DelayedUnsent() || b.listener.arrivedWithin(unsentKept)
 }
+
+// BrokerlessFor returns for how long messages have been calls, more than 0; 0 while RocketMQ takes them. They are calls
+// while those of this process are, and for 10 s after one has arrived by a call: its sender could not reach the broker.
+func (b *Bus) BrokerlessFor() time.Duration {
+	return max(b.breaker.openFor(), b.listener.arrivingFor())
+}
+
+// Switched returns a channel that gets a value when messages become calls. Each call returns another channel. A value
+// that is not received stands for all that follow.
+func (b *Bus) Switched() <-chan struct{} { return b.switched.add() }
 
 // Close implements bus.Bus. Handlers that the broker waits for may still publish. The server of the listener waits for
 // the brokerless messages that are handled.

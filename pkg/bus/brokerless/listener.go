@@ -19,6 +19,10 @@ import (
 	"flashsale.internal/pkg/problem"
 )
 
+// arrivingKept is the time after a message has arrived by a call for which arrivingFor is not 0. It is longer than the
+// pauses between the sweeps, 5 s.
+const arrivingKept = 10 * time.Second
+
 // maxWaiting bounds the messages of one subscription that wait for a handler call, for each one that may run.
 const maxWaiting = 8
 
@@ -30,7 +34,9 @@ var (
 // Listener runs the handlers of this process for messages that arrive by a call.
 type Listener struct {
 	log     *slog.Logger
+	begins  func()       // is called when a message arrives that is the first for arrivingKept
 	arrived atomic.Int64 // when the latest message arrived, in ns since 1970; 0 before the first
+	since   atomic.Int64 // when the first one of those arrived that followed each other within arrivingKept
 
 	mu     sync.Mutex
 	topics map[string][]*consumer
@@ -46,7 +52,7 @@ type consumer struct {
 }
 
 func newListener(log *slog.Logger) *Listener {
-	return &Listener{log: log, topics: map[string][]*consumer{}}
+	return &Listener{log: log, begins: func() {}, topics: map[string][]*consumer{}}
 }
 
 // subscribe adds a consumer.
@@ -97,7 +103,7 @@ func (c *consumer) handle(ctx context.Context, d bus.Delivery) error {
 
 // ServeHTTP takes the message of a request to contract.MessagesPath. It responds 204 once the message is handled.
 func (l *Listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	l.arrived.Store(time.Now().UnixNano())
+	l.noteArrival(time.Now())
 	topic := httpserver.PathParam(r, "topic")
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, contract.MaxBrokerlessBytes))
 	if err != nil {
@@ -134,6 +140,23 @@ func timeLeft(r *http.Request) time.Duration {
 		return callTimeout
 	}
 	return time.Duration(ms) * time.Millisecond
+}
+
+// noteArrival records that a message has arrived.
+func (l *Listener) noteArrival(now time.Time) {
+	before := l.arrived.Swap(now.UnixNano())
+	if before == 0 || now.Sub(time.Unix(0, before)) >= arrivingKept {
+		l.since.Store(now.UnixNano())
+		l.begins()
+	}
+}
+
+// arrivingFor returns for how long messages have arrived by calls, at least 1 ns; 0 if none has within arrivingKept.
+func (l *Listener) arrivingFor() time.Duration {
+	if !l.arrivedWithin(arrivingKept) {
+		return 0
+	}
+	return max(1, time.Since(time.Unix(0, l.since.Load())))
 }
 
 // arrivedWithin reports whether a message has arrived within the last d.

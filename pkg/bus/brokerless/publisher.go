@@ -56,6 +56,7 @@ type Publisher struct {
 	breaker   *breaker
 	slots     map[string]chan struct{} // by topic, one element for each brokerless call in flight
 	published metric.Int64Counter
+	switched  signals
 
 	mu     sync.Mutex
 	unsent time.Time // when the latest delayed message was due that counted as sent

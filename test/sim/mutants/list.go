@@ -57,6 +57,18 @@ var mutants = []mutant{
 		test:   unit{"services/inventory", "TestReservationsAreOverdueSoonerWithoutTheBroker"},
 	},
 	{
+		name: "purchases that RocketMQ failed with are journaled again late", file: sweepDir + "journal.go",
+		old: "if brokerlessFor > 0 {", now: "if brokerlessFor < 0 {",
+		hidden: "few sales have a broker that dies",
+		test:   unit{"services/inventory", "TestPurchasesAreJournaledAgainOnceMessagesAreCalls"},
+	},
+	{
+		name: "deductions that RocketMQ failed with are published again late", file: sweepDir + "orders.go",
+		old: "if brokerlessFor == 0 {", now: "if brokerlessFor >= 0 {",
+		hidden: "few sales have a broker that dies",
+		test:   unit{"services/inventory", "TestDeductionsArePublishedAgainOnceMessagesAreCalls"},
+	},
+	{
 		name: "an unavailable broker is not tested", file: brokerlessDir + "breaker.go",
 		old: "return true, true", now: "return false, false",
 		hidden: "brokerless messages replace the broker", test: unit{brokerlessDir, "TestIsBrokerlessAfterATimeAndBackAtOnce"},

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -245,11 +246,20 @@ func (s *Store) ChangedReservations(
 
 // ReservationsToRepublish implements sweep.OrdersStore.
 func (s *Store) ReservationsToRepublish(
-	ctx context.Context, activityID string, due time.Time, limit int,
+	ctx context.Context, activityID string, due []time.Time, limit int,
 ) (rows, broken []ledger.Row, err error) {
+	last := len(due) - 1
+	latest := slices.MaxFunc(due, time.Time.Compare) // for the index
+	q := s.read(ctx).Select(reservationColumns).Where("activity_id = ? AND republish_at <= ?", number(activityID), latest)
+	if last > 0 {
+		byAttempt := s.db.Where("republish_attempt >= ? AND republish_at <= ?", last, due[last])
+		for n, at := range due[:last] {
+			byAttempt = byAttempt.Or("republish_attempt = ? AND republish_at <= ?", n, at)
+		}
+		q = q.Where(byAttempt)
+	}
 	var list []reservationRow
-	err = s.read(ctx).Select(reservationColumns).Where("activity_id = ? AND republish_at <= ?", number(activityID), due).
-		Order("republish_at").Limit(limit).Find(&list).Error
+	err = q.Order("republish_at").Limit(limit).Find(&list).Error
 	rows, broken = splitBroken(list)
 	return rows, broken, err
 }

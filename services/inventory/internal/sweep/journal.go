@@ -48,31 +48,41 @@ type JournalDeps struct {
 	Gates interface { // the part of gates.Syncer
 		Sync(ctx context.Context, rows []ledger.Row) error
 	}
-	Recorder  Recorder
-	Incidents Incidents
-	Config    JournalConfig
+	Recorder      Recorder
+	Incidents     Incidents
+	BrokerlessFor func() time.Duration // for how long messages have been calls; 0 while RocketMQ takes them
+	Config        JournalConfig
 }
 
 // Journal journals queued purchases again that the ledger does not have. Redis lost their journal entry, or the broker
 // lost the message after the relay had acknowledged the entry; a process with its own broker loses it when it is
 // killed. Purchases that the ledger has are synced to the gate instead.
 //
+// While messages are calls, an entry is journaled again from brokerlessAge on, and at once if it was before the switch.
+// One that is still in the journal is not: its relay publishes it.
+//
 // Run must not be called concurrently in one process.
 type Journal struct {
 	JournalDeps
+	transport transport
 	journaled *backoffs
 	cursors   map[string]time.Time // where the next page of a gate begins; absent: with the oldest
 }
 
 // NewJournal makes the sweep.
 func NewJournal(d JournalDeps) *Journal {
-	return &Journal{
-		JournalDeps: d, journaled: newBackoffs(d.Config.RejournalAfter, d.Config.RejournalCap),
-		cursors: map[string]time.Time{},
-	}
+	w := &Journal{JournalDeps: d, transport: transport{brokerlessFor: d.BrokerlessFor}}
+	w.startAnew(d.Config.RejournalAfter)
+	return w
 }
 
-// Run processes one page of each gate. Ages are measured by Redis's clock, which stamped the entries.
+// startAnew drops the pauses of entries and begins with the oldest of each gate.
+func (w *Journal) startAnew(after time.Duration) {
+	w.journaled, w.cursors = newBackoffs(after, w.Config.RejournalCap), map[string]time.Time{}
+}
+
+// Run processes one page of each gate in turns, and up to brokerlessPages while messages are calls. Ages are measured
+// by Redis's clock, which stamped the entries.
 func (w *Journal) Run(ctx context.Context) error {
 	activityIDs, err := w.Gate.Registered(ctx)
 	if err != nil {
@@ -82,18 +92,38 @@ func (w *Journal) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	after, pages := w.Config.RejournalAfter, 1
+	brokerlessFor, switched := w.transport.next()
+	if brokerlessFor > 0 {
+		after, pages = min(after, brokerlessAge), brokerlessPages
+	}
+	if switched { // what was journaled again through RocketMQ may be lost as well
+		w.startAnew(after)
+	}
 	var errs []error
-	for _, activityID := range activityIDs {
-		errs = append(errs, w.sweepGate(ctx, activityID, redisNow))
+	for ; pages > 0 && ctx.Err() == nil; pages-- {
+		var more []string
+		for _, activityID := range activityIDs {
+			full, err := w.sweepGate(ctx, activityID, redisNow, redisNow.Add(-after))
+			errs = append(errs, err)
+			if full && err == nil {
+				more = append(more, activityID)
+			}
+		}
+		activityIDs = more
 	}
 	w.journaled.forgetOld(redisNow)
 	return errors.Join(errs...)
 }
 
-func (w *Journal) sweepGate(ctx context.Context, activityID string, redisNow time.Time) error {
-	entries, err := w.page(ctx, activityID, redisNow)
+// sweepGate processes one page of the entries of a gate that were last journaled before a time. full reports that
+// others may follow.
+func (w *Journal) sweepGate(
+	ctx context.Context, activityID string, redisNow, before time.Time,
+) (full bool, err error) {
+	entries, full, err := w.page(ctx, activityID, before)
 	if err != nil || len(entries) == 0 {
-		return err
+		return false, err
 	}
 	sns := make([]string, len(entries))
 	for i, e := range entries {
@@ -101,7 +131,7 @@ func (w *Journal) sweepGate(ctx context.Context, activityID string, redisNow tim
 	}
 	rows, broken, err := w.Store.ReadableReservations(ctx, sns)
 	if err != nil {
-		return err
+		return false, err
 	}
 	w.Incidents.RaiseUnreadable(ctx, broken)
 	// Their purchases have landed, and no gate can be synced with them before an operator corrects the rows.
@@ -110,32 +140,35 @@ func (w *Journal) sweepGate(ctx context.Context, activityID string, redisNow tim
 	})
 	open, err := w.Store.OpenDeadLetters(ctx, sns)
 	if err != nil {
-		return err
+		return false, err
 	}
 	landed, lost := w.split(activityID, entries, rows, open, redisNow)
 	// A gate that cannot be synced gets the lost ones again all the same.
-	return errors.Join(w.Gates.Sync(ctx, landed), w.rejournal(ctx, activityID, lost, redisNow))
+	return full, errors.Join(w.Gates.Sync(ctx, landed), w.rejournal(ctx, activityID, lost, redisNow))
 }
 
-// page reads one page of unlanded entries and moves the cursor behind it. The next page follows in the next round, so
-// that entries that wait for their pause or for an operator do not block the ones behind them.
-func (w *Journal) page(ctx context.Context, activityID string, redisNow time.Time) ([]core.GateEntry, error) {
+// page reads one page of unlanded entries and moves the cursor behind it. The next page follows in the next round or
+// turn, so that entries that wait for their pause or for an operator do not block the ones behind them.
+func (w *Journal) page(
+	ctx context.Context, activityID string, before time.Time,
+) (entries []core.GateEntry, full bool, err error) {
 	from := w.cursors[activityID]
-	entries, err := w.Gate.Unlanded(ctx, activityID, from, redisNow.Add(-w.Config.RejournalAfter), unlandedPage)
+	entries, err = w.Gate.Unlanded(ctx, activityID, from, before, unlandedPage)
 	if errors.Is(err, core.ErrNoGate) {
-		return nil, nil // the gate controller builds it
+		return nil, false, nil // the gate controller builds it
 	}
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	if len(entries) < unlandedPage {
+	full = len(entries) == unlandedPage
+	if !full {
 		delete(w.cursors, activityID)
 	} else if next := entries[len(entries)-1].JournaledAt; next.After(from) {
 		w.cursors[activityID] = next
 	} else {
 		w.cursors[activityID] = from.Add(time.Millisecond)
 	}
-	return entries, nil
+	return entries, full, nil
 }
 
 // split separates the entries that the ledger has from those that were lost and are due to be journaled again. An

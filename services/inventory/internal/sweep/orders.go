@@ -32,9 +32,10 @@ type OrdersConfig struct {
 // OrdersStore is what Orders reads and writes in the tables. broken are reservations whose lines cannot be read.
 type OrdersStore interface {
 	Holdings
-	// ReservationsToRepublish lists reservations of an activity whose deduction is due again, the longest due first.
+	// ReservationsToRepublish lists reservations of an activity whose deduction is due again, the longest due first: those
+	// with RepublishAttempt n whose RepublishAt is due[n] or earlier. The last element is for all further attempts.
 	ReservationsToRepublish(
-		ctx context.Context, activityID string, due time.Time, limit int,
+		ctx context.Context, activityID string, due []time.Time, limit int,
 	) (rows, broken []ledger.Row, err error)
 	// ScheduleRepublish writes RepublishAt and RepublishAttempt of those that still have no order.
 	ScheduleRepublish(ctx context.Context, rows []ledger.Row) error
@@ -47,24 +48,30 @@ type OrdersDeps struct {
 		Closings
 		PublishDeductions(ctx context.Context, rows []ledger.Row) error
 	}
-	Recorder  Recorder
-	Incidents Incidents
-	Config    OrdersConfig
+	Recorder      Recorder
+	Incidents     Incidents
+	BrokerlessFor func() time.Duration // for how long messages have been calls; 0 while RocketMQ takes them
+	Config        OrdersConfig
 }
 
 // Orders publishes again the deductions of reservations that have no order, and gives up reservations that have had
-// none for AbandonAfter. Each reservation carries the time of its next attempt.
+// none for AbandonAfter. Each reservation carries the time of its next attempt. While messages are calls, a deduction
+// is published again from brokerlessAge on, and at once if it was published before the switch.
 //
 // RunBatch must not be called concurrently in one process.
 type Orders struct {
 	OrdersDeps
-	failures *backoffs // by activity
-	last     string    // the activity at which failures ended the last round
+	transport transport
+	failures  *backoffs // by activity
+	last      string    // the activity at which failures ended the last round
 }
 
 // NewOrders makes the sweep.
 func NewOrders(d OrdersDeps) *Orders {
-	return &Orders{OrdersDeps: d, failures: newBackoffs(failedFor, failedForCap)}
+	return &Orders{
+		OrdersDeps: d, transport: transport{brokerlessFor: d.BrokerlessFor},
+		failures: newBackoffs(failedFor, failedForCap),
+	}
 }
 
 // Run processes all reservations that are due, in turns: one batch of each activity, then the next.
@@ -91,6 +98,10 @@ func (w *Orders) RunBatch(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	brokerlessFor, switched := w.transport.next()
+	if switched { // activities failed because of RocketMQ
+		w.failures = newBackoffs(failedFor, failedForCap)
+	}
 	w.failures.forgetOld(now)
 	var errs []error
 	inARow := 0
@@ -100,7 +111,7 @@ func (w *Orders) RunBatch(ctx context.Context) (more bool, err error) {
 		if !w.failures.due(a.ID, now) {
 			continue
 		}
-		full, err := w.sweepActivity(ctx, a.ID)
+		full, err := w.sweepActivity(ctx, a.ID, brokerlessFor)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("reservations without an order of activity %s: %w", a.ID, err))
 			w.failures.failed(a.ID, now)
@@ -118,12 +129,14 @@ func (w *Orders) RunBatch(ctx context.Context) (more bool, err error) {
 }
 
 // sweepActivity processes one batch of an activity's reservations.
-func (w *Orders) sweepActivity(ctx context.Context, activityID string) (more bool, err error) {
+func (w *Orders) sweepActivity(
+	ctx context.Context, activityID string, brokerlessFor time.Duration,
+) (more bool, err error) {
 	now, err := w.Store.Now(ctx)
 	if err != nil {
 		return false, err
 	}
-	rows, broken, err := w.Store.ReservationsToRepublish(ctx, activityID, now, sweepBatch)
+	rows, broken, err := w.Store.ReservationsToRepublish(ctx, activityID, w.due(now, brokerlessFor), sweepBatch)
 	if err != nil || len(rows)+len(broken) == 0 {
 		return false, err
 	}
@@ -145,6 +158,30 @@ func (w *Orders) sweepActivity(ctx context.Context, activityID string) (more boo
 		return false, err
 	}
 	return len(rows)+len(broken) == sweepBatch, nil
+}
+
+// due returns, by the number of earlier attempts, the latest RepublishAt of reservations that are due. While messages
+// are calls, these are also reservations that landed brokerlessAge ago and were not repeated, and those that were last
+// repeated before the switch: RocketMQ may hold their deductions, or their orders' events.
+func (w *Orders) due(now time.Time, brokerlessFor time.Duration) []time.Time {
+	if brokerlessFor == 0 {
+		return []time.Time{now}
+	}
+	latest := func(sent time.Time, attempt int) time.Time {
+		at := sent.Add(doubled(w.Config.RepublishAfter, w.Config.RepublishCap, attempt))
+		if at.Before(now) {
+			return now
+		}
+		return at
+	}
+	old := now.Add(-brokerlessAge)
+	due, sent := []time.Time{latest(old, 0)}, now.Add(-max(brokerlessFor, brokerlessAge))
+	for attempt := 1; ; attempt++ {
+		due = append(due, latest(sent, attempt))
+		if doubled(w.Config.RepublishAfter, w.Config.RepublishCap, attempt) == w.Config.RepublishCap {
+			return due
+		}
+	}
 }
 
 // split separates the reservations to publish from the order_sns to give up. A reservation with an open dead letter is
