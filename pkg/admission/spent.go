@@ -16,8 +16,8 @@ const (
 	maxLocalSpent = 100_000
 )
 
-// Spent holds what may be used once, such as challenges and sign-ins: the ids that were used, in the Redis of the limits,
-// for all processes. While that is unavailable, each process holds those that it has seen.
+// Spent holds what may be used once, such as challenges and sign-ins: the ids that were used, in the Redis of the
+// limits, for all processes. While that is unavailable, each process holds those that it has seen.
 type Spent struct {
 	rdb     redis.UniversalClient // nil: this process only
 	prefix  string                // of the keys in Redis
@@ -29,8 +29,8 @@ type Spent struct {
 	local map[string]time.Time // until when each is kept
 }
 
-// NewSpent returns a Spent with the Redis of the limits; nil means that this process is the only one. Each id is kept for
-// that long from its use, which must be no shorter than it is valid.
+// NewSpent returns a Spent with the Redis of the limits; nil means that this process is the only one. Each id is kept
+// for that long from its use, which must be no shorter than it is valid.
 func NewSpent(rdb redis.UniversalClient, prefix string, keep time.Duration) *Spent {
 	return &Spent{
 		rdb: rdb, prefix: prefix, keep: keep, alone: rdb == nil, local: map[string]time.Time{},

@@ -44,8 +44,8 @@ var (
 	errUnverified = errors.New("provider of challenges did not respond")
 	// errTokenRefused means that the provider refused a token.
 	errTokenRefused = errors.New("provider refused the token")
-	// errTooMany means that the provider responded 429, which says nothing about the next call. Callers may cause it, so
-	// it opens no breaker: otherwise they would replace the widget by a proof of work for all.
+	// errTooMany means that the provider responded 429. Callers may cause that, so it opens no breaker: otherwise they
+	// would replace the widget by a proof of work for all.
 	errTooMany = errors.New("provider of challenges responded 429")
 )
 

@@ -11,8 +11,8 @@ import (
 )
 
 // A provider's 429 fails the answer and nothing else: buyers get the widget on, as the activity demands. Otherwise a
-// caller who makes the provider limit the shop would get all buyers a proof of work. It says nothing between failures
-// either, which open the breaker as before.
+// caller who makes the provider limit the shop would get all buyers a proof of work. Failures open the breaker as
+// before, also with a 429 between them.
 func TestTheProviderLimitsItsCallers(t *testing.T) {
 	var status atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -76,8 +76,8 @@ func repeat(t *testing.T, connections int, cookie, query string, to ...*site) <-
 
 // A browser that repeats its own callback in many connections gets one answer of the provider, and takes no slot of
 // others: meanwhile buyers sign in, to the end. The mark is in the Redis of the limits, for all processes. Without that
-// Redis each process keeps marks of its own, and no sign-in fails. The gate and its Redis take no part in a sign-in, so it
-// is the same in redisless and brokerless sales, and before waiting rooms and challenges.
+// Redis each process keeps marks of its own, and no sign-in fails. The gate and its Redis take no part in a sign-in, so
+// it is the same in redisless and brokerless sales, and before waiting rooms and challenges.
 func TestAnAttemptIsSpentOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		redis, down bool

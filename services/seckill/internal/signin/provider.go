@@ -143,9 +143,9 @@ func (p *provider) loginURL(ctx context.Context, a attempt) (string, error) {
 	return p.oauth(c).AuthCodeURL(a.State, oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier)), nil
 }
 
-// exchange sends the code. Providers differ in where they accept the credentials of a client. Until one code was exchanged,
-// it sends a code again with the credentials in the other place, unless the code itself was refused: who makes up codes
-// causes one request for each.
+// exchange sends the code. Providers differ in where they accept the credentials of a client. Until one code was
+// exchanged, it sends a code again with the credentials in the other place, unless the code itself was refused: a caller
+// who makes up codes causes one request for each.
 func (p *provider) exchange(ctx context.Context, c *configuration, code, verifier string) (*oauth2.Token, error) {
 	config := p.oauth(c)
 	send := func(style oauth2.AuthStyle) (*oauth2.Token, error) {

@@ -113,7 +113,7 @@ func TestAnOldConfigurationIsUsedWhileItIsRead(t *testing.T) {
 	require.Equal(t, 2, s.provider.requestsFor(discoveryPath))
 }
 
-// A provider's 429 says nothing about the sign-in or the next call: the buyer is to try again, and the next one is served.
+// A provider's 429 refuses no sign-in and delays no other one: the buyer may try again, and the next one is served.
 func TestTheProviderLimitsItsCallers(t *testing.T) {
 	s := withProvider(t)
 	s.provider.interceptBy(func(w http.ResponseWriter, r *http.Request) bool {

@@ -23,8 +23,8 @@ import (
 	"flashsale.internal/services/seckill/internal/pages"
 )
 
-// Bounds of the requests that wait for the provider at the same time. Login and callback have slots of their own, so that
-// neither takes those of the other.
+// Bounds of the requests that wait for the provider at the same time. Login and callback have slots of their own, so
+// that neither takes those of the other.
 var (
 	// Logins call the provider only while its configuration is unknown.
 	loginSlots = ratelimit.BulkheadSpec{Limit: 128}
