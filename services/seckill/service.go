@@ -268,7 +268,10 @@ func (s *Service) newHandler(cfg Config, catalogue gate.Catalogue) (http.Handler
 	if err != nil {
 		return nil, err
 	}
-	s.signIn = signin.New(cfg.OIDC, cfg.Auth, s.deps.Telemetry)
+	s.signIn, err = signin.New(cfg.OIDC, cfg.Auth, s.deps.Limits, s.deps.Telemetry)
+	if err != nil {
+		return nil, err
+	}
 	shown, err := pages.New(web.FS(), cfg.imageSources(), cfg.Challenges.Origins())
 	if err != nil {
 		return nil, err

@@ -266,6 +266,26 @@ func TestNoResponse(t *testing.T) {
 	}
 }
 
+// A browser gets a page that tries again also when seckill limits its sign-ins. Other pages of seckill stay as they are.
+func TestLimitedSignIns(t *testing.T) {
+	e := start(t)
+	for _, status := range []int{http.StatusTooManyRequests, http.StatusForbidden} {
+		e.seckill.use(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, "of seckill")
+		})
+		for _, path := range []string{"/auth/login", "/auth/callback?code=x&state=y"} {
+			r := e.get(t, path)
+			require.Equal(t, status, r.status, path)
+			if status == http.StatusTooManyRequests {
+				require.Contains(t, r.body, "We try again in 5 s", path)
+			} else {
+				require.Equal(t, "of seckill", r.body, path)
+			}
+		}
+	}
+}
+
 // A provider's code is valid once: a second callback would refuse the buyer. The beginning of a sign-in may be repeated.
 func TestCallbacksAreNotRepeated(t *testing.T) {
 	e := start(t)

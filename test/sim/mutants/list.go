@@ -127,6 +127,13 @@ var mutants = []mutant{
 		test:   unit{"services/seckill/internal/redisless", "TestARefusedPurchaseHoldsUpNoOther"},
 	},
 	{
+		name: "a sign-in may be finished again", file: "services/seckill/internal/signin/routes.go",
+		old:    "case !s.spent.Spend(r.Context(), a.State):",
+		now:    "case a.State == \"\":",
+		hidden: "the simulation signs no browser in",
+		test:   unit{"services/seckill/internal/signin", "^TestAnAttemptIsSpentOnce$"},
+	},
+	{
 		name: "the units of a refunded order wait for its review", file: "services/inventory/internal/core/events.go",
 		old: "return s.closeRefunded(ctx, refunded)", now: "_ = refunded\n\treturn nil",
 		hidden: "the simulation kills no review", test: unit{"services/inventory", "TestAKilledReviewReleasesWhatItRefunded"},

@@ -1655,7 +1655,8 @@ export interface operations {
                 content?: never;
             };
             404: components["responses"]["NotFound"];
-            /** @description A page stating that the provider does not respond */
+            429: components["responses"]["RateLimited"];
+            /** @description A page stating that the provider does not respond or that many buyers sign in */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -1686,7 +1687,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description A page stating that the sign-in took too long or belongs to another browser */
+            /** @description A page stating that the sign-in took too long, was used before or belongs to another browser */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -1701,7 +1702,8 @@ export interface operations {
                 content?: never;
             };
             404: components["responses"]["NotFound"];
-            /** @description A page stating that the provider does not respond */
+            429: components["responses"]["RateLimited"];
+            /** @description A page stating that the provider does not respond or that many buyers sign in */
             503: {
                 headers: {
                     [name: string]: unknown;

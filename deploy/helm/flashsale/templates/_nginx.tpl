@@ -308,17 +308,20 @@ http {
             error_page 429 = @page_limited;
             proxy_pass http://seckill;
         }
-        # Browsers open these two. A provider's code is valid once, so a callback is not repeated here.
+        # Browsers open these two: a page replaces a 429 of seckill too. A provider's code is valid once, so a callback is
+        # not repeated here.
         location = /auth/login {
             {{- $page }}
             error_page 502 504 = @page_unavailable;
             error_page 429 = @page_limited;
+            proxy_intercept_errors on;
             proxy_pass http://seckill;
         }
         location = /auth/callback {
             {{- $page }}
             error_page 502 504 = @page_unavailable;
             error_page 429 = @page_limited;
+            proxy_intercept_errors on;
             proxy_pass http://seckill;
             proxy_next_upstream off;
         }

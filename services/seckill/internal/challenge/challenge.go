@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"flashsale.internal/pkg/admission"
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/seckill/internal/core"
@@ -52,16 +53,16 @@ type Challenges struct {
 	seal       seal
 	pow        *Pow
 	slides     *Slides
-	spent      *Spent
-	provider   *Provider    // nil without one
-	workByRole bool         // only buyers who need it may replace another kind by a proof of work
-	shedAt     atomic.Int64 // when the load shedder last refused, Unix ns
+	spent      *admission.Spent // the ids that were answered
+	provider   *Provider        // nil without one
+	workByRole bool             // only buyers who need it may replace another kind by a proof of work
+	shedAt     atomic.Int64     // when the load shedder last refused, Unix ns
 }
 
 // New returns Challenges.
 func New(d Deps, s *core.Seal, tel *telemetry.Telemetry) (*Challenges, error) {
 	c := &Challenges{
-		Deps: d, spent: NewSpent(d.Redis), provider: NewProvider(d.Settings, d.Transport),
+		Deps: d, spent: admission.NewSpent(d.Redis, "fs:challenge:", ttl), provider: NewProvider(d.Settings, d.Transport),
 		workByRole: d.Settings.Work == WorkForAccessible,
 	}
 	var err error
@@ -230,7 +231,7 @@ func (c *Challenges) Verify(
 		// Without single use, a program could answer with every x.
 		return out, contract.Refuse(contract.CodeUnavailable, "request a new challenge").After(time.Second)
 	}
-	if !c.spent.Spend(ctx, challengeID, now.Add(ttl)) {
+	if !c.spent.Spend(ctx, challengeID) {
 		return out, wrong("the challenge was answered before; request a new one")
 	}
 	switch of.kind {

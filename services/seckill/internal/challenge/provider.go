@@ -44,6 +44,9 @@ var (
 	errUnverified = errors.New("provider of challenges did not respond")
 	// errTokenRefused means that the provider refused a token.
 	errTokenRefused = errors.New("provider refused the token")
+	// errTooMany means that the provider responded 429. Callers may cause that, so it opens no breaker: otherwise they
+	// would replace the widget by a proof of work for all.
+	errTooMany = errors.New("provider of challenges responded 429")
 )
 
 // Widget is the widget of a provider.
@@ -90,7 +93,9 @@ func NewProvider(s Settings, transport http.RoundTripper) *Provider {
 		breaker: gobreaker.NewCircuitBreaker[verdict](gobreaker.Settings{
 			Timeout: verifyOpenFor, MaxRequests: 1,
 			ReadyToTrip: func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= verifyFailures },
-			IsExcluded:  func(err error) bool { return errors.Is(err, context.Canceled) },
+			IsExcluded: func(err error) bool {
+				return errors.Is(err, context.Canceled) || errors.Is(err, errTooMany)
+			},
 		}),
 	}
 }
@@ -98,8 +103,8 @@ func NewProvider(s Settings, transport http.RoundTripper) *Provider {
 // Breaker returns the state of the breaker before the provider.
 func (p *Provider) Breaker() string { return p.breaker.State().String() }
 
-// Available reports whether the provider responded lately. While the breaker is half open, some buyers get the widget, whose verification
-// shows whether the provider responds again.
+// Available reports whether the provider responded lately. While the breaker is half open, some buyers get the widget,
+// whose verification shows whether the provider responds again.
 func (p *Provider) Available() bool { return p.breaker.State() != gobreaker.StateOpen }
 
 // Widget returns the widget of an activity.
@@ -153,6 +158,9 @@ func (p *Provider) call(ctx context.Context, t Token) (verdict, error) {
 	raw, err := io.ReadAll(io.LimitReader(response.Body, maxVerdict))
 	if err != nil {
 		return verdict{}, err
+	}
+	if response.StatusCode == http.StatusTooManyRequests {
+		return verdict{}, errTooMany
 	}
 	if response.StatusCode/100 != 2 && response.StatusCode != http.StatusBadRequest {
 		return verdict{}, fmt.Errorf("provider of challenges responded %d", response.StatusCode)

@@ -138,7 +138,7 @@ func New(d Deps) (http.Handler, error) {
 	if d.DevToken != nil {
 		r.Post("/v1/dev/tokens", wrapped.CreateDevToken)
 	}
-	// Pages are in memory and cached at the edge; the sign-in has a bound of its own.
+	// Pages are in memory and cached at the edge; the sign-in has slots and limits of its own.
 	for _, mount := range d.Mounts {
 		mount(r)
 	}

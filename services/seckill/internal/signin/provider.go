@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
@@ -51,6 +52,7 @@ type configuration struct {
 	*oidc.Provider
 	endSession string // "" if it has none
 	readAt     time.Time
+	style      atomic.Int64 // the oauth2.AuthStyle of the last code that was exchanged; 0 = none yet
 }
 
 func newProvider(s Settings, claims settings.Auth) *provider {
@@ -121,7 +123,7 @@ func (p *provider) read() (*configuration, error) {
 	if u, err := url.Parse(published.EndSession); err != nil || u.Scheme != "https" && u.Scheme != "http" {
 		published.EndSession = ""
 	}
-	p.config = &configuration{found, published.EndSession, time.Now()}
+	p.config = &configuration{Provider: found, endSession: published.EndSession, readAt: time.Now()}
 	return p.config, nil
 }
 
@@ -141,6 +143,42 @@ func (p *provider) loginURL(ctx context.Context, a attempt) (string, error) {
 	return p.oauth(c).AuthCodeURL(a.State, oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier)), nil
 }
 
+// exchange sends the code. Providers differ in where they accept the credentials of a client. Until one code was
+// exchanged, it sends a code again with the credentials in the other place, unless the code itself was refused: a caller
+// who makes up codes causes one request for each.
+func (p *provider) exchange(ctx context.Context, c *configuration, code, verifier string) (*oauth2.Token, error) {
+	config := p.oauth(c)
+	send := func(style oauth2.AuthStyle) (*oauth2.Token, error) {
+		config.Endpoint.AuthStyle = style
+		tokens, err := config.Exchange(ctx, code, oauth2.VerifierOption(verifier))
+		if err == nil {
+			c.style.Store(int64(style))
+		}
+		return tokens, err
+	}
+	if known := oauth2.AuthStyle(c.style.Load()); known != oauth2.AuthStyleAutoDetect {
+		return send(known)
+	}
+	styles := [2]oauth2.AuthStyle{oauth2.AuthStyleInHeader, oauth2.AuthStyleInParams}
+	if p.ClientSecret == "" {
+		styles[0], styles[1] = styles[1], styles[0]
+	}
+	tokens, err := send(styles[0])
+	if refused := new(oauth2.RetrieveError); refusedBy(err) && errors.As(err, &refused) &&
+		refused.ErrorCode != "invalid_grant" {
+		return send(styles[1])
+	}
+	return tokens, err
+}
+
+// refusedBy reports whether the provider refused a code. A 429 or 5xx refuses nothing.
+func refusedBy(err error) bool {
+	var refused *oauth2.RetrieveError
+	return errors.As(err, &refused) && refused.Response != nil &&
+		refused.Response.StatusCode < http.StatusInternalServerError &&
+		refused.Response.StatusCode != http.StatusTooManyRequests
+}
+
 // identity exchanges the code and returns the caller that the ID token names. Its tokens are not kept.
 func (p *provider) identity(ctx context.Context, code string, a attempt) (auth.Identity, error) {
 	c, err := p.get(ctx)
@@ -148,11 +186,9 @@ func (p *provider) identity(ctx context.Context, code string, a attempt) (auth.I
 		return auth.Identity{}, err
 	}
 	ctx = oidc.ClientContext(ctx, p.client)
-	tokens, err := p.oauth(c).Exchange(ctx, code, oauth2.VerifierOption(a.Verifier))
+	tokens, err := p.exchange(ctx, c, code, a.Verifier)
 	if err != nil {
-		var refused *oauth2.RetrieveError
-		if errors.As(err, &refused) && refused.Response != nil &&
-			refused.Response.StatusCode < http.StatusInternalServerError {
+		if refusedBy(err) {
 			return auth.Identity{}, fmt.Errorf("%w: %w", errRefused, err)
 		}
 		return auth.Identity{}, fmt.Errorf("%w: %w", errUnreachable, err)

@@ -19,23 +19,31 @@ type identityProvider struct {
 	*identityprovider.Provider
 	issuer string
 
-	mu       sync.Mutex
-	requests map[string]int // by path
-	hang     chan struct{}  // requests for the configuration wait until it is closed; nil: they do not wait
+	mu        sync.Mutex
+	requests  map[string]int                                           // by path
+	intercept func(w http.ResponseWriter, r *http.Request) (done bool) // before the provider; nil: nothing
 }
 
-const discoveryPath = "/.well-known/openid-configuration"
+const (
+	discoveryPath = "/.well-known/openid-configuration"
+	tokenPath     = "/oauth/token"
+)
 
 // ServeHTTP counts the requests.
 func (p *identityProvider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	p.requests[r.URL.Path]++
-	hang := p.hang
+	intercept := p.intercept
 	p.mu.Unlock()
-	if hang != nil && r.URL.Path == discoveryPath {
-		<-hang
+	if intercept == nil || !intercept(w, r) {
+		p.Provider.ServeHTTP(w, r)
 	}
-	p.Provider.ServeHTTP(w, r)
+}
+
+func (p *identityProvider) interceptBy(f func(w http.ResponseWriter, r *http.Request) (done bool)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.intercept = f
 }
 
 func (p *identityProvider) requestsFor(path string) int {
@@ -77,9 +85,12 @@ func TestAnOldConfigurationIsUsedWhileItIsRead(t *testing.T) {
 	s := withProvider(t)
 	s.begin("/")
 	p, hang := s.signIn.provider, make(chan struct{})
-	s.provider.mu.Lock()
-	s.provider.hang = hang
-	s.provider.mu.Unlock()
+	s.provider.interceptBy(func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path == discoveryPath {
+			<-hang
+		}
+		return false
+	})
 	release := sync.OnceFunc(func() { close(hang) })
 	defer release()
 	p.mu.Lock()
@@ -100,6 +111,30 @@ func TestAnOldConfigurationIsUsedWhileItIsRead(t *testing.T) {
 		return err == nil && c != old
 	}, callTimeout, time.Millisecond)
 	require.Equal(t, 2, s.provider.requestsFor(discoveryPath))
+}
+
+// A provider's 429 refuses no sign-in and delays no other one: the buyer may try again, and the next one is served.
+func TestTheProviderLimitsItsCallers(t *testing.T) {
+	s := withProvider(t)
+	s.provider.interceptBy(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != tokenPath {
+			return false
+		}
+		w.WriteHeader(http.StatusTooManyRequests)
+		return true
+	})
+	for range 10 {
+		state := s.begin("/").Query().Get("state")
+		s.page(s.send(http.MethodGet, CallbackPath+"?state="+state+"&code=x", ""), http.StatusServiceUnavailable,
+			"does not respond")
+	}
+	s.provider.interceptBy(nil)
+	s.browser.CheckRedirect = nil
+	form, err := s.browser.Get(s.URL + "/auth/login")
+	require.NoError(t, err)
+	defer form.Body.Close()
+	s.provider.login(t, s.browser, form)
+	require.Equal(t, true, s.session()["signed_in"])
 }
 
 // login submits the provider's form, to which the browser was sent, and follows to the page after the sign-in.

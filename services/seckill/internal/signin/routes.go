@@ -7,40 +7,60 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"time"
 	"unicode/utf8"
 
 	"github.com/go-chi/chi/v5"
 
+	"flashsale.internal/pkg/admission"
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/httpserver"
 	"flashsale.internal/pkg/problem"
+	"flashsale.internal/pkg/ratelimit"
 	"flashsale.internal/pkg/settings"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/seckill/api"
 	"flashsale.internal/services/seckill/internal/pages"
 )
 
-// maxCalls bounds the sign-ins that wait for the provider at the same time.
-const maxCalls = 128
+// Bounds of the requests that wait for the provider at the same time. Login and callback have slots of their own, so
+// that neither takes those of the other.
+var (
+	// Logins call the provider only while its configuration is unknown.
+	loginSlots = ratelimit.BulkheadSpec{Limit: 128}
+	// A callback waits for its slot, because its attempt is spent by then. The queue holds what 64 connections to the
+	// provider serve in MaxWait if each response takes a quarter of a second.
+	callbackSlots = ratelimit.BulkheadSpec{Limit: 128, Queue: 512, MaxWait: 2 * time.Second}
+)
 
 // SignIn holds the routes below /auth/.
 type SignIn struct {
-	claims   settings.Auth
-	sessions *auth.Sessions // nil without SESSION_SECRET: then no one can sign in
-	provider *provider      // nil without OIDC_ISSUER
-	calls    chan struct{}  // has an element for each call to the provider in flight
-	tel      *telemetry.Telemetry
+	claims    settings.Auth
+	sessions  *auth.Sessions   // nil without SESSION_SECRET: then no one can sign in
+	provider  *provider        // nil without OIDC_ISSUER
+	spent     *admission.Spent // the states of the attempts that were used
+	logins    *ratelimit.Bulkhead
+	callbacks *ratelimit.Bulkhead
+	limits    *admission.Limits
+	tel       *telemetry.Telemetry
 }
 
 // New returns the routes. claims are the settings of tokens, with those of sessions and of developers' tokens.
-func New(s Settings, claims settings.Auth, tel *telemetry.Telemetry) *SignIn {
+func New(s Settings, claims settings.Auth, limits *admission.Limits, tel *telemetry.Telemetry) (*SignIn, error) {
 	out := &SignIn{
-		claims: claims.WithDefaults(), sessions: auth.NewSessions(claims), calls: make(chan struct{}, maxCalls), tel: tel,
+		claims: claims.WithDefaults(), sessions: auth.NewSessions(claims), limits: limits, tel: tel,
+		spent: admission.NewSpent(limits.Redis(), "fs:sign-in:", attemptTTL),
+	}
+	var err, more error
+	out.logins, err = ratelimit.NewBulkhead(loginSlots)
+	out.callbacks, more = ratelimit.NewBulkhead(callbackSlots)
+	if err = errors.Join(err, more); err != nil {
+		return nil, err
 	}
 	if s.On() && out.sessions != nil {
 		out.provider = newProvider(s, claims)
 	}
-	return out
+	return out, nil
 }
 
 // Method returns how a browser can sign in.
@@ -72,8 +92,8 @@ func (s *SignIn) Mount(r chi.Router) {
 		r.With(s.sessions.SameOrigin).Post("/auth/dev", s.dev)
 	}
 	if s.provider != nil {
-		r.Get("/auth/login", s.login)
-		r.Get(CallbackPath, s.callback)
+		r.With(s.limits.On("login-per-ip")).Get("/auth/login", s.login)
+		r.With(s.limits.On("callback-per-ip")).Get(CallbackPath, s.callback)
 	}
 }
 
@@ -127,12 +147,12 @@ func (s *SignIn) logout(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *SignIn) login(w http.ResponseWriter, r *http.Request) {
-	ctx, end, ok := s.call(w, r)
+	a := newAttempt(r.URL.Query().Get("next"))
+	ctx, end, ok := s.slot(w, r, s.logins, a.Next)
 	if !ok {
 		return
 	}
 	defer end()
-	a := newAttempt(r.URL.Query().Get("next"))
 	to, err := s.provider.loginURL(ctx, a)
 	if err != nil {
 		s.unreachable(w, r, a.Next, err)
@@ -147,12 +167,9 @@ func (s *SignIn) login(w http.ResponseWriter, r *http.Request) {
 	redirect(w, to)
 }
 
+// callback checks the cookie and spends its attempt before it takes a slot: a browser can repeat its own callback at no
+// cost to others. While the Redis of the limits is unavailable, each process spends an attempt once.
 func (s *SignIn) callback(w http.ResponseWriter, r *http.Request) {
-	ctx, end, ok := s.call(w, r)
-	if !ok {
-		return
-	}
-	defer end()
 	a, err := attemptOf(s.sessions, s.claims.Session.Secrets, r)
 	s.sessions.SetCookie(w, r, attemptCookie, "", -1)
 	q := r.URL.Query()
@@ -160,18 +177,28 @@ func (s *SignIn) callback(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		again("This sign-in took too long, or it began in another browser or tab. 登录已超时，请重试。", "/").
 			Write(w, r, http.StatusBadRequest)
-		return
 	case q.Get("state") != a.State:
 		again("The answer of the identity provider belongs to another sign-in. 登录状态不符，请重试。", a.Next).
 			Write(w, r, http.StatusBadRequest)
-		return
 	case q.Get("error") != "":
 		m := again("The identity provider refused this sign-in. 身份提供方拒绝了登录。", a.Next)
 		m.Detail = clip(q.Get("error") + ": " + q.Get("error_description"))
 		m.Write(w, r, http.StatusForbidden)
+	case !s.spent.Spend(r.Context(), a.State):
+		again("This sign-in was used before. 此次登录已使用过，请重新登录。", a.Next).Write(w, r, http.StatusBadRequest)
+	default:
+		s.finish(w, r, a, q.Get("code"))
+	}
+}
+
+// finish exchanges the code of a spent attempt and signs the browser in.
+func (s *SignIn) finish(w http.ResponseWriter, r *http.Request, a attempt, code string) {
+	ctx, end, ok := s.slot(w, r, s.callbacks, a.Next)
+	if !ok {
 		return
 	}
-	id, err := s.provider.identity(ctx, q.Get("code"), a)
+	defer end()
+	id, err := s.provider.identity(ctx, code, a)
 	if err == nil {
 		err = s.sessions.Start(w, r, id)
 	}
@@ -187,17 +214,19 @@ func (s *SignIn) callback(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// call bounds the calls to the provider in flight. It returns false after it has responded.
-func (s *SignIn) call(w http.ResponseWriter, r *http.Request) (ctx context.Context, end func(), ok bool) {
-	select {
-	case s.calls <- struct{}{}:
-	default:
-		again("Very many buyers sign in right now. 登录人数过多，请稍后重试。", safePath(r.URL.Query().Get("next"))).
+// slot takes a slot for calls to the provider. It returns false after it has responded. next is where the attempt goes
+// after the sign-in.
+func (s *SignIn) slot(
+	w http.ResponseWriter, r *http.Request, slots *ratelimit.Bulkhead, next string,
+) (ctx context.Context, end func(), ok bool) {
+	permit, err := slots.Acquire(r.Context(), "")
+	if err != nil {
+		again("Very many buyers sign in right now. 登录人数过多，请稍后重试。", next).
 			Write(w, r, http.StatusServiceUnavailable)
 		return nil, nil, false
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), 3*callTimeout) // configuration, code and keys
-	return ctx, func() { cancel(); <-s.calls }, true
+	return ctx, func() { cancel(); permit.Release() }, true
 }
 
 // unreachable responds that the provider does not. next is where the attempt goes after the sign-in.

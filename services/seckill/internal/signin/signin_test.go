@@ -14,9 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"flashsale.internal/pkg/admission"
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/httpserver"
 	"flashsale.internal/pkg/porttest"
+	"flashsale.internal/pkg/ratelimit"
 	"flashsale.internal/pkg/settings"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/seckill/internal/pages"
@@ -36,6 +38,14 @@ type site struct {
 
 func newSite(t *testing.T, change func(s *Settings, a *settings.Auth, redirectURL string) *identityProvider) *site {
 	t.Helper()
+	return newLimitedSite(t, admission.None(telemetry.Discard(t)), change)
+}
+
+// newLimitedSite is newSite with limits.
+func newLimitedSite(
+	t *testing.T, limits *admission.Limits, change func(s *Settings, a *settings.Auth, redirectURL string) *identityProvider,
+) *site {
+	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
 	redirectURL := "http://" + server.Listener.Addr().String() + CallbackPath
 	var cfg struct {
@@ -46,7 +56,9 @@ func newSite(t *testing.T, change func(s *Settings, a *settings.Auth, redirectUR
 	s := Settings{ClientID: identityprovider.ClientID, ClientSecret: identityprovider.ClientSecret, RedirectURL: redirectURL}
 	idp := change(&s, &cfg.Auth, redirectURL)
 	tel := telemetry.Discard(t)
-	out := &site{T: t, Server: server, signIn: New(s, cfg.Auth, tel), provider: idp}
+	signIn, err := New(s, cfg.Auth, limits, tel)
+	require.NoError(t, err)
+	out := &site{T: t, Server: server, signIn: signIn, provider: idp}
 	verifier, err := auth.NewVerifier(cfg.Auth, nil)
 	require.NoError(t, err)
 	r := httpserver.NewRouter(tel, httpserver.ErrorPages(pages.Error))
@@ -74,11 +86,16 @@ func newSite(t *testing.T, change func(s *Settings, a *settings.Auth, redirectUR
 // withProvider returns a site whose provider runs.
 func withProvider(t *testing.T) *site {
 	t.Helper()
-	return newSite(t, func(s *Settings, _ *settings.Auth, redirectURL string) *identityProvider {
+	return newSite(t, ownProvider(t))
+}
+
+// ownProvider starts a provider for a site.
+func ownProvider(t *testing.T) func(s *Settings, _ *settings.Auth, redirectURL string) *identityProvider {
+	return func(s *Settings, _ *settings.Auth, redirectURL string) *identityProvider {
 		p := newIdentityProvider(t, redirectURL)
 		s.Issuer = p.issuer
 		return p
-	})
+	}
 }
 
 // answer is a response with its body.
@@ -256,9 +273,7 @@ func TestErrorPagesKeepTheDestination(t *testing.T) {
 	s.pageTo(s.send(http.MethodGet, CallbackPath+"?state="+state+"&error=access_denied", ""), http.StatusForbidden, "access_denied", link)
 	s.begin("/sales/7?x=1")
 	s.pageTo(s.send(http.MethodGet, CallbackPath+"?state=x&code=y", ""), http.StatusBadRequest, "belongs to another sign-in", link)
-	for range maxCalls {
-		s.signIn.calls <- struct{}{}
-	}
+	s.fill(s.signIn.logins)
 	s.pageTo(s.send(http.MethodGet, "/auth/login?next=%2Fsales%2F7%3Fx%3D1", ""), http.StatusServiceUnavailable, "many buyers", link)
 	s.page(s.send(http.MethodGet, "/auth/login?next=//evil.example", ""), http.StatusServiceUnavailable, "many buyers")
 }
@@ -351,15 +366,41 @@ func TestUnreachableProvider(t *testing.T) {
 	gone.page(gone.send(http.MethodGet, CallbackPath+"?state="+state+"&code=x", ""), http.StatusServiceUnavailable, "does not respond")
 }
 
+// fill takes all slots, so that the next caller is refused at once, and returns what frees one.
+func (s *site) fill(slots *ratelimit.Bulkhead) (free func()) {
+	s.Helper()
+	spec := slots.Spec()
+	spec.MaxWait = 0
+	require.NoError(s, slots.SetSpec(spec))
+	for range spec.Limit {
+		permit, err := slots.Acquire(s.Context(), "")
+		require.NoError(s, err)
+		free = permit.Release
+	}
+	return free
+}
+
+// Neither logins nor callbacks take the slots of the other. A bad callback needs none.
 func TestBusySignIn(t *testing.T) {
 	s := withProvider(t)
-	for range maxCalls {
-		s.signIn.calls <- struct{}{}
-	}
+	state := s.begin("/").Query().Get("state")
+	free := s.fill(s.signIn.logins)
+	s.page(s.send(http.MethodGet, CallbackPath+"?state="+state+"&code=made-up", ""), http.StatusForbidden, "was not accepted")
 	s.page(s.send(http.MethodGet, "/auth/login", ""), http.StatusServiceUnavailable, "many buyers")
-	<-s.signIn.calls
+	free()
 	s.begin("/")
-	require.Len(t, s.signIn.calls, maxCalls-1)
+
+	free = s.fill(s.signIn.callbacks)
+	s.page(s.send(http.MethodGet, CallbackPath+"?state=x&code=y", ""), http.StatusBadRequest, "belongs to another sign-in")
+	s.page(s.send(http.MethodGet, CallbackPath+"?state=x&code=y", ""), http.StatusBadRequest, "began in another browser")
+	state = s.begin("/sales/7").Query().Get("state")
+	s.pageTo(s.send(http.MethodGet, CallbackPath+"?state="+state+"&code=made-up", ""), http.StatusServiceUnavailable,
+		"many buyers", "/auth/login?next=%2Fsales%2F7")
+	free()
+	state = s.begin("/").Query().Get("state")
+	s.page(s.send(http.MethodGet, CallbackPath+"?state="+state+"&code=made-up", ""), http.StatusForbidden, "was not accepted")
+	running, _ := s.signIn.callbacks.Running("")
+	require.Equal(t, callbackSlots.Limit-1, running, "the slot is free again")
 }
 
 func TestDevelopersSignIn(t *testing.T) {
