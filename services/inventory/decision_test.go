@@ -123,7 +123,7 @@ func TestDecisionsWaitForTheirPredecessors(t *testing.T) {
 	require.NoError(t, err)
 	w.restore(b)
 	w.newEpoch()
-	_, err = w.merchants.Resume(w.ctx, seller("m"), a.ID) // it looks open, so this would change nothing
+	_, err = w.merchants.Resume(w.ctx, seller("m"), a.ID) // the tables have it open, so this would change nothing
 	require.Equal(t, contract.CodeUnavailable, contract.CodeOf(err))
 	title := "Better"
 	_, err = w.merchants.PatchActivity(w.ctx, seller("m"), draft.ID, merchants.ActivityPatch{Title: &title})

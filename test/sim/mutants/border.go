@@ -123,7 +123,7 @@ var borderMutants = []mutant{
 	},
 	{
 		name: "activities have no quota", file: storeDir + "activities.go",
-		old: "if err := growActivities(tx, a.MerchantID, c.At, growth); err != nil {\n\t\t\treturn err\n\t\t}", now: "",
+		old: "if err := growActivities(tx, a.MerchantID, c.At, growth); err != nil {\n\t\treturn nil, err\n\t}", now: "",
 	},
 	{
 		name: "quotas are counted without the lock", file: storeDir + "merchants.go",
