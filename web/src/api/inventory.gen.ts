@@ -1030,7 +1030,7 @@ export interface components {
              * @enum {string}
              */
             role?: "merchant" | "operator";
-            /** @description such as activity.create, activity.patch, activity.publish, activity.pause, activity.resume, activity.end, activity.reconcile, stock.adjust, orders.cancel */
+            /** @description such as activity.create, activity.patch, activity.publish, activity.pause, activity.resume, activity.end, activity.reconcile, activity.restore, stock.adjust, orders.cancel */
             what: string;
             /** @description new values by field, or what the change is about */
             details?: {
