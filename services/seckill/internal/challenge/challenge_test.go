@@ -1,16 +1,12 @@
 package challenge
 
 import (
-	"context"
 	"encoding/base64"
 	"encoding/json"
-	"log/slog"
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	altcha "github.com/altcha-org/altcha-lib-go"
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 )
 
@@ -61,73 +57,6 @@ func FuzzParseVerdict(f *testing.F) {
 			require.Zero(t, v)
 		}
 	})
-}
-
-// One process after another spends a challenge once. While Redis is unavailable, each process does.
-func TestSpent(t *testing.T) {
-	mini := miniredis.RunT(t)
-	rdb := redis.NewClient(&redis.Options{Addr: mini.Addr(), MaxRetries: -1, DialTimeout: 50 * time.Millisecond})
-	t.Cleanup(func() { _ = rdb.Close() })
-	one, two, until := NewSpent(rdb), NewSpent(rdb), time.Now().Add(time.Minute)
-	require.True(t, one.Spend(t.Context(), "a", until))
-	require.False(t, one.Spend(t.Context(), "a", until))
-	require.False(t, two.Spend(t.Context(), "a", until))
-	require.Positive(t, mini.TTL(spentPrefix+"a"))
-	cancelled, cancel := context.WithCancel(t.Context())
-	cancel()
-	require.True(t, one.Spend(cancelled, "b", until))
-	require.False(t, two.Spend(t.Context(), "b", until), "the caller had disconnected")
-
-	mini.Close()
-	for _, id := range []string{"c", "d", "e"} {
-		require.True(t, one.Spend(t.Context(), id, until))
-		require.False(t, one.Spend(t.Context(), id, until))
-	}
-	require.False(t, one.Shared())
-	require.True(t, NewSpent(nil).Shared(), "the only process")
-}
-
-func TestSpentIsBounded(t *testing.T) {
-	s := NewSpent(nil)
-	now := time.Now()
-	for i := range maxLocalSpent + 10 {
-		require.True(t, s.Spend(t.Context(), time.Duration(i).String(), now.Add(time.Minute)))
-	}
-	require.LessOrEqual(t, len(s.local), maxLocalSpent)
-}
-
-// Puzzles are drawn only while they are needed, up to the bound; a used one is replaced.
-func TestSlides(t *testing.T) {
-	needed := make(chan bool, 1)
-	needed <- false
-	want := false
-	s := NewSlides(2, func(context.Context) bool {
-		select {
-		case want = <-needed:
-		default:
-		}
-		return want
-	}, slog.New(slog.DiscardHandler))
-	_, _, ok := s.Take()
-	require.False(t, ok)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx) }()
-	needed <- true
-	require.Eventually(t, func() bool { return s.Len() == 2 }, time.Minute, 10*time.Millisecond)
-	first, x, ok := s.Take()
-	require.True(t, ok)
-	require.Greater(t, x, first.PieceX)
-	require.LessOrEqual(t, x+first.PieceWidth, first.Width)
-	require.Eventually(t, func() bool {
-		s.Take()
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.drawn[0].Image != first.Image && s.drawn[1].Image != first.Image
-	}, time.Minute, time.Millisecond)
-	require.Equal(t, 2, s.Len())
-	cancel()
-	require.NoError(t, <-ended)
 }
 
 func TestSettings(t *testing.T) {

@@ -7,86 +7,47 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/sony/gobreaker/v2"
 )
 
-// Bounds of Spent.
-const (
-	spendTimeout  = 250 * time.Millisecond
-	maxLocalSpent = 100_000
-	spentPrefix   = "fs:challenge:" // in the Redis of the limits
-)
+const spentPrefix = "fs:challenge:" // in the Redis of the limits
 
 // Spent holds the answered challenges in the Redis of the limits, for all processes. While that is unavailable, each
 // process holds those that it has seen.
 type Spent struct {
-	rdb     redis.UniversalClient // nil: this process only
-	alone   bool                  // whether rdb is nil because there is only one process
-	breaker *gobreaker.CircuitBreaker[bool]
+	store *store
 
 	mu    sync.Mutex
 	local map[string]time.Time
 }
 
-// NewSpent returns a Spent with the Redis of the limits; nil means that this process is the only one.
-func NewSpent(rdb redis.UniversalClient) *Spent {
-	return &Spent{
-		rdb: rdb, alone: rdb == nil, local: map[string]time.Time{},
-		breaker: gobreaker.NewCircuitBreaker[bool](gobreaker.Settings{
-			Timeout: time.Second, MaxRequests: 1,
-			ReadyToTrip: func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= 3 },
-			IsExcluded:  func(err error) bool { return errors.Is(err, context.Canceled) },
-		}),
-	}
-}
+func newSpent(s *store) *Spent { return &Spent{store: s, local: map[string]time.Time{}} }
 
-// Shared reports whether all processes share the answers now.
-func (s *Spent) Shared() bool { return s.alone || s.breaker.State() != gobreaker.StateOpen }
-
-// Spend reports whether this is the first answer to a challenge, over all processes if Shared. If the caller disconnects, the challenge is spent all the same.
+// Spend reports whether this is the first answer to a challenge, over all processes while Redis is available. If the
+// caller disconnects, the challenge is spent all the same.
 func (s *Spent) Spend(ctx context.Context, challengeID string, until time.Time) bool {
 	if !s.spendHere(challengeID, until) {
 		return false
 	}
-	if s.alone {
-		return true
-	}
-	first, err := s.breaker.Execute(func() (bool, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), spendTimeout)
-		defer cancel()
-		err := s.rdb.SetArgs(ctx, spentPrefix+challengeID, 1, redis.SetArgs{Mode: "NX", TTL: ttl}).Err()
+	first := true
+	err := s.store.do(ctx, func(ctx context.Context, rdb redis.UniversalClient) error {
+		err := rdb.SetArgs(ctx, spentPrefix+challengeID, 1, redis.SetArgs{Mode: "NX", TTL: ttl}).Err()
 		if errors.Is(err, redis.Nil) {
-			return false, nil
+			first, err = false, nil
 		}
-		return err == nil, err
+		return err
 	})
 	return err != nil || first
 }
 
-// spendHere is Spend for this process alone. If it holds too many, it drops those that have expired, and then any.
+// spendHere is Spend for this process alone.
 func (s *Spent) spendHere(challengeID string, until time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, spent := s.local[challengeID]; spent {
 		return false
 	}
-	if len(s.local) >= maxLocalSpent {
-		s.forget(until.Add(-ttl))
-	}
+	now := until.Add(-ttl)
+	prune(s.local, func(end time.Time) bool { return !end.After(now) })
 	s.local[challengeID] = until
 	return true
-}
-
-func (s *Spent) forget(now time.Time) {
-	for id, until := range s.local {
-		if !until.After(now) {
-			delete(s.local, id)
-		}
-	}
-	for id := range s.local {
-		if len(s.local) < maxLocalSpent*9/10 {
-			return
-		}
-		delete(s.local, id)
-	}
 }
