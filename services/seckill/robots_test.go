@@ -19,8 +19,8 @@ import (
 )
 
 // Robots against the handlers. test/fairness computes with what they find: an image is a solution for
-// contract.ChallengeImageUses accounts, wrong answers cost contract.ChallengePause, and nothing bounds how many accounts
-// of a robot solve at the same time.
+// contract.ChallengeImageUses accounts, wrong answers cost contract.ChallengePause, and nothing bounds how many
+// accounts of a robot solve at the same time.
 
 // point is a place in an image.
 type point struct {
@@ -144,8 +144,8 @@ func TestARobotThatSharesSolutions(t *testing.T) {
 	}
 }
 
-// A robot that solves in parallel: of the answers of one account at the same time, one is checked. Accounts that solve at
-// the same time all get their passes.
+// A robot that solves in parallel: of the answers of one account at the same time, one is checked. Accounts that solve
+// at the same time all get their passes.
 func TestARobotThatSolvesInParallel(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, setup{})

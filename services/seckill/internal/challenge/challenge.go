@@ -116,8 +116,8 @@ type Task struct {
 	Widget    *Widget
 }
 
-// Answer is an answer to a challenge: Payload to a proof of work, Points to an image, Token to a widget. Address is that
-// of the buyer, "" if it is not known.
+// Answer is an answer to a challenge: Payload to a proof of work, Points to an image, Token to a widget. Address is
+// that of the buyer, "" if it is not known.
 type Answer struct {
 	Payload string
 	Points  []Point
@@ -331,7 +331,8 @@ func (c *Challenges) CheckPass(ctx context.Context, userID, activityID, pass str
 }
 
 // errNoImage refuses a buyer for whom no image is left. A proof of work instead would cost a robot less than an image.
-var errNoImage = contract.Refuse(contract.CodeRateLimited, "no image is left now; request a challenge again").After(noImage)
+var errNoImage = contract.Refuse(contract.CodeRateLimited,
+	"no image is left now; request a challenge again").After(noImage)
 
 func paused(left time.Duration) error {
 	return contract.Refuse(contract.CodeRateLimited, "the last answer was wrong; wait before the next one").After(left)

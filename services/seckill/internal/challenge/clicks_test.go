@@ -77,8 +77,8 @@ func TestDrawing(t *testing.T) {
 	require.True(t, ok, "two images, used once each: the first one was dropped")
 }
 
-// The best answer without sight is right at most once in 2,000 times. It names a column for each letter, each order being
-// as likely as another, and in each column the place that lies on the most letters.
+// The best answer without sight is right at most once in 2,000 times. It names a column for each letter, each order
+// being as likely as another, and in each column the place that lies on the most letters.
 func TestBlindAnswers(t *testing.T) {
 	pen, err := newArtist()
 	require.NoError(t, err)

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/image/font/gofont/gobold"
 )
 
-// Sizes in pixels, and numbers of letters. The best answer without sight names four of the six columns in order, which is
-// right once in 360 times, and a height in each, which is right for a third of the letters: TestBlindAnswers.
+// Sizes in pixels, and numbers of letters. The best answer without sight names four of the six columns in order, which
+// is right once in 360 times, and a height in each, which is right for 40 % of the letters: TestBlindAnswers.
 const (
 	imageWidth, imageHeight   = 300, 220
 	promptWidth, promptHeight = 150, 40

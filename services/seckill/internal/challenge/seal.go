@@ -17,8 +17,8 @@ import (
 	"flashsale.internal/services/seckill/internal/core"
 )
 
-// The id of a challenge is base64url of nonce | AES-GCM(version | kind | expiry | points). Its answer is encrypted, and it
-// opens only for its user and activity. A pass is base64url of version | expiry | MAC.
+// The id of a challenge is base64url of nonce | AES-GCM(version | kind | expiry | points). Its answer is encrypted, and
+// it opens only for its user and activity. A pass is base64url of version | expiry | MAC.
 const (
 	idVersion = 2
 	idNonce   = 12
