@@ -11,8 +11,8 @@ import (
 // ChallengeKind is the kind of challenge that buyers solve before they may take a path.
 type ChallengeKind string
 
-// The kinds of challenges. ChallengePow is a proof of work, ChallengeClick an image with letters to click in order, and
-// ChallengeProvider the widget of a third party.
+// The kinds of challenges. ChallengePow is a proof of work, ChallengeClick an image with characters to click in order,
+// and ChallengeProvider the widget of a third party.
 const (
 	ChallengeNone     ChallengeKind = "none"
 	ChallengePow      ChallengeKind = "pow"

@@ -176,7 +176,7 @@ func TestChallengeAndWaitingRoom(t *testing.T) {
 }
 
 // With CHALLENGE_WORK=accessible only buyers with that role may compute instead of seeing. All may where a proof of
-// work is the challenge. While images are short, buyers wait: nobody gets a proof of work instead.
+// work is the challenge. While images are short, buyers wait, and get no proof of work instead.
 func TestWorkForThoseWhoNeedIt(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, setup{cfg: func(c *config) { c.Challenges.Images, c.Challenges.Work = 1, challenge.WorkForAccessible }})

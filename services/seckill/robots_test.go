@@ -71,7 +71,7 @@ func accounts(n int) (users []string) {
 }
 
 // A robot that answers without sight gets nine answers of an account in ten minutes, and from one address two for all
-// accounts that were wrong once. Its answers name a column for each letter, the best that is possible without sight.
+// accounts that were wrong once. Its answers name a column for each character, as the best without sight do.
 func TestARobotWithoutSight(t *testing.T) {
 	t.Parallel()
 	const robots = 12
@@ -120,7 +120,7 @@ func TestARobotWithoutSight(t *testing.T) {
 }
 
 // A robot that solves each image once and repeats the solution with its other accounts needs a solution for every four
-// passes at least, also if nobody else requests images.
+// passes at least, also if no other buyer requests images.
 func TestARobotThatSharesSolutions(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, setup{cfg: func(c *config) { c.Challenges.Images = 4 }})

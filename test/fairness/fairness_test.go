@@ -93,7 +93,7 @@ func TestImagesBoundRobots(t *testing.T) {
 	require.Less(t, usual, quick)
 	require.Greater(t, result(t, p, All().with(OpenProof)).Robots, usual, "proof of work for all defeats the image")
 	p.ImageRobot, p.Solvers = 10*time.Second, p.AccountsPerRobot
-	require.Greater(t, result(t, p, All()).Robots, usual, "many people solve for a robot")
+	require.Greater(t, result(t, p, All()).Robots, usual, "many humans solve for a robot")
 }
 
 // The limits are those of production: what they refuse depends on who shares an address.

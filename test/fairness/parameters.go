@@ -56,7 +56,7 @@ type Parameters struct {
 	// take 0.2 s in Go; a phone is assumed to need ten times as long.
 	ProofPerson, ProofRobot time.Duration
 	// ImageRobot is the time of a robot for one image, Solvers how many it solves at the same time. Source: issue 21 for
-	// the time, which is that of the people from whom robots buy solutions; TestARobotThatSolvesInParallel of
+	// the time, which is that of the humans from whom robots buy solutions; TestARobotThatSolvesInParallel of
 	// services/seckill for the number: nothing bounds it, so a robot solves for all of its accounts at once. A blind robot
 	// gets nothing (TestARobotWithoutSight), so none is modelled.
 	ImageRobot time.Duration

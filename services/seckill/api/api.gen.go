@@ -314,7 +314,7 @@ type Brand struct {
 type Captcha struct {
 	CaptchaId string `json:"captcha_id"`
 
-	// Click click the letters of the prompt in the image, in their order
+	// Click click the characters of the prompt in the image, in their order
 	Click     *CaptchaClick `json:"click,omitempty"`
 	ExpiresAt time.Time     `json:"expires_at"`
 	Kind      CaptchaKind   `json:"kind"`
@@ -329,16 +329,16 @@ type CaptchaAnswer struct {
 	// Payload of pow: base64 of the JSON {algorithm, challenge, number, salt, signature}
 	Payload *string `json:"payload,omitempty"`
 
-	// Points of click: where the letters are, in the order of the prompt, in pixels from the left upper corner
+	// Points of click: the places of the characters in the order of the prompt, in pixels from the left upper corner
 	Points *[]CaptchaPoint `json:"points,omitempty"`
 
 	// Token of provider: the token of the widget
 	Token *string `json:"token,omitempty"`
 }
 
-// CaptchaClick click the letters of the prompt in the image, in their order
+// CaptchaClick click the characters of the prompt in the image, in their order
 type CaptchaClick struct {
-	// Count of letters to click
+	// Count of characters to click
 	Count  int64 `json:"count"`
 	Height int64 `json:"height"`
 

@@ -498,7 +498,7 @@ export interface components {
             /** Format: int64 */
             max_number: number;
         };
-        /** @description click the letters of the prompt in the image, in their order */
+        /** @description click the characters of the prompt in the image, in their order */
         CaptchaClick: {
             /** @description data URL */
             image: string;
@@ -514,7 +514,7 @@ export interface components {
             prompt_height: number;
             /**
              * Format: int64
-             * @description of letters to click
+             * @description of characters to click
              */
             count: number;
         };
@@ -533,7 +533,7 @@ export interface components {
         CaptchaAnswer: {
             /** @description of pow: base64 of the JSON {algorithm, challenge, number, salt, signature} */
             payload?: string;
-            /** @description of click: where the letters are, in the order of the prompt, in pixels from the left upper corner */
+            /** @description of click: the places of the characters in the order of the prompt, in pixels from the left upper corner */
             points?: components["schemas"]["CaptchaPoint"][];
             /** @description of provider: the token of the widget */
             token?: string;

@@ -1,5 +1,5 @@
 // Package challenge is the challenges that buyers solve before they may take a path: proofs of work, images with
-// letters to click, and the widgets of third parties. The API calls them captchas.
+// characters to click, and the widgets of third parties. The API calls them captchas.
 package challenge
 
 import (

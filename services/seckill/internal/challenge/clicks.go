@@ -19,7 +19,7 @@ const (
 	shedPause = 9
 )
 
-// Click is an image with letters: the buyer clicks those of the prompt, in their order.
+// Click is an image with characters: the buyer clicks those of the prompt, in their order.
 type Click struct {
 	Image, Prompt                            string // data URLs
 	Width, Height, PromptWidth, PromptHeight int64
@@ -30,10 +30,10 @@ type Point struct{ X, Y int64 }
 
 func (p Point) outside() bool { return p.X < 0 || p.X > imageWidth || p.Y < 0 || p.Y > imageHeight }
 
-// Points are the centres of the letters to click, in their order.
+// Points are the centres of the characters to click, in their order.
 type Points [clickLetters]Point
 
-// match reports whether each place that the buyer clicked is on its letter.
+// match reports whether each place that the buyer clicked is on its character.
 func (p Points) match(clicked []Point) bool {
 	for i := range clicked {
 		x, y := clicked[i].X-p[i].X, clicked[i].Y-p[i].Y

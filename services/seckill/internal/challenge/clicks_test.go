@@ -30,7 +30,7 @@ func TestAnImageIsUsedFourTimes(t *testing.T) {
 		require.True(t, ok)
 		uses[image.Image]++
 		if i == 1 {
-			require.Len(t, uses, 2, "the one that nobody had")
+			require.Len(t, uses, 2, "the unused one first")
 		}
 	}
 	require.Equal(t, map[string]int{"0": imageUses, "1": imageUses}, uses)
@@ -77,8 +77,8 @@ func TestDrawing(t *testing.T) {
 	require.True(t, ok, "two images, used once each: the first one was dropped")
 }
 
-// The best answer without sight is right at most once in 2,000 times. It names a column for each letter, each order
-// being as likely as another, and in each column the place that lies on the most letters.
+// The best answer without sight is right at most once in 2,000 times. It names a column for each character, each order
+// being as likely as another, and in each column the place that lies on the most characters.
 func TestBlindAnswers(t *testing.T) {
 	pen, err := newArtist()
 	require.NoError(t, err)
@@ -100,7 +100,7 @@ func TestBlindAnswers(t *testing.T) {
 				used++
 			}
 		}
-		require.GreaterOrEqual(t, used, clickLetters-1, "letters are apart")
+		require.GreaterOrEqual(t, used, clickLetters-1, "characters are apart")
 		require.True(t, d.points.match(d.points[:]))
 		swapped := []Point{d.points[1], d.points[0], d.points[2], d.points[3]}
 		require.False(t, d.points.match(swapped), "the order counts")
@@ -111,7 +111,7 @@ func TestBlindAnswers(t *testing.T) {
 		require.True(t, d.points.match(near[:]))
 		require.False(t, d.points.match(far[:]))
 	}
-	best := 0.0 // share of letters that the best place of a column is on, of the best column
+	best := 0.0 // share of characters that the best place of a column is on, of the best column
 	for _, points := range seen {
 		for x := int64(0); x < imageWidth; x += 4 {
 			for y := int64(0); y < imageHeight; y += 4 {

@@ -14,7 +14,7 @@ import (
 const (
 	wrongPrefix = spentPrefix + "wrong:" // number of wrong answers in a row of a user or an address
 	pausePrefix = spentPrefix + "pause:" // exists during the pause of a user or an address
-	// wrongMemory is the time after which wrong answers are forgotten. It exceeds the longest pause.
+	// wrongMemory is the time after which wrong answers no longer count. It exceeds the longest pause.
 	wrongMemory = 2 * contract.ChallengePauseMost
 )
 
@@ -28,7 +28,7 @@ type Pauses struct {
 	local map[string]fault
 }
 
-// fault is what a process knows of a user or an address.
+// fault is what a process holds of a user or an address.
 type fault struct {
 	wrong         int64
 	paused, until time.Time
@@ -204,7 +204,7 @@ func (p *Pauses) endHere(now time.Time, a *attempt, o outcome) {
 	}
 }
 
-// known returns what this process knows of a subject at that time.
+// known returns what this process holds of a subject at that time.
 func (p *Pauses) known(now time.Time, subject string) fault {
 	if f := p.local[subject]; now.Before(f.until) {
 		return f

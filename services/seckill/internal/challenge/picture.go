@@ -14,21 +14,21 @@ import (
 	"golang.org/x/image/font/gofont/gobold"
 )
 
-// Sizes in pixels, and numbers of letters. The best answer without sight names four of the six columns in order, which
-// is right once in 360 times, and a height in each, which is right for 40 % of the letters: TestBlindAnswers.
+// Sizes in pixels, and numbers of characters. The best answer without sight names four of the six columns in order,
+// which is right once in 360 times, and a height in each, which is right for 40 % of the characters: TestBlindAnswers.
 const (
 	imageWidth, imageHeight   = 300, 220
 	promptWidth, promptHeight = 150, 40
 	shownLetters              = 6
 	clickLetters              = 4  // of the prompt
-	clickRadius               = 22 // a circle of 44 pixels holds a letter, and is as wide as a fingertip
+	clickRadius               = 22 // a circle of 44 pixels holds a character, and is as wide as a fingertip
 	letterLeast, letterMost   = 34, 42
 	imageQuality              = 80 // of JPEG, in percent
 	backgroundUses            = 8
 )
 
-// letters cannot be mistaken for one another when they are turned by up to 40 degrees, as N and Z or C and U could.
-var letters = []string{"A", "C", "E", "H", "K", "L", "M", "P", "S", "T", "X", "Y"}
+// characters cannot be mistaken for one another when they are turned by up to 40 degrees, as N and Z or C and U could.
+var characters = []string{"A", "C", "E", "H", "K", "L", "M", "P", "S", "T", "X", "Y"}
 
 // artist draws images on backgrounds of its own. It belongs to one goroutine.
 type artist struct {
@@ -40,7 +40,7 @@ type artist struct {
 func newArtist() (*artist, error) {
 	font, err := freetype.ParseFont(gobold.TTF)
 	if err != nil {
-		return nil, fmt.Errorf("read the font of the letters: %w", err)
+		return nil, fmt.Errorf("read the font of the characters: %w", err)
 	}
 	return &artist{font: font}, nil
 }
@@ -60,7 +60,7 @@ func (a *artist) draw() (*drawing, error) {
 	for i := range d.points {
 		at := made.GetData()[i]
 		if at == nil {
-			return nil, fmt.Errorf("an image of %d letters instead of %d", i, clickLetters)
+			return nil, fmt.Errorf("an image of %d characters instead of %d", i, clickLetters)
 		}
 		d.points[i] = Point{int64(at.X + at.Width/2), int64(at.Y + at.Height/2)}
 	}
@@ -82,13 +82,13 @@ func (a *artist) on(background image.Image) click.Captcha {
 		click.WithRangeAnglePos([]option.RangeVal{{Min: 0, Max: 40}, {Min: 320, Max: 359}}),
 		click.WithRangeThumbBgCirclesNum(12),
 	)
-	b.SetResources(click.WithChars(letters), click.WithFonts([]*truetype.Font{a.font}),
+	b.SetResources(click.WithChars(characters), click.WithFonts([]*truetype.Font{a.font}),
 		click.WithBackgrounds([]image.Image{background}))
 	return b.Make()
 }
 
-// background returns a picture of random dark colours and shapes, on which the light letters are read, so that no
-// collection of pictures shows what is a letter.
+// background returns a picture of random dark colours and shapes, on which the light characters are read, so that no
+// collection of pictures shows what is a character.
 func background() image.Image {
 	shade := func() color.NRGBA {
 		return color.NRGBA{uint8(rand.IntN(160)), uint8(rand.IntN(160)), uint8(rand.IntN(160)), 255} //nolint:gosec // a picture
