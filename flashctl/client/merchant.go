@@ -64,7 +64,7 @@ type Draft struct {
 	ReorderLimit *int64 `json:"reorder_limit,omitempty"`
 	// WaitingRoom is nil for a sale without one.
 	WaitingRoom *WaitingRoom `json:"waiting_room,omitempty"`
-	// Challenge is the kind of challenge, "" for none: pow, slide or provider. ChallengeDifficulty 0 means the default.
+	// Challenge is the kind of challenge, "" for none: pow, click or provider. ChallengeDifficulty 0 means the default.
 	Challenge           contract.ChallengeKind `json:"captcha,omitempty"`
 	ChallengeDifficulty int64                  `json:"captcha_difficulty,omitempty"`
 	// DegradedSale bounds the sale while Redis is unavailable; nil: it stops then.

@@ -15,7 +15,7 @@ func TestSpent(t *testing.T) {
 	mini := miniredis.RunT(t)
 	rdb := redis.NewClient(&redis.Options{Addr: mini.Addr(), MaxRetries: -1, DialTimeout: 50 * time.Millisecond})
 	t.Cleanup(func() { _ = rdb.Close() })
-	one, two := NewSpent(rdb, "p:", time.Minute), NewSpent(rdb, "p:", time.Minute)
+	one, two := NewSpent(NewShared(rdb), "p:", time.Minute), NewSpent(NewShared(rdb), "p:", time.Minute)
 	require.True(t, one.Spend(t.Context(), "a"))
 	require.False(t, one.Spend(t.Context(), "a"))
 	require.False(t, two.Spend(t.Context(), "a"))
@@ -30,14 +30,12 @@ func TestSpent(t *testing.T) {
 		require.True(t, one.Spend(t.Context(), id))
 		require.False(t, one.Spend(t.Context(), id))
 	}
-	require.False(t, one.Shared())
-	require.True(t, NewSpent(nil, "p:", time.Minute).Shared(), "the only process")
 }
 
 func TestSpentIsBounded(t *testing.T) {
-	s := NewSpent(nil, "p:", time.Minute)
-	for i := range maxLocalSpent + 10 {
+	s := NewSpent(NewShared(nil), "p:", time.Minute)
+	for i := range MaxLocal + 10 {
 		require.True(t, s.Spend(t.Context(), time.Duration(i).String()))
 	}
-	require.LessOrEqual(t, len(s.local), maxLocalSpent)
+	require.LessOrEqual(t, len(s.local), MaxLocal)
 }

@@ -5,28 +5,44 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // ChallengeKind is the kind of challenge that buyers solve before they may take a path.
 type ChallengeKind string
 
-// The kinds of challenges. ChallengePow is a proof of work, ChallengeSlide a puzzle with a part to move to its place,
+// The kinds of challenges. ChallengePow is a proof of work, ChallengeClick an image with characters to click in order,
 // and ChallengeProvider the widget of a third party.
 const (
 	ChallengeNone     ChallengeKind = "none"
 	ChallengePow      ChallengeKind = "pow"
-	ChallengeSlide    ChallengeKind = "slide"
+	ChallengeClick    ChallengeKind = "click"
 	ChallengeProvider ChallengeKind = "provider"
 )
 
 // ChallengeKinds lists all kinds.
-var ChallengeKinds = []ChallengeKind{ChallengeNone, ChallengePow, ChallengeSlide, ChallengeProvider}
+var ChallengeKinds = []ChallengeKind{ChallengeNone, ChallengePow, ChallengeClick, ChallengeProvider}
 
 // Bounds of Challenge.Difficulty.
 const (
 	DefaultChallengeDifficulty = 50
 	MaxChallengeDifficulty     = 1000
 )
+
+// What images cost robots. seckill imposes it, and the model of docs/fairness.md computes with it.
+const (
+	// ChallengeImageUses is how many buyers may get one image. A robot may use a solution again for that many accounts.
+	ChallengeImageUses = 4
+	// ChallengePauseLeast and ChallengePauseMost bound the pause after a wrong answer.
+	ChallengePauseLeast = 2 * time.Second
+	ChallengePauseMost  = 5 * time.Minute
+)
+
+// ChallengePause returns the pause after a wrong answer that follows this many wrong ones.
+func ChallengePause(before int64) time.Duration {
+	const doublings = 8 // reach ChallengePauseMost
+	return min(ChallengePauseLeast<<min(before, doublings), ChallengePauseMost)
+}
 
 // Challenge is the challenge of an activity. The zero value means that it has none.
 type Challenge struct {
@@ -56,6 +72,14 @@ func (c Challenge) Validate() error {
 	return nil
 }
 
+// StoredChallengeKind returns the kind of a stored name. Sales of before have slide, a puzzle that images replaced.
+func StoredChallengeKind(name string) ChallengeKind {
+	if name == "slide" {
+		return ChallengeClick
+	}
+	return ChallengeKind(name)
+}
+
 // ParseChallenge is the inverse of Challenge.String.
 func ParseChallenge(s string) (Challenge, error) {
 	if s == "" {
@@ -63,8 +87,8 @@ func ParseChallenge(s string) (Challenge, error) {
 	}
 	kind, number, _ := strings.Cut(s, ":")
 	difficulty, err := strconv.ParseInt(number, 10, 64)
-	c := Challenge{ChallengeKind(kind), difficulty}
-	if err != nil || c.Validate() != nil || c.String() != s {
+	c := Challenge{StoredChallengeKind(kind), difficulty}
+	if err != nil || !c.On() || c.Validate() != nil || strconv.FormatInt(difficulty, 10) != number {
 		return Challenge{}, errChallenge
 	}
 	return c, nil

@@ -34,8 +34,8 @@ func TestChallengeOfTheAPI(t *testing.T) {
 
 	require.Contains(t, string(s.do("PATCH", at, `{"captcha":"pow"}`).body), `"captcha":"pow"`)
 	require.Equal(t, contract.Challenge{Kind: contract.ChallengePow, Difficulty: 7}, challenge())
-	require.Equal(t, 200, s.do("PATCH", at, `{"captcha":"slide","captcha_difficulty":1000}`).status)
-	require.Equal(t, contract.Challenge{Kind: contract.ChallengeSlide, Difficulty: 1000}, challenge())
+	require.Equal(t, 200, s.do("PATCH", at, `{"captcha":"click","captcha_difficulty":1000}`).status)
+	require.Equal(t, contract.Challenge{Kind: contract.ChallengeClick, Difficulty: 1000}, challenge())
 	require.Equal(t, 200, s.do("PATCH", at, `{"captcha":"none"}`).status)
 	require.Zero(t, challenge())
 }

@@ -176,15 +176,25 @@ func TestChallengeAndWaitingRoom(t *testing.T) {
 }
 
 // With CHALLENGE_WORK=accessible only buyers with that role may compute instead of seeing. All may where a proof of
-// work is the challenge, or takes the place of a puzzle that does not exist yet.
+// work is the challenge. While images are short, buyers wait, and get no proof of work instead.
 func TestWorkForThoseWhoNeedIt(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, setup{cfg: func(c *config) { c.Challenges.Images, c.Challenges.Work = 1, challenge.WorkForAccessible }})
 	require.Equal(t, "accessible", r.call("GET", "/v1/config", "", nil).str("captcha_work"))
 	work := map[string]any{"kind": "pow"}
-	s := withCaptcha(r, contract.ChallengeSlide, -time.Minute)
+	s := withCaptcha(r, contract.ChallengeClick, -time.Minute)
 	s.challenge("ann", work).is(t, http.StatusForbidden, contract.CodeForbidden)
-	s.challenge("ann", nil).is(t, http.StatusCreated, "")
+	short := 0
+	require.Eventually(t, func() bool {
+		c := s.challenge("ann", nil)
+		if c.StatusCode == http.StatusCreated {
+			require.Equal(t, "click", c.str("kind"))
+			return short > 0
+		}
+		c.is(t, http.StatusTooManyRequests, contract.CodeRateLimited)
+		short++
+		return false
+	}, 30*time.Second, time.Millisecond)
 	accessible, err := auth.Mint(settings.DevelopmentAuthSecret,
 		auth.Identity{UserID: "bob", Roles: []auth.Role{auth.Accessible}}, time.Hour)
 	require.NoError(t, err)
@@ -196,38 +206,46 @@ func TestWorkForThoseWhoNeedIt(t *testing.T) {
 	computed.challenge("ann", work).is(t, http.StatusCreated, "")
 }
 
-// The kind may change while the sale is open. A puzzle is drawn before it is needed, its response has no answer, and a
-// wrong answer costs it. A proof of work remains possible, at a higher price.
-func TestSlide(t *testing.T) {
+// The kind may change while the sale is open. The response with an image has no answer, and a wrong answer costs the
+// challenge and a pause. A proof of work remains possible, at a higher price.
+func TestClicks(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, setup{cfg: func(c *config) { c.Challenges.Images = 2 }})
+	r := newRig(t, setup{})
 	s := withCaptcha(r, contract.ChallengePow, -time.Minute)
-	s.challenge("ann", map[string]any{"kind": "slide"}).is(t, http.StatusBadRequest, contract.CodeInvalidRequest)
+	s.challenge("ann", map[string]any{"kind": "click"}).is(t, http.StatusBadRequest, contract.CodeInvalidRequest)
 	s.cfg.Version++
-	s.cfg.Challenge.Kind = contract.ChallengeSlide
+	s.cfg.Challenge.Kind = contract.ChallengeClick
 	require.NoError(t, r.gate.Configure(t.Context(), s.id, s.cfg))
-	var c response
-	require.Eventually(t, func() bool {
-		c = s.challenge("ann", nil)
-		return c.str("kind") == "slide"
-	}, 30*time.Second, 50*time.Millisecond)
-	puzzle, _ := c.body["slide"].(map[string]any)
-	require.Contains(t, puzzle["image"], "data:image/jpeg;base64,")
-	require.Contains(t, puzzle["piece"], "data:image/png;base64,")
-	require.NotContains(t, puzzle, "x")
-	width, _ := puzzle["width"].(float64)
-	s.answer("ann", c.str("captcha_id"), map[string]any{"x": width + 100}).
-		is(t, http.StatusForbidden, contract.CodeChallengeWrong)
-
-	// Each challenge takes one answer, so a program that tries every place needs as many challenges.
-	right := 0
-	for x := int64(0); x < int64(width) && right == 0; x += 10 {
-		c := s.challenge("bob", nil).is(t, http.StatusCreated, "")
-		if s.answer("bob", c.str("captcha_id"), map[string]any{"x": x}).StatusCode == http.StatusCreated {
-			right++
-		}
-		s.answer("bob", c.str("captcha_id"), map[string]any{"x": x + 1}).is(t, http.StatusForbidden, contract.CodeChallengeWrong)
+	require.Eventually(t, func() bool { return s.challenge("eve", nil).str("kind") == "click" }, 30*time.Second,
+		50*time.Millisecond)
+	c := s.image("ann")
+	image, _ := c.body["click"].(map[string]any)
+	require.Contains(t, image["image"], "data:image/jpeg;base64,")
+	require.Contains(t, image["prompt"], "data:image/png;base64,")
+	require.EqualValues(t, 4, image["count"])
+	require.NotContains(t, image, "points")
+	right := s.solution("ann", c)
+	for _, bad := range []any{right[:3], append(right[:3:3], point{301, 1}), append(right[:3:3], point{1, -1})} {
+		s.answer("ann", c.str("captcha_id"), map[string]any{"points": bad}).
+			is(t, http.StatusBadRequest, contract.CodeInvalidRequest)
 	}
+	pass := s.answer("ann", c.str("captcha_id"), map[string]any{"points": right}).is(t, http.StatusCreated, "")
+	s.withPass("ann", pass.str("captcha_pass")).is(t, http.StatusCreated, "")
+
+	c, next := s.image("bob"), s.image("bob")
+	right = s.solution("bob", c)
+	swapped := []point{right[1], right[0], right[2], right[3]}
+	s.answer("bob", c.str("captcha_id"), map[string]any{"points": swapped}).
+		is(t, http.StatusForbidden, contract.CodeChallengeWrong)
+	s.answer("bob", next.str("captcha_id"), map[string]any{"points": s.solution("bob", next)}).
+		is(t, http.StatusTooManyRequests, contract.CodeRateLimited)
+	s.challenge("bob", nil).is(t, http.StatusTooManyRequests, contract.CodeRateLimited)
+	r.setTime(r.now().Add(15 * time.Second))
+	s.answer("bob", c.str("captcha_id"), map[string]any{"points": right}).
+		is(t, http.StatusForbidden, contract.CodeChallengeWrong)
+	s.answer("bob", next.str("captcha_id"), map[string]any{"points": s.solution("bob", next)}).
+		is(t, http.StatusCreated, "")
+
 	work := s.challenge("eve", map[string]any{"kind": "pow"})
 	pow, _ := work.body["pow"].(map[string]any)
 	require.EqualValues(t, 8000, pow["max_number"])

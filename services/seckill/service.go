@@ -262,8 +262,8 @@ func (s *Service) newHandler(cfg Config, catalogue gate.Catalogue) (http.Handler
 	s.tickets = room.NewTickets(s.rooms, s.roomCache, s.sales, seal)
 	s.challenges, err = challenge.New(challenge.Deps{
 		Settings: cfg.Challenges, Secrets: cfg.PathSecrets, Sales: s.sales, CheckTicket: s.tickets.Check,
-		HasPuzzles: func(ctx context.Context) (bool, error) { return catalogue.Slides(ctx, s.sales.Now(ctx)) },
-		Redis:      s.deps.Limits.Redis(), Transport: s.deps.Transport,
+		HasClicks: func(ctx context.Context) (bool, error) { return catalogue.Clicks(ctx, s.sales.Now(ctx)) },
+		Redis:     s.deps.Limits.Redis(), Transport: s.deps.Transport,
 	}, seal, s.deps.Telemetry)
 	if err != nil {
 		return nil, err

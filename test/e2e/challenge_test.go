@@ -81,11 +81,11 @@ func challenge(t *testing.T, r *rig.Rig) {
 	a := purchase.Buy(ctx, bob, "bob", sale.ActivityID, sale.Lines())
 	require.Equal(t, purchase.Accepted, a.Outcome, "%v", a.Err)
 
-	// Puzzles are drawn once an activity has them.
-	require.NoError(t, sale.Merchant.SetChallenge(ctx, sale.ActivityID, contract.ChallengeSlide, 3))
+	// Images are drawn once an activity has them.
+	require.NoError(t, sale.Merchant.SetChallenge(ctx, sale.ActivityID, contract.ChallengeClick, 3))
 	_, err = purchase.Await(ctx, func(ctx context.Context) (client.Challenge, error) {
 		return ann.NewChallenge(ctx, sale.ActivityID, "", "")
-	}, func(c client.Challenge) bool { return c.Kind == contract.ChallengeSlide })
+	}, func(c client.Challenge) bool { return c.Kind == contract.ChallengeClick })
 	require.NoError(t, err)
 	work, err := ann.NewChallenge(ctx, sale.ActivityID, contract.ChallengePow, "")
 	require.NoError(t, err)

@@ -17,10 +17,10 @@ const (
 	kinds
 )
 
-// robot is one operator. It solves one challenge at a time.
+// robot is one operator.
 type robot struct {
 	kind    kind
-	busy    bool
+	solving int        // challenges at this moment
 	waiting []*account // whose challenges are to be solved
 }
 
@@ -35,8 +35,9 @@ type account struct {
 	stays      bool          // at a sold-out sale
 	arrives    time.Duration // at the page
 	refusals   int
-	eligible   bool // has called while units were left
-	refused    bool // by a rule by address or user, or by a challenge, while units were left
+	wrong      int64 // answers in a row
+	eligible   bool  // has called while units were left
+	refused    bool  // by a rule by address or user, or by a challenge, while units were left
 	left       bool
 
 	ticket   int64         // of the waiting room; 0 for none

@@ -83,7 +83,7 @@ func TestTheRoomIsALottery(t *testing.T) {
 // A robot that solves one image at a time gets at most one unit in that time, and the first ones after it.
 func TestImagesBoundRobots(t *testing.T) {
 	p := Defaults()
-	p.Unpaid = 0
+	p.Unpaid, p.Solvers = 0, 1
 	bound := func(seconds time.Duration) float64 {
 		p.ImageRobot = seconds
 		return result(t, p, All()).Robots
@@ -92,6 +92,8 @@ func TestImagesBoundRobots(t *testing.T) {
 	require.Less(t, slow, usual)
 	require.Less(t, usual, quick)
 	require.Greater(t, result(t, p, All().with(OpenProof)).Robots, usual, "proof of work for all defeats the image")
+	p.ImageRobot, p.Solvers = 10*time.Second, p.AccountsPerRobot
+	require.Greater(t, result(t, p, All()).Robots, usual, "many humans solve for a robot")
 }
 
 // The limits are those of production: what they refuse depends on who shares an address.
@@ -128,6 +130,19 @@ func TestHolding(t *testing.T) {
 		s.release(a)
 	}
 	require.Equal(t, s.now+barredFor, a.barred)
+}
+
+// The pauses are those of the handlers: of a user, and of an address for users who were wrong themselves.
+func TestPausesAfterWrongImages(t *testing.T) {
+	p := pauses{}
+	ann, bob := &account{address: "c1"}, &account{address: "c1"}
+	require.Equal(t, 2*time.Second, p.wrong(ann, 0))
+	require.Equal(t, 4*time.Second, p.wrong(ann, 2*time.Second))
+	require.Zero(t, p.left(bob, 3*time.Second), "was not wrong")
+	require.Equal(t, 2*time.Second, p.wrong(bob, 3*time.Second))
+	require.Equal(t, 8*time.Second, p.left(bob, 3*time.Second), "the third of the address")
+	p.right(ann)
+	require.Zero(t, p.left(bob, 3*time.Second))
 }
 
 func TestEventsKeepTheirOrder(t *testing.T) {

@@ -14,6 +14,7 @@ type sale struct {
 	random *rand.Rand
 	limits *limits
 	room   *room
+	pauses pauses
 
 	humans, bots []*account
 	robots       []*robot
@@ -38,7 +39,7 @@ type Result struct {
 
 // Run simulates a sale. scale is the ratio by which the population was made smaller; it divides the path bucket too.
 func Run(p Parameters, on Set, seed uint64, scale int) (Result, error) {
-	s := &sale{p: p, on: on, random: rand.New(rand.NewPCG(seed, 0)), left: p.Units}
+	s := &sale{p: p, on: on, random: rand.New(rand.NewPCG(seed, 0)), left: p.Units, pauses: pauses{}}
 	s.now = -roomOpens
 	var err error
 	if s.limits, err = newLimits(func() time.Duration { return s.now }, scale); err != nil {
@@ -407,17 +408,23 @@ func (s *sale) solve(a *account) {
 	if image {
 		took = time.Duration(float64(s.p.ImageMedian) * math.Exp(s.p.ImageSpread*s.random.NormFloat64()))
 	}
-	s.after(took+s.p.Latency, func() {
-		switch {
-		case s.lapsed(a):
-			a.refused = a.refused || s.left > 0
-			s.join(a)
-		case image && s.random.Float64() >= s.p.ImageRight:
-			s.solve(a)
-		default:
-			s.pass(a)
-		}
-	})
+	s.after(took+s.p.Latency, func() { s.answer(a, image) })
+}
+
+// answer is the answer of a person to a challenge. The page repeats it after a pause.
+func (s *sale) answer(a *account, image bool) {
+	switch paused := s.pauses.left(a, s.now); {
+	case s.lapsed(a):
+		a.refused = a.refused || s.left > 0
+		s.join(a)
+	case image && paused > 0:
+		s.after(paused, func() { s.answer(a, image) })
+	case image && s.random.Float64() >= s.p.ImageRight:
+		s.after(s.pauses.wrong(a, s.now), func() { s.solve(a) })
+	default:
+		s.pauses.right(a)
+		s.pass(a)
+	}
 }
 
 func (s *sale) pass(a *account) {
@@ -429,12 +436,12 @@ func (s *sale) pass(a *account) {
 
 // work solves the next challenge of a robot. It leaves those whose admission would end first, and joins again for them.
 func (s *sale) work(r *robot) {
-	if r.busy || len(r.waiting) == 0 {
-		return
-	}
-	took := s.p.ProofRobot
+	took, solvers := s.p.ProofRobot, 1
 	if s.on.has(Image) && !s.on.has(OpenProof) {
-		took = s.p.ImageRobot
+		took, solvers = s.p.ImageRobot, s.p.Solvers
+	}
+	if r.solving >= solvers || len(r.waiting) == 0 {
+		return
 	}
 	a := r.waiting[0]
 	r.waiting = r.waiting[1:]
@@ -447,9 +454,10 @@ func (s *sale) work(r *robot) {
 		s.work(r)
 		return
 	}
-	r.busy = true
+	r.solving++
 	s.after(took, func() {
-		r.busy = false
+		r.solving--
+		s.pauses.right(a)
 		s.pass(a)
 		s.work(r)
 	})

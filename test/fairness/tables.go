@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"flashsale.internal/pkg/contract"
 )
 
 // Scenario is a row of a table.
@@ -42,6 +44,11 @@ func SensitivityScenarios() []Scenario {
 	add("twice the units", func(p *Parameters) { p.Units *= 2 })
 	add("half the seconds of a robot per image", func(p *Parameters) { p.ImageRobot /= 2 })
 	add("twice the seconds of a robot per image", func(p *Parameters) { p.ImageRobot *= 2 })
+	add("robots that solve one image at a time", func(p *Parameters) { p.Solvers = 1 })
+	add("that, and use each solution four times", func(p *Parameters) {
+		p.Solvers, p.ImageRobot = 1, p.ImageRobot/contract.ChallengeImageUses
+	})
+	add("robots that solve five at a time", func(p *Parameters) { p.Solvers = 5 })
 	add("half the accounts per robot", func(p *Parameters) { p.AccountsPerRobot /= 2 })
 	add("twice the accounts per robot", func(p *Parameters) { p.AccountsPerRobot *= 2 })
 	add("half the seconds of a person per image", func(p *Parameters) { p.ImageMedian /= 2 })
@@ -149,7 +156,7 @@ func ParameterTable(p Parameters) string {
 		{"image, a person: median; sigma; right", fmt.Sprintf("%s; %.1f; %.0f %%", p.ImageMedian, p.ImageSpread, 100*p.ImageRight)},
 		{"humans who use proof of work instead", fmt.Sprintf("%.0f %%", 100*p.Accessible)},
 		{"proof of work: person; robot", fmt.Sprintf("%s; %s", p.ProofPerson, p.ProofRobot)},
-		{"image, a robot", p.ImageRobot},
+		{"image, a robot; how many at a time", fmt.Sprintf("%s; %d", p.ImageRobot, p.Solvers)},
 		{"robot: delay; pause between calls", fmt.Sprintf("%s; %s", p.RobotDelay, p.RobotPause)},
 		{"addresses of a robot; of one with many", fmt.Sprintf("%d; %d", p.AddressesPerRobot, p.AccountsPerRobot)},
 		{"paths that a hoarding account collects", p.KeptPaths},

@@ -32,7 +32,7 @@ type saleCreateCmd struct {
 	Lasts     time.Duration `default:"1h" help:"Time from start to end."`
 	PayWithin time.Duration `default:"15m" help:"Pay window in whole seconds, 1s to 24h."`
 	RoomRate  int64         `help:"Places that the waiting room admits a second; 0 means no waiting room."`
-	Challenge string        `help:"Challenge of buyers: none, pow, slide or provider." enum:"none,pow,slide,provider" default:"none"`
+	Challenge string        `help:"Challenge of buyers: none, pow, click or provider." enum:"none,pow,click,provider" default:"none"`
 	Hardness  int64         `name:"challenge-difficulty" help:"Hashes, in thousands, that a proof of work takes at most; 50 by default."`
 	Reorders  *int64        `help:"Orders that a user may cancel or let expire; 2 by default, 0 means any number."`
 	Publish   bool          `help:"Publish it as well."`
@@ -108,7 +108,7 @@ func (c *saleEndCmd) Run(e env) error     { return c.change(e, "end") }
 
 type saleChallengeCmd struct {
 	ownActivityArg
-	Kind       string `arg:"" help:"none, pow, slide or provider." enum:"none,pow,slide,provider"`
+	Kind       string `arg:"" help:"none, pow, click or provider." enum:"none,pow,click,provider"`
 	Difficulty int64  `help:"Hashes, in thousands, that a proof of work takes at most; unchanged by default."`
 }
 

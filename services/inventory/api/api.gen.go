@@ -115,22 +115,22 @@ func (e CancelResultOutcome) Valid() bool {
 
 // Defines values for CaptchaKind.
 const (
+	CaptchaKindClick    CaptchaKind = "click"
 	CaptchaKindNone     CaptchaKind = "none"
 	CaptchaKindPow      CaptchaKind = "pow"
 	CaptchaKindProvider CaptchaKind = "provider"
-	CaptchaKindSlide    CaptchaKind = "slide"
 )
 
 // Valid indicates whether the value is a known member of the CaptchaKind enum.
 func (e CaptchaKind) Valid() bool {
 	switch e {
+	case CaptchaKindClick:
+		return true
 	case CaptchaKindNone:
 		return true
 	case CaptchaKindPow:
 		return true
 	case CaptchaKindProvider:
-		return true
-	case CaptchaKindSlide:
 		return true
 	default:
 		return false
@@ -636,7 +636,7 @@ type AbuseUser struct {
 type Activity struct {
 	ActivityId string `json:"activity_id"`
 
-	// Captcha the challenge that buyers solve before they may take a path: a proof of work, a puzzle, or the widget of the
+	// Captcha the challenge that buyers solve before they may take a path: a proof of work, an image, or the widget of the
 	// provider that seckill has; kind and difficulty may change while the sale is open
 	Captcha           CaptchaKind   `json:"captcha"`
 	CaptchaDifficulty int64         `json:"captcha_difficulty"`
@@ -688,7 +688,7 @@ type ActivityList struct {
 
 // ActivityPatch defines model for ActivityPatch.
 type ActivityPatch struct {
-	// Captcha the challenge that buyers solve before they may take a path: a proof of work, a puzzle, or the widget of the
+	// Captcha the challenge that buyers solve before they may take a path: a proof of work, an image, or the widget of the
 	// provider that seckill has; kind and difficulty may change while the sale is open
 	Captcha           *CaptchaKind `json:"captcha,omitempty"`
 	CaptchaDifficulty *int64       `json:"captcha_difficulty,omitempty"`
@@ -882,7 +882,7 @@ type CancelResults struct {
 	Results []CancelResult `json:"results"`
 }
 
-// CaptchaKind the challenge that buyers solve before they may take a path: a proof of work, a puzzle, or the widget of the
+// CaptchaKind the challenge that buyers solve before they may take a path: a proof of work, an image, or the widget of the
 // provider that seckill has; kind and difficulty may change while the sale is open
 type CaptchaKind string
 
@@ -1168,7 +1168,7 @@ type Line struct {
 
 // NewActivity Example: {"ends_at":"2026-11-21T12:00:00Z","items":[{"price":49900,"sku_id":"1","stock":100}],"pay_within_s":900,"per_user_limit":1,"starts_at":"2026-11-21T10:00:00Z","title":"Autumn sale"}
 type NewActivity struct {
-	// Captcha the challenge that buyers solve before they may take a path: a proof of work, a puzzle, or the widget of the
+	// Captcha the challenge that buyers solve before they may take a path: a proof of work, an image, or the widget of the
 	// provider that seckill has; kind and difficulty may change while the sale is open
 	Captcha *CaptchaKind `json:"captcha,omitempty"`
 

@@ -40,19 +40,19 @@ func (e ActivityState) Valid() bool {
 
 // Defines values for CaptchaKind.
 const (
+	CaptchaKindClick    CaptchaKind = "click"
 	CaptchaKindPow      CaptchaKind = "pow"
 	CaptchaKindProvider CaptchaKind = "provider"
-	CaptchaKindSlide    CaptchaKind = "slide"
 )
 
 // Valid indicates whether the value is a known member of the CaptchaKind enum.
 func (e CaptchaKind) Valid() bool {
 	switch e {
+	case CaptchaKindClick:
+		return true
 	case CaptchaKindPow:
 		return true
 	case CaptchaKindProvider:
-		return true
-	case CaptchaKindSlide:
 		return true
 	default:
 		return false
@@ -61,19 +61,19 @@ func (e CaptchaKind) Valid() bool {
 
 // Defines values for CaptchaRequestKind.
 const (
+	CaptchaRequestKindClick    CaptchaRequestKind = "click"
 	CaptchaRequestKindPow      CaptchaRequestKind = "pow"
 	CaptchaRequestKindProvider CaptchaRequestKind = "provider"
-	CaptchaRequestKindSlide    CaptchaRequestKind = "slide"
 )
 
 // Valid indicates whether the value is a known member of the CaptchaRequestKind enum.
 func (e CaptchaRequestKind) Valid() bool {
 	switch e {
+	case CaptchaRequestKindClick:
+		return true
 	case CaptchaRequestKindPow:
 		return true
 	case CaptchaRequestKindProvider:
-		return true
-	case CaptchaRequestKindSlide:
 		return true
 	default:
 		return false
@@ -310,17 +310,17 @@ type Brand struct {
 	Name          string `json:"name"`
 }
 
-// Captcha pow instead of the kind of the activity is returned while there are no puzzles or the provider does not respond
+// Captcha pow instead of the kind of the activity is returned while the provider does not respond
 type Captcha struct {
-	CaptchaId string      `json:"captcha_id"`
-	ExpiresAt time.Time   `json:"expires_at"`
-	Kind      CaptchaKind `json:"kind"`
+	CaptchaId string `json:"captcha_id"`
+
+	// Click click the characters of the prompt in the image, in their order
+	Click     *CaptchaClick `json:"click,omitempty"`
+	ExpiresAt time.Time     `json:"expires_at"`
+	Kind      CaptchaKind   `json:"kind"`
 
 	// Pow find the number from 0 to max_number for which SHA-256 of salt and its decimal digits is challenge
-	Pow *CaptchaPow `json:"pow,omitempty"`
-
-	// Slide move the part to the right, to its place in the image
-	Slide  *CaptchaSlide  `json:"slide,omitempty"`
+	Pow    *CaptchaPow    `json:"pow,omitempty"`
 	Widget *CaptchaWidget `json:"widget,omitempty"`
 }
 
@@ -329,11 +329,27 @@ type CaptchaAnswer struct {
 	// Payload of pow: base64 of the JSON {algorithm, challenge, number, salt, signature}
 	Payload *string `json:"payload,omitempty"`
 
+	// Points of click: the places of the characters in the order of the prompt, in pixels from the left upper corner
+	Points *[]CaptchaPoint `json:"points,omitempty"`
+
 	// Token of provider: the token of the widget
 	Token *string `json:"token,omitempty"`
+}
 
-	// X of slide: the left edge of the part in its place, in pixels
-	X *int64 `json:"x,omitempty"`
+// CaptchaClick click the characters of the prompt in the image, in their order
+type CaptchaClick struct {
+	// Count of characters to click
+	Count  int64 `json:"count"`
+	Height int64 `json:"height"`
+
+	// Image data URL
+	Image string `json:"image"`
+
+	// Prompt data URL of a picture
+	Prompt       string `json:"prompt"`
+	PromptHeight int64  `json:"prompt_height"`
+	PromptWidth  int64  `json:"prompt_width"`
+	Width        int64  `json:"width"`
 }
 
 // CaptchaKind defines model for CaptchaKind.
@@ -343,6 +359,12 @@ type CaptchaKind string
 type CaptchaPass struct {
 	CaptchaPass string    `json:"captcha_pass"`
 	ExpiresAt   time.Time `json:"expires_at"`
+}
+
+// CaptchaPoint defines model for CaptchaPoint.
+type CaptchaPoint struct {
+	X int64 `json:"x"`
+	Y int64 `json:"y"`
 }
 
 // CaptchaPow find the number from 0 to max_number for which SHA-256 of salt and its decimal digits is challenge
@@ -365,24 +387,6 @@ type CaptchaRequest struct {
 
 // CaptchaRequestKind pow, which needs no pointer and no sight, or the kind of the activity, the default
 type CaptchaRequestKind string
-
-// CaptchaSlide move the part to the right, to its place in the image
-type CaptchaSlide struct {
-	Height int64 `json:"height"`
-
-	// Image data URL
-	Image string `json:"image"`
-
-	// Piece data URL
-	Piece       string `json:"piece"`
-	PieceHeight int64  `json:"piece_height"`
-	PieceWidth  int64  `json:"piece_width"`
-
-	// PieceX where the part is before it is moved
-	PieceX int64 `json:"piece_x"`
-	PieceY int64 `json:"piece_y"`
-	Width  int64 `json:"width"`
-}
 
 // CaptchaWidget defines model for CaptchaWidget.
 type CaptchaWidget struct {

@@ -51,6 +51,12 @@ var mutants = []mutant{
 		hidden: "closings are idempotent", test: unit{orderDir + "core", "TestResentClosingsAreInTheOutbox"},
 	},
 	{
+		name: "wrong answers to images cost no pause", file: "services/seckill/internal/challenge/pauses.go",
+		old: "p.keep(now, a.user, user, contract.ChallengePause(user.wrong))", now: "p.keep(now, a.user, user, 0)",
+		hidden: "the simulation has no challenges",
+		test:   unit{"services/seckill/internal/challenge", "^TestPausesOfAUserDouble$/^one_process$"},
+	},
+	{
 		name: "messages that the broker holds are replaced late", file: sweepDir + "overdue.go",
 		old: "if w.Held() {", now: "if false {",
 		hidden: "the broker delivers them in the end",

@@ -851,11 +851,11 @@ export interface components {
          */
         SaleMode: "gate" | "direct" | "returning";
         /**
-         * @description the challenge that buyers solve before they may take a path: a proof of work, a puzzle, or the widget of the
+         * @description the challenge that buyers solve before they may take a path: a proof of work, an image, or the widget of the
          *     provider that seckill has; kind and difficulty may change while the sale is open
          * @enum {string}
          */
-        CaptchaKind: "none" | "pow" | "slide" | "provider";
+        CaptchaKind: "none" | "pow" | "click" | "provider";
         /**
          * @description buyers join it from 10 min before the start; those of the first 9 min get their places by lot; the rate may change
          *     while the sale is open

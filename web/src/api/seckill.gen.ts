@@ -469,24 +469,24 @@ export interface components {
             captcha_pass?: string;
         };
         /** @enum {string} */
-        CaptchaKind: "pow" | "slide" | "provider";
+        CaptchaKind: "pow" | "click" | "provider";
         CaptchaRequest: {
             /**
              * @description pow, which needs no pointer and no sight, or the kind of the activity, the default
              * @enum {string}
              */
-            kind?: "pow" | "slide" | "provider";
+            kind?: "pow" | "click" | "provider";
             /** @description required if the activity has a waiting room */
             room_ticket?: string;
         };
-        /** @description pow instead of the kind of the activity is returned while there are no puzzles or the provider does not respond */
+        /** @description pow instead of the kind of the activity is returned while the provider does not respond */
         Captcha: {
             captcha_id: string;
             kind: components["schemas"]["CaptchaKind"];
             /** Format: date-time */
             expires_at: string;
             pow?: components["schemas"]["CaptchaPow"];
-            slide?: components["schemas"]["CaptchaSlide"];
+            click?: components["schemas"]["CaptchaClick"];
             widget?: components["schemas"]["CaptchaWidget"];
         };
         /** @description find the number from 0 to max_number for which SHA-256 of salt and its decimal digits is challenge */
@@ -498,27 +498,31 @@ export interface components {
             /** Format: int64 */
             max_number: number;
         };
-        /** @description move the part to the right, to its place in the image */
-        CaptchaSlide: {
+        /** @description click the characters of the prompt in the image, in their order */
+        CaptchaClick: {
             /** @description data URL */
             image: string;
-            /** @description data URL */
-            piece: string;
             /** Format: int64 */
             width: number;
             /** Format: int64 */
             height: number;
+            /** @description data URL of a picture */
+            prompt: string;
             /** Format: int64 */
-            piece_width: number;
+            prompt_width: number;
             /** Format: int64 */
-            piece_height: number;
+            prompt_height: number;
             /**
              * Format: int64
-             * @description where the part is before it is moved
+             * @description of characters to click
              */
-            piece_x: number;
+            count: number;
+        };
+        CaptchaPoint: {
             /** Format: int64 */
-            piece_y: number;
+            x: number;
+            /** Format: int64 */
+            y: number;
         };
         CaptchaWidget: {
             /** @enum {string} */
@@ -529,11 +533,8 @@ export interface components {
         CaptchaAnswer: {
             /** @description of pow: base64 of the JSON {algorithm, challenge, number, salt, signature} */
             payload?: string;
-            /**
-             * Format: int64
-             * @description of slide: the left edge of the part in its place, in pixels
-             */
-            x?: number;
+            /** @description of click: the places of the characters in the order of the prompt, in pixels from the left upper corner */
+            points?: components["schemas"]["CaptchaPoint"][];
             /** @description of provider: the token of the widget */
             token?: string;
         };
@@ -1220,7 +1221,24 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "x": 172
+                 *       "points": [
+                 *         {
+                 *           "x": 40,
+                 *           "y": 61
+                 *         },
+                 *         {
+                 *           "x": 251,
+                 *           "y": 120
+                 *         },
+                 *         {
+                 *           "x": 148,
+                 *           "y": 37
+                 *         },
+                 *         {
+                 *           "x": 96,
+                 *           "y": 170
+                 *         }
+                 *       ]
                  *     }
                  */
                 "application/json": components["schemas"]["CaptchaAnswer"];

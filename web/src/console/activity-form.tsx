@@ -46,7 +46,7 @@ function valuesOf(
 type Setting = 'admit' | 'reorders' | 'captcha' | 'difficulty' | 'perSecond' | 'drop' | 'reserve'
 type Settings = Pick<ActivityPatch, 'waiting_room' | 'reorder_limit' | 'captcha' | 'captcha_difficulty' | 'degraded_sale'>
 
-const captchas = ['none', 'pow', 'slide', 'provider'] as const
+const captchas = ['none', 'pow', 'click', 'provider'] as const
 
 // settingsOf reads the settings of a form, or of a sale as the form shows it. An empty rate switches a setting off. A
 // text that is no whole number becomes one that the server refuses, with its field.

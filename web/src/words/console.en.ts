@@ -102,7 +102,7 @@ export const console = {
   captcha_hint: 'can change while the sale runs; set it some minutes before the start',
   captcha_none: 'none',
   captcha_pow: 'proof of work',
-  captcha_slide: 'puzzle',
+  captcha_click: 'image with letters',
   captcha_provider: 'widget of a third party',
   captcha_difficulty: 'Proof of work: thousands of hashes, at most',
   captcha_difficulty_hint: '1 to 1000; eight times as many where it replaces another challenge',

@@ -104,7 +104,7 @@ export const console: Record<keyof typeof en, string> = {
   captcha_hint: '活动期间可修改；请在开抢前几分钟设置',
   captcha_none: '无',
   captcha_pow: '工作量证明',
-  captcha_slide: '拼图',
+  captcha_click: '字母图片',
   captcha_provider: '第三方组件',
   captcha_difficulty: '工作量证明：最多哈希数（千次）',
   captcha_difficulty_hint: '1 到 1000；替代其他验证时为八倍',

@@ -1,14 +1,14 @@
 // The challenge on the page of a sale: by mouse, by keyboard, without a picture, wrong answers, and passes that end.
 
 import type {Page} from '@playwright/test'
-import {X} from '../fixtures/challenge.mjs'
+import {POINTS} from '../fixtures/challenge.mjs'
 import type {Shop} from '../fixtures/server.mjs'
+import {byKeys, byMouse, letters} from './letters.ts'
 import {buy, expect, signIn, status, test} from './shop.ts'
 
 const part = (page: Page) => page.getByRole('region', {name: 'Verification'})
 const start = (page: Page) => part(page).getByRole('button', {name: 'Solve the challenge'})
 const compute = (page: Page) => part(page).getByRole('button', {name: 'Let my device compute instead'})
-const slider = (page: Page) => part(page).getByRole('slider', {name: 'Position of the part'})
 const line = (page: Page) => part(page).getByRole('status')
 const soon = {timeout: 15_000}
 
@@ -57,83 +57,86 @@ test('a long proof of work shows its progress and can be stopped', async ({page,
   expect(sale.challenge.passes.size).toBe(0)
 })
 
-test('the puzzle by mouse', async ({page, shop}) => {
-  withChallenge(shop, 'slide')
+test('the letters by mouse: a mark is removed by a click', async ({page, shop}) => {
+  withChallenge(shop, 'click')
   await open(page)
   await start(page).click()
-  const piece = page.locator('.puzzle-part')
-  await piece.scrollIntoViewIfNeeded()
-  const box = (await piece.boundingBox()) as {x: number; y: number}
-  const picture = (await page.locator('.puzzle-picture').boundingBox()) as {width: number}
-  await page.mouse.move(box.x + 20, box.y + 20)
-  await page.mouse.down()
-  await page.mouse.move(box.x + 80, box.y + 25, {steps: 5})
-  await page.mouse.move(box.x + 20 + ((X - 5) * picture.width) / 300, box.y + 20, {steps: 5})
-  await page.mouse.up()
+  await byMouse(page, [{x: 20, y: 20}])
+  await expect(part(page)).toContainText('1 of 4 marked')
+  await expect(part(page).getByRole('button', {name: 'Submit'})).toHaveAttribute('aria-disabled', 'true')
+  await part(page).getByRole('button', {name: 'Mark 1, remove'}).click()
+  await expect(part(page)).toContainText('0 of 4 marked')
+  await byMouse(page, POINTS)
   await part(page).getByRole('button', {name: 'Submit'}).click()
   await expect(line(page)).toContainText('Solved.')
   await buy(page).click()
   await expect(status(page)).toContainText('Order created', soon)
 })
 
-test('the puzzle by keyboard: a wrong place gets a new puzzle, which is announced', async ({page, shop}) => {
-  const sale = withChallenge(shop, 'slide')
+test('the letters by keyboard: a wrong order gets a new image after a pause, which is announced', async ({page, shop}) => {
+  const sale = withChallenge(shop, 'click')
   await open(page)
   await start(page).focus()
   await page.keyboard.press('Enter')
-  await expect(slider(page)).toBeFocused()
-  await page.keyboard.press('ArrowRight')
-  await expect(slider(page)).toHaveAttribute('aria-valuetext', '6 of 236 pixels from the left')
-  await page.keyboard.down('Enter')
-  await expect(line(page)).toContainText('✕ Not right. Here is a new one.')
-  await expect(slider(page)).toBeFocused()
-  await page.keyboard.down('Enter') // repeats while it is held
-  await page.keyboard.up('Enter')
-  await expect(slider(page)).toHaveAttribute('aria-valuetext', '5 of 236 pixels from the left')
-  for (let i = 5; i < X; i++) await page.keyboard.press('ArrowRight')
+  await expect(letters(page)).toBeFocused()
+  await byKeys(page, [...POINTS].reverse())
+  await page.keyboard.press('Backspace')
+  await expect(part(page)).toContainText('3 of 4 marked')
+  await page.keyboard.press('Enter') // the cursor is there still
+  shop.faults.push({match: /\/captchas$/, method: 'POST', times: 1, status: 429, code: 'rate_limited', retryAfter: 2})
+  await part(page).getByRole('button', {name: 'Submit'}).focus()
+  await page.keyboard.press('Enter')
+  await expect(line(page)).toContainText(/✕? ?Not right. A new picture comes in \d s./)
+  await expect(line(page)).toContainText('✕ Not right. Here is a new one.', soon)
+  await expect(letters(page)).toBeFocused()
+  await byKeys(page, POINTS)
   await page.evaluate(() => {
     const lines: string[] = []
     Object.assign(window, {lines})
     const region = document.querySelector('.challenge [role=status]') as Element
     new MutationObserver(() => lines.push(region.textContent ?? '')).observe(region, {subtree: true, childList: true, characterData: true})
   })
+  await part(page).getByRole('button', {name: 'Submit'}).focus()
   await page.keyboard.press('Enter')
   await expect(line(page)).toContainText('Solved.')
   expect(await page.evaluate(() => (window as unknown as {lines: string[]}).lines[0]), 'the line keeps the verdict before').toBe('Checking your answer.')
-  expect(sale.challenge.kinds).toEqual(['slide', 'slide'])
+  expect(sale.challenge.kinds).toEqual(['click', 'click'])
 })
 
-test('the tree of the puzzle has a picture, a slider with its value, and the way without a picture', async ({page, shop}) => {
-  withChallenge(shop, 'slide')
+test('the tree of an image has the prompt, the picture, its marks, and the way without a picture', async ({page, shop}) => {
+  withChallenge(shop, 'click')
   await open(page)
   await start(page).click()
+  await byMouse(page, POINTS.slice(0, 1))
   await expect(part(page)).toMatchAriaSnapshot(`
     - region "Verification":
       - heading "Verification" [level=2]
-      - status: Move the part to its place in the picture.
-      - img "Picture with a gap for the part"
-      - slider "Position of the part"
-      - paragraph: Drag the part, or move the slider with the arrow keys. Enter submits.
-      - button "Submit"
+      - status: Mark these letters in the picture, in this order.
+      - img "The letters to mark, in order"
+      - application "Picture with letters":
+        - button "Mark 1, remove"
+      - paragraph: Tap each letter, or move the cursor with the arrow keys and press Enter. Tap a mark to remove it.
+      - paragraph: 1 of 4 marked
+      - button "Submit" [disabled]
       - button "Let my device compute instead"
   `)
-  await expect(slider(page)).toHaveAccessibleDescription(/arrow keys/)
+  await expect(letters(page)).toHaveAccessibleDescription(/arrow keys/)
 })
 
-test('a proof of work replaces the puzzle on request', async ({page, shop}) => {
-  const sale = withChallenge(shop, 'slide')
+test('a proof of work replaces the image on request', async ({page, shop}) => {
+  const sale = withChallenge(shop, 'click')
   await open(page)
   await expect(compute(page)).toBeVisible()
   await start(page).click()
-  await expect(slider(page)).toBeVisible()
+  await expect(letters(page)).toBeVisible()
   await compute(page).click()
   await expect(line(page)).toContainText('Solved.', soon)
-  expect(sale.challenge.kinds).toEqual(['slide', 'pow'])
+  expect(sale.challenge.kinds).toEqual(['click', 'pow'])
 })
 
 test('where only accessible accounts may compute, others read how to get there', async ({page, shop}) => {
   shop.challengeWork = 'accessible'
-  const sale = withChallenge(shop, 'slide')
+  const sale = withChallenge(shop, 'click')
   await open(page)
   await expect(part(page)).toContainText('ask the shop before the sale')
   await expect(compute(page)).toBeHidden()
@@ -268,12 +271,12 @@ test('a check that does not load is replaced by a proof of work; without a sessi
 })
 
 test('in Chinese', async ({browser, shop, address}) => {
-  withChallenge(shop, 'slide')
+  withChallenge(shop, 'click')
   const context = await browser.newContext({baseURL: address, locale: 'zh-CN'})
   const page = await context.newPage()
   await signIn(page)
   await page.goto('/sales/1')
   await page.getByRole('region', {name: '验证'}).getByRole('button', {name: '开始验证'}).click()
-  await expect(page.getByRole('slider', {name: '拼块位置'})).toHaveAttribute('aria-valuetext', '距左侧 5 / 236 像素')
+  await expect(page.getByRole('application', {name: '字母图片'})).toBeFocused()
   await context.close()
 })

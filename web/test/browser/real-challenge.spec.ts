@@ -1,10 +1,10 @@
-// Challenges of the real services, solved on the pages: the stand-in of challenge.spec.ts has one puzzle with a known
+// Challenges of the real services, solved on the pages: the stand-in of challenge.spec.ts has one image with a known
 // answer, and passes of its own. PICTURES names a folder for the pictures of docs/challenge.md.
 
 import path from 'node:path'
 import {expect, type Browser, type Page} from '@playwright/test'
 import {press} from './keyboard.ts'
-import {dragTo, gapIn} from './puzzle.ts'
+import {byKeys, byMouse, letters, solution, type Point} from './letters.ts'
 import {test} from './real.ts'
 import {publish, signInByForm} from './selling.ts'
 import {buy, signIn, status, watch} from './shop.ts'
@@ -12,7 +12,6 @@ import {buy, signIn, status, watch} from './shop.ts'
 const soon = {timeout: 15_000}
 const part = (page: Page) => page.getByRole('region', {name: 'Verification'})
 const line = (page: Page) => part(page).getByRole('status')
-const slider = (page: Page) => part(page).getByRole('slider', {name: 'Position of the part'})
 const compute = (page: Page) => part(page).getByRole('button', {name: 'Let my device compute instead'})
 const inFocus = (page: Page) => page.evaluate(() => document.activeElement !== document.body)
 
@@ -32,77 +31,55 @@ function recordLines(): void {
   }).observe(document, {subtree: true, childList: true, characterData: true})
 }
 
-// withPuzzle publishes a sale whose challenge is a puzzle. seckill draws puzzles once some sale has them.
-async function withPuzzle(browser: Browser, url: string, title: string, captcha_difficulty?: number): Promise<string> {
-  const id = await publish(browser, url, {title, stock: 5, pay_within_s: 900, captcha: 'slide', captcha_difficulty})
+// withImages publishes a sale whose challenge is an image. seckill draws images once some sale has them.
+async function withImages(browser: Browser, url: string, title: string, captcha_difficulty?: number): Promise<string> {
+  const id = await publish(browser, url, {title, stock: 5, pay_within_s: 900, captcha: 'click', captcha_difficulty})
   const context = await browser.newContext({baseURL: url})
   await context.request.post('/auth/dev', {data: {user_id: 'early'}})
   const kind = async () => ((await (await context.request.post(`/v1/activities/${id}/captchas`, {data: {}})).json()) as {kind?: string}).kind
-  await expect.poll(kind, {intervals: [500], ...soon}).toBe('slide')
+  await expect.poll(kind, {intervals: [500], ...soon}).toBe('click')
   await context.close()
   return id
 }
 
-// byMouse and byKeys move the part to x and submit the puzzle.
-async function byMouse(page: Page, x: number): Promise<void> {
-  await dragTo(page, slider(page), x)
-  await part(page).getByRole('button', {name: 'Submit'}).click()
+// given returns the id of the challenge that an action gets.
+async function given(page: Page, action: () => Promise<unknown>): Promise<string> {
+  const response = page.waitForResponse((r) => r.url().endsWith('/captchas') && r.status() === 201)
+  await action()
+  return ((await (await response).json()) as {captcha_id: string}).captcha_id
 }
 
-async function byKeys(page: Page, x: number): Promise<void> {
-  await page.keyboard.press('Home')
-  for (let i = 0; i < x; i++) await page.keyboard.press('ArrowRight')
-  await expect(slider(page)).toHaveAttribute('aria-valuetext', new RegExp(`^${x} of \\d+ pixels from the left$`))
-  await page.keyboard.press('Enter')
-}
-
-type Way = typeof byMouse
-
-// answered answers the puzzle and returns status and code of the refusal, '' if there is none.
-async function answered(page: Page, way: Way, x: number): Promise<string> {
+// answered marks places, submits them, and returns status and code of the refusal, '' if there is none.
+async function answered(page: Page, way: (page: Page, points: Point[]) => Promise<void>, points: Point[]): Promise<string> {
   const responded = page.waitForResponse((r) => r.url().endsWith('/answers') && r.status() !== 429)
-  await way(page, x)
+  await way(page, points)
+  await press(page, part(page).getByRole('button', {name: 'Submit'}))
   const response = await responded
   return response.status() === 201 ? '' : `${response.status()} ${((await response.json()) as {code: string}).code}`
 }
 
-// solve answers puzzles until one is solved: the gap of another may be easier to see.
-async function solve(page: Page, way: Way): Promise<void> {
-  const codes: string[] = []
-  do {
-    await expect(slider(page)).toBeFocused()
-    codes.push(await answered(page, way, await gapIn(page)))
-  } while (codes.at(-1) && codes.length < 5)
-  expect(codes.at(-1), codes.join(', ')).toBe('')
-}
-
-test('the puzzle by mouse: a wrong place gets a new puzzle, the gap a pass that buys', async ({page, browser, url, problems}) => {
+test('letters by mouse: a wrong order gets a new image, the right one a pass that buys', async ({page, browser, url, problems}) => {
   watch(page, problems)
   await page.setViewportSize({width: 390, height: 844})
-  const id = await withPuzzle(browser, url, 'Kettle')
+  const id = await withImages(browser, url, 'Kettle')
   await page.goto(`/sales/${id}`)
   await signInByForm(page, 'mary')
-  await part(page).getByRole('button', {name: 'Solve the challenge'}).click()
-  await expect(part(page)).toMatchAriaSnapshot(`
-    - region "Verification":
-      - heading "Verification" [level=2]
-      - status: Move the part to its place in the picture.
-      - img "Picture with a gap for the part"
-      - slider "Position of the part"
-      - paragraph: Drag the part, or move the slider with the arrow keys. Enter submits.
-      - button "Submit"
-      - button "Let my device compute instead"
-      - paragraph: Your device computes for some seconds. This needs no picture and no pointer.
-  `)
-  await picture(page, 'challenge-puzzle')
+  const first = await given(page, () => part(page).getByRole('button', {name: 'Solve the challenge'}).click())
+  const right = solution(first, id, 'mary')
+  await byMouse(page, right.slice(0, 2))
+  await expect(part(page)).toContainText('2 of 4 marked')
+  await picture(page, 'challenge-image')
+  for (const n of [2, 1]) await part(page).getByRole('button', {name: `Mark ${n}, remove`}).click()
 
-  const gap = await gapIn(page)
-  expect(await answered(page, byMouse, gap > 120 ? gap - 60 : gap + 60)).toBe('403 captcha_wrong')
-  await expect(line(page)).toContainText('Not right. Here is a new one.')
-  await expect(slider(page)).toBeFocused()
+  const next = await given(page, async () => {
+    expect(await answered(page, byMouse, [...right].reverse())).toBe('403 captcha_wrong')
+    await expect(line(page)).toContainText('Not right. A new picture comes in')
+  })
+  await expect(line(page)).toContainText('Not right. Here is a new one.', soon)
+  await expect(letters(page)).toBeFocused()
   await picture(page, 'challenge-wrong')
 
-  await solve(page, byMouse)
+  expect(await answered(page, byMouse, solution(next, id, 'mary'))).toBe('')
   await expect(line(page)).toContainText('Solved. Your pass is valid until')
   await expect(status(page)).toContainText('On sale now.', soon)
   await buy(page).click()
@@ -110,29 +87,30 @@ test('the puzzle by mouse: a wrong place gets a new puzzle, the gap a pass that 
   await expect(part(page)).toBeHidden()
 })
 
-test('by keyboard alone: the puzzle with the arrow keys', async ({page, browser, url, problems}) => {
+test('by keyboard alone: letters with the arrow keys', async ({page, browser, url, problems}) => {
   watch(page, problems)
-  const id = await withPuzzle(browser, url, 'Mirror')
+  const id = await withImages(browser, url, 'Mirror')
   await signIn(page, 'ken')
   await page.goto(`/sales/${id}`)
-  await press(page, part(page).getByRole('button', {name: 'Solve the challenge'}), 'Space')
-  await solve(page, byKeys)
+  const image = await given(page, () => press(page, part(page).getByRole('button', {name: 'Solve the challenge'}), 'Space'))
+  await expect(letters(page)).toBeFocused()
+  expect(await answered(page, byKeys, solution(image, id, 'ken'))).toBe('')
   await expect(line(page)).toContainText('Solved. Your pass is valid until')
   await expect(status(page)).toContainText('On sale now.', soon)
   await press(page, buy(page))
   await expect(status(page)).toContainText('Order created. Pay by', soon)
 })
 
-test('by keyboard alone: a proof of work instead of the puzzle, and the purchase', async ({page, browser, url, problems}) => {
+test('by keyboard alone: a proof of work instead of the image, and the purchase', async ({page, browser, url, problems}) => {
   watch(page, problems)
   await page.setViewportSize({width: 390, height: 844})
-  // Hashes in thousands; eight times as many replace a puzzle.
-  const id = await withPuzzle(browser, url, 'Lamp', process.env.PICTURES ? 400 : 10)
+  // Hashes in thousands; eight times as many replace an image.
+  const id = await withImages(browser, url, 'Lamp', process.env.PICTURES ? 400 : 10)
   await signIn(page, 'kim')
   await page.addInitScript(recordLines)
   await page.goto(`/sales/${id}`)
   await press(page, part(page).getByRole('button', {name: 'Solve the challenge'}))
-  await expect(slider(page)).toBeFocused()
+  await expect(letters(page)).toBeFocused()
   await press(page, compute(page), 'Space')
   if (process.env.PICTURES) {
     await expect(part(page).getByRole('img', {name: /^\d{3},\d{3} numbers tried$/})).toBeVisible(soon)

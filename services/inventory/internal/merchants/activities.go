@@ -380,7 +380,7 @@ func validate(a *core.Activity) error {
 	case a.RoomRate < 0 || a.RoomRate > core.MaxRoomRate:
 		return contract.InvalidField("waiting_room.admit_per_second", "must be 0 to 1000000")
 	case !slices.Contains(contract.ChallengeKinds, a.Challenge.Kind):
-		return contract.InvalidField("captcha", "must be none, pow, slide or provider")
+		return contract.InvalidField("captcha", "must be none, pow, click or provider")
 	case a.Challenge.Difficulty < 1 || a.Challenge.Difficulty > contract.MaxChallengeDifficulty:
 		return contract.InvalidField("captcha_difficulty", "must be 1 to 1000")
 	}

@@ -1,11 +1,12 @@
-// Package challenge is the challenges that buyers solve before they may take a path: proofs of work, puzzles, and the
-// widgets of third parties. The API calls them captchas.
+// Package challenge is the challenges that buyers solve before they may take a path: proofs of work, images with
+// characters to click, and the widgets of third parties. The API calls them captchas.
 package challenge
 
 import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -21,16 +22,14 @@ import (
 const (
 	ttl     = 2 * time.Minute // in which a buyer has to solve a challenge
 	passTTL = 10 * time.Minute
-	// noDrawing is for how long no image is drawn after the load shedder has refused a request.
-	noDrawing = 10 * time.Second
+	// overloadFor is for how long images are drawn slowly after the load shedder has refused a request.
+	overloadFor = 10 * time.Second
+	// noImage is when a buyer for whom there is no image may request one again.
+	noImage = 2 * time.Second
 )
 
-const (
-	// alternativeFactor is how much more a proof of work costs where the activity has another kind of challenge.
-	alternativeFactor = 8
-	// slideTolerance is the greatest distance in pixels between the answer and the place of the part.
-	slideTolerance = 5
-)
+// alternativeFactor is how much more a proof of work costs where the activity has another kind of challenge.
+const alternativeFactor = 8
 
 // Deps are the dependencies of Challenges.
 type Deps struct {
@@ -39,9 +38,9 @@ type Deps struct {
 	Sales    *core.SaleCache
 	// CheckTicket refuses a user without an admitted ticket, if the activity has a waiting room.
 	CheckTicket func(ctx context.Context, userID, activityID, ticket string) error
-	// HasPuzzles reports whether an activity that has not ended has puzzles as its challenge.
-	HasPuzzles func(ctx context.Context) (bool, error)
-	// Redis of the limits holds which challenges were answered; nil means that this process is the only one.
+	// HasClicks reports whether an activity that has not ended has images to click as its challenge.
+	HasClicks func(ctx context.Context) (bool, error)
+	// Redis of the limits holds which challenges were answered, and pauses; nil means that this process is the only one.
 	Redis redis.UniversalClient
 	// Transport calls the provider; nil means one of its own.
 	Transport http.RoundTripper
@@ -52,17 +51,19 @@ type Challenges struct {
 	Deps
 	seal       seal
 	pow        *Pow
-	slides     *Slides
+	clicks     *Clicks
 	spent      *admission.Spent // the ids that were answered
-	provider   *Provider        // nil without one
-	workByRole bool             // only buyers who need it may replace another kind by a proof of work
-	shedAt     atomic.Int64     // when the load shedder last refused, Unix ns
+	pauses     *Pauses
+	provider   *Provider    // nil without one
+	workByRole bool         // only buyers who need it may replace another kind by a proof of work
+	shedAt     atomic.Int64 // when the load shedder last refused, Unix ns
 }
 
 // New returns Challenges.
 func New(d Deps, s *core.Seal, tel *telemetry.Telemetry) (*Challenges, error) {
+	shared := admission.NewShared(d.Redis)
 	c := &Challenges{
-		Deps: d, spent: admission.NewSpent(d.Redis, "fs:challenge:", ttl), provider: NewProvider(d.Settings, d.Transport),
+		Deps: d, spent: admission.NewSpent(shared, redisPrefix, ttl), pauses: newPauses(shared), provider: NewProvider(d.Settings, d.Transport),
 		workByRole: d.Settings.Work == WorkForAccessible,
 	}
 	var err error
@@ -72,13 +73,10 @@ func New(d Deps, s *core.Seal, tel *telemetry.Telemetry) (*Challenges, error) {
 	if c.pow, err = NewPow(d.Secrets...); err != nil {
 		return nil, err
 	}
-	c.slides = NewSlides(d.Settings.Images, func(ctx context.Context) bool {
-		if time.Since(time.Unix(0, c.shedAt.Load())) < noDrawing {
-			return false
-		}
-		has, err := d.HasPuzzles(ctx)
+	c.clicks = NewClicks(d.Settings.Images, func(ctx context.Context) bool {
+		has, err := d.HasClicks(ctx)
 		return err == nil && has
-	}, tel.Log)
+	}, func() bool { return time.Since(time.Unix(0, c.shedAt.Load())) < overloadFor }, tel.Log)
 	if c.provider != nil {
 		err := tel.ObserveBreaker("challenge_provider", c.provider.Breaker)
 		if err != nil {
@@ -88,8 +86,8 @@ func New(d Deps, s *core.Seal, tel *telemetry.Telemetry) (*Challenges, error) {
 	return c, nil
 }
 
-// Run draws puzzles until ctx ends.
-func (c *Challenges) Run(ctx context.Context) error { return c.slides.Run(ctx) }
+// Run draws images until ctx ends.
+func (c *Challenges) Run(ctx context.Context) error { return c.clicks.Run(ctx) }
 
 // Shed reports that the load shedder has refused a request. It does not block.
 func (c *Challenges) Shed() { c.shedAt.Store(time.Now().UnixNano()) }
@@ -109,21 +107,23 @@ func (c *Challenges) Close() {
 	}
 }
 
-// Task is a challenge as its buyer sees it. One of Work, Slide and Widget is set, by Kind.
+// Task is a challenge as its buyer sees it. One of Work, Click and Widget is set, by Kind.
 type Task struct {
 	ID        string
 	Kind      contract.ChallengeKind
 	ExpiresAt time.Time
 	Work      *Work
-	Slide     *Slide
+	Click     *Click
 	Widget    *Widget
 }
 
-// Answer is an answer to a challenge: Payload to a proof of work, X to a puzzle, Token to a widget.
+// Answer is an answer to a challenge: Payload to a proof of work, Points to an image, Token to a widget. Address is
+// that of the buyer, "" if it is not known.
 type Answer struct {
 	Payload string
-	X       *int64
+	Points  []Point
 	Token   string
+	Address string
 }
 
 // Pass is the permission of a solved challenge. It is valid for the user and the activity until ExpiresAt.
@@ -154,8 +154,8 @@ func (c *Challenges) CheckOpen(ctx context.Context, activityID string) error {
 
 // Give returns a challenge for a user in an activity. kind is the requested one: "" for that of the activity, or a proof
 // of work, which all can solve by keyboard and which needs no third party; accessible is whether the user is known to
-// need it. Buyers get a proof of work also while there are no puzzles, while single use cannot be ensured, and while the
-// provider does not respond. In a sale with a waiting room the user needs an admitted ticket.
+// need it. Buyers get a proof of work also while the provider does not respond. A user who gave a wrong answer waits, as
+// does one for whom no image is left. In a sale with a waiting room the user needs an admitted ticket.
 func (c *Challenges) Give(
 	ctx context.Context, userID, activityID string, kind contract.ChallengeKind, ticket string, accessible bool,
 ) (Task, error) {
@@ -180,22 +180,27 @@ func (c *Challenges) Give(
 		return Task{}, contract.InvalidField("kind", "must be pow or the kind of this activity")
 	}
 	task := Task{Kind: kind, ExpiresAt: c.Sales.Now(ctx).Add(ttl).Truncate(time.Second).UTC()}
-	var x int64
+	var points Points
 	switch kind {
-	case contract.ChallengeSlide:
-		if slide, at, ok := c.slides.Take(); ok && c.spent.Shared() {
-			task.Slide, x = &slide, at
+	case contract.ChallengeClick:
+		if left := c.pauses.Left(ctx, c.Sales.Now(ctx), userID); left > 0 {
+			return Task{}, paused(left)
 		}
+		image, at, ok := c.clicks.Take(userID)
+		if !ok {
+			return Task{}, errNoImage
+		}
+		task.Click, points = &image, at
 	case contract.ChallengeProvider:
 		if c.provider != nil && c.provider.Available() {
 			widget := c.provider.Widget(activityID)
 			task.Widget = &widget
 		}
 	}
-	if task.Slide == nil && task.Widget == nil {
+	if task.Click == nil && task.Widget == nil {
 		task.Kind = contract.ChallengePow
 	}
-	task.ID = c.seal.id(activityID, userID, content{task.Kind, task.ExpiresAt, x})
+	task.ID = c.seal.id(activityID, userID, content{task.Kind, task.ExpiresAt, points})
 	if task.Kind == contract.ChallengePow {
 		most := of.Difficulty * 1000
 		if of.Kind != contract.ChallengePow {
@@ -225,22 +230,19 @@ func (c *Challenges) Verify(
 	}
 	now := c.Sales.Now(ctx)
 	if !now.Before(of.expires) {
-		return out, wrong("the challenge has expired; request a new one")
-	}
-	if !c.spent.Shared() && of.kind == contract.ChallengeSlide {
-		// Without single use, a program could answer with every x.
-		return out, contract.Refuse(contract.CodeUnavailable, "request a new challenge").After(time.Second)
-	}
-	if !c.spent.Spend(ctx, challengeID) {
-		return out, wrong("the challenge was answered before; request a new one")
+		return out, refuseWrong("the challenge has expired; request a new one")
 	}
 	switch of.kind {
+	case contract.ChallengeClick:
+		err = c.verifyPoints(ctx, now, userID, challengeID, a, of.points)
 	case contract.ChallengePow:
-		err = wrongUnless(c.pow.Solved(challengeID, a.Payload))
-	case contract.ChallengeSlide:
-		err = wrongUnless(*a.X >= of.x-slideTolerance && *a.X <= of.x+slideTolerance)
+		if err = c.spend(ctx, challengeID); err == nil {
+			err = wrongUnless(c.pow.Solved(challengeID, a.Payload))
+		}
 	default:
-		err = c.verifyToken(ctx, activityID, challengeID, a)
+		if err = c.spend(ctx, challengeID); err == nil {
+			err = c.verifyToken(ctx, activityID, challengeID, a)
+		}
 	}
 	if err != nil {
 		return out, err
@@ -250,13 +252,42 @@ func (c *Challenges) Verify(
 	return out, nil
 }
 
+// spend refuses every answer to a challenge but the first.
+func (c *Challenges) spend(ctx context.Context, challengeID string) error {
+	if !c.spent.Spend(ctx, challengeID) {
+		return refuseWrong("the challenge was answered before; request a new one")
+	}
+	return nil
+}
+
+// verifyPoints checks an answer to an image, unless its user is paused. Then the challenge stays open.
+func (c *Challenges) verifyPoints(
+	ctx context.Context, now time.Time, userID, challengeID string, a Answer, points Points,
+) error {
+	attempt, left := c.pauses.Begin(ctx, now, userID, a.Address)
+	if left > 0 {
+		return paused(left)
+	}
+	o := void
+	defer func() { c.pauses.End(ctx, now, attempt, o) }()
+	if err := c.spend(ctx, challengeID); err != nil {
+		return err
+	}
+	if o = right; !points.match(a.Points) {
+		o = wrong
+	}
+	return wrongUnless(o == right)
+}
+
 // complete refuses an answer without the field of this kind.
 func (a Answer) complete(kind contract.ChallengeKind) error {
 	switch {
 	case kind == contract.ChallengePow && a.Payload == "":
 		return contract.InvalidField("payload", "is required for a proof of work")
-	case kind == contract.ChallengeSlide && a.X == nil:
-		return contract.InvalidField("x", "is required for a puzzle")
+	case kind == contract.ChallengeClick && len(a.Points) != clickLetters:
+		return contract.InvalidField("points", "must be 4 for an image")
+	case slices.ContainsFunc(a.Points, Point.outside):
+		return contract.InvalidField("points", "must be in the image")
 	case kind == contract.ChallengeProvider && a.Token == "":
 		return contract.InvalidField("token", "is required for a widget")
 	}
@@ -300,13 +331,21 @@ func (c *Challenges) CheckPass(ctx context.Context, userID, activityID, pass str
 	return nil
 }
 
+// errNoImage refuses a buyer for whom no image is left. A proof of work instead would cost a robot less than an image.
+var errNoImage = contract.Refuse(contract.CodeRateLimited,
+	"no image is left now; request a challenge again").After(noImage)
+
+func paused(left time.Duration) error {
+	return contract.Refuse(contract.CodeRateLimited, "the last answer was wrong; wait before the next one").After(left)
+}
+
 func wrongUnless(right bool) error {
 	if right {
 		return nil
 	}
-	return wrong("the answer is wrong; request a new challenge")
+	return refuseWrong("the answer is wrong; request a new challenge")
 }
 
-func wrong(why string) error { return contract.Refuse(contract.CodeChallengeWrong, why) }
+func refuseWrong(why string) error { return contract.Refuse(contract.CodeChallengeWrong, why) }
 
 func required(why string) error { return contract.Refuse(contract.CodeChallengeRequired, why) }

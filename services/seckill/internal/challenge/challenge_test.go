@@ -1,10 +1,8 @@
 package challenge
 
 import (
-	"context"
 	"encoding/base64"
 	"encoding/json"
-	"log/slog"
 	"testing"
 	"time"
 
@@ -59,40 +57,6 @@ func FuzzParseVerdict(f *testing.F) {
 			require.Zero(t, v)
 		}
 	})
-}
-
-// Puzzles are drawn only while they are needed, up to the bound; a used one is replaced.
-func TestSlides(t *testing.T) {
-	needed := make(chan bool, 1)
-	needed <- false
-	want := false
-	s := NewSlides(2, func(context.Context) bool {
-		select {
-		case want = <-needed:
-		default:
-		}
-		return want
-	}, slog.New(slog.DiscardHandler))
-	_, _, ok := s.Take()
-	require.False(t, ok)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx) }()
-	needed <- true
-	require.Eventually(t, func() bool { return s.Len() == 2 }, time.Minute, 10*time.Millisecond)
-	first, x, ok := s.Take()
-	require.True(t, ok)
-	require.Greater(t, x, first.PieceX)
-	require.LessOrEqual(t, x+first.PieceWidth, first.Width)
-	require.Eventually(t, func() bool {
-		s.Take()
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.drawn[0].Image != first.Image && s.drawn[1].Image != first.Image
-	}, time.Minute, time.Millisecond)
-	require.Equal(t, 2, s.Len())
-	cancel()
-	require.NoError(t, <-ended)
 }
 
 func TestSettings(t *testing.T) {

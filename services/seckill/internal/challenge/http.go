@@ -2,6 +2,7 @@ package challenge
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -26,17 +27,20 @@ type Handlers struct {
 	challenges *Challenges
 	counts     Counts
 	// refuse writes a refusal. Refusals of a call that is not empty are counted by it.
-	refuse  func(w http.ResponseWriter, r *http.Request, call string, err error)
+	refuse func(w http.ResponseWriter, r *http.Request, call string, err error)
+	// address returns the address of a request that limits count.
+	address func(r *http.Request) string
 	counter metric.Int64Counter // by kind and outcome
 }
 
 // NewHandlers returns Handlers.
 func NewHandlers(
 	c *Challenges, counts Counts, meter metric.Meter, refuse func(http.ResponseWriter, *http.Request, string, error),
+	address func(*http.Request) string,
 ) (*Handlers, error) {
 	counter, err := meter.Int64Counter("flashsale.seckill.challenges", metric.WithDescription(
 		"Challenges by kind and outcome: given to buyers, solved, failed (answers that got captcha_wrong)"))
-	return &Handlers{c, counts, refuse, counter}, err
+	return &Handlers{c, counts, refuse, address, counter}, err
 }
 
 // CheckOpen refuses requests for challenges before these open. It precedes the limits by user, so that an early
@@ -75,6 +79,9 @@ func (h *Handlers) CreateCaptcha(w http.ResponseWriter, r *http.Request, activit
 	c, err := h.challenges.Give(r.Context(), caller.UserID, activityID, contract.ChallengeKind(body.Kind), body.RoomTicket,
 		caller.Has(auth.Accessible))
 	if err != nil {
+		if errors.Is(err, errNoImage) {
+			httpserver.MarkShared(w) // does not count against the caller
+		}
 		h.refuse(w, r, "challenge", err)
 		return
 	}
@@ -85,10 +92,10 @@ func (h *Handlers) CreateCaptcha(w http.ResponseWriter, r *http.Request, activit
 			Algorithm: p.Algorithm, Challenge: p.Challenge, Salt: p.Salt, Signature: p.Signature, MaxNumber: p.Max,
 		}
 	}
-	if s := c.Slide; s != nil {
-		out.Slide = &api.CaptchaSlide{
-			Image: s.Image, Piece: s.Piece, Width: s.Width, Height: s.Height, PieceWidth: s.PieceWidth,
-			PieceHeight: s.PieceHeight, PieceX: s.PieceX, PieceY: s.PieceY,
+	if i := c.Click; i != nil {
+		out.Click = &api.CaptchaClick{
+			Image: i.Image, Width: i.Width, Height: i.Height, Prompt: i.Prompt, PromptWidth: i.PromptWidth,
+			PromptHeight: i.PromptHeight, Count: clickLetters,
 		}
 	}
 	if v := c.Widget; v != nil {
@@ -106,7 +113,12 @@ func (h *Handlers) AnswerCaptcha(w http.ResponseWriter, r *http.Request, activit
 		h.refuse(w, r, "", err)
 		return
 	}
-	answer := Answer{X: body.X}
+	answer := Answer{Address: h.address(r)}
+	if body.Points != nil {
+		for _, p := range *body.Points {
+			answer.Points = append(answer.Points, Point(p))
+		}
+	}
 	if body.Payload != nil {
 		answer.Payload = *body.Payload
 	}

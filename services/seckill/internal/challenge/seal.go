@@ -17,12 +17,13 @@ import (
 	"flashsale.internal/services/seckill/internal/core"
 )
 
-// The id of a challenge is base64url of nonce | AES-GCM(version | kind | expiry | x). Its answer is encrypted, and it
-// opens only for its user and activity. A pass is base64url of version | expiry | MAC.
+// The id of a challenge is base64url of nonce | AES-GCM(version | kind | expiry | points). Its answer is encrypted, and
+// it opens only for its user and activity. A pass is base64url of version | expiry | MAC.
 const (
-	idVersion = 1
+	idVersion = 2
 	idNonce   = 12
-	idPlain   = 1 + 1 + 8 + 2
+	idPoints  = 1 + 1 + 8 // offset
+	idPlain   = idPoints + 2*2*clickLetters
 	idBytes   = idNonce + idPlain + 16
 
 	passVersion = 1
@@ -31,7 +32,7 @@ const (
 
 // sealedKinds are the kinds of challenges; the id of a challenge has the index.
 var sealedKinds = []contract.ChallengeKind{
-	contract.ChallengeNone, contract.ChallengePow, contract.ChallengeSlide, contract.ChallengeProvider,
+	contract.ChallengeNone, contract.ChallengePow, contract.ChallengeClick, contract.ChallengeProvider,
 }
 
 var errSeal = errors.New("seal does not verify")
@@ -61,7 +62,7 @@ func newSeal(macs *core.Seal, secrets ...string) (seal, error) {
 type content struct {
 	kind    contract.ChallengeKind
 	expires time.Time
-	x       int64 // the answer to a puzzle
+	points  Points // the answer to a click challenge
 }
 
 // newAEAD returns the encryption of challenges with a key that is derived from secret.
@@ -84,7 +85,11 @@ func (s seal) id(activityID, userID string, c content) string {
 	plain := make([]byte, 0, idPlain)
 	plain = append(plain, idVersion, byte(slices.Index(sealedKinds, c.kind)))
 	plain = binary.BigEndian.AppendUint64(plain, uint64(c.expires.Unix()))
-	plain = binary.BigEndian.AppendUint16(plain, uint16(min(max(c.x, 0), math.MaxUint16)))
+	for _, p := range c.points {
+		for _, n := range []int64{p.X, p.Y} {
+			plain = binary.BigEndian.AppendUint16(plain, uint16(min(max(n, 0), math.MaxUint16)))
+		}
+	}
 	return encoding.EncodeToString(s.ids[0].Seal(raw, raw, plain, owner(activityID, userID)))
 }
 
@@ -106,10 +111,12 @@ func (s seal) openID(id, activityID, userID string) (content, error) {
 		if plain[0] != idVersion || plain[1] == 0 || int(plain[1]) >= len(sealedKinds) || sec>>62 != 0 {
 			break
 		}
-		return content{
-			kind: sealedKinds[plain[1]], expires: time.Unix(int64(sec), 0).UTC(),
-			x: int64(binary.BigEndian.Uint16(plain[10:])),
-		}, nil
+		c := content{kind: sealedKinds[plain[1]], expires: time.Unix(int64(sec), 0).UTC()}
+		for i := range c.points {
+			at := plain[idPoints+4*i:]
+			c.points[i] = Point{int64(binary.BigEndian.Uint16(at)), int64(binary.BigEndian.Uint16(at[2:]))}
+		}
+		return c, nil
 	}
 	return content{}, errSeal
 }

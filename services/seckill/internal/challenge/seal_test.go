@@ -20,7 +20,7 @@ func sealOf(t require.TestingT, secrets ...string) seal {
 
 func TestSeal(t *testing.T) {
 	old, both := sealOf(t, "old"), sealOf(t, "new", "old")
-	c := content{contract.ChallengeSlide, time.Unix(1_800_000_000, 0).UTC(), 217}
+	c := content{contract.ChallengeClick, time.Unix(1_800_000_000, 0).UTC(), Points{{1, 2}, {299, 219}, {0, 7}, {150, 0}}}
 	id, pass := old.id("7", "ann", c), old.pass("7", "ann", c.expires)
 	require.NotEqual(t, id, old.id("7", "ann", c), "ids do not repeat")
 	got, err := both.openID(id, "7", "ann")
@@ -43,7 +43,7 @@ func TestSeal(t *testing.T) {
 func FuzzOpenIDAndPass(f *testing.F) {
 	s := sealOf(f, "secret")
 	at := time.Unix(1_800_000_000, 0).UTC()
-	id, pass := s.id("7", "ann", content{contract.ChallengePow, at, 0}), s.pass("7", "ann", at)
+	id, pass := s.id("7", "ann", content{contract.ChallengePow, at, Points{}}), s.pass("7", "ann", at)
 	for _, text := range []string{"", id, pass, id[1:], pass + "\n", id[:len(id)-1] + "\n"} {
 		f.Add(text)
 	}

@@ -21,8 +21,8 @@ type Settings struct {
 	// [Who may](challenge.md#who-may-compute-instead) compute a proof of work where an activity has another kind:
 	// `everyone`, or buyers with the role `accessible`.
 	Work string `env:"CHALLENGE_WORK" envDefault:"everyone"`
-	// Puzzles that a pod keeps, about 60 KB each.
-	Images int `env:"CHALLENGE_IMAGES" envDefault:"256"`
+	// [Images](challenge.md#kinds) that a pod keeps, about 20 KB each.
+	Images int `env:"CHALLENGE_IMAGES" envDefault:"1024"`
 }
 
 // Values of Settings.Work.

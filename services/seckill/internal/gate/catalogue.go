@@ -89,11 +89,11 @@ func (c Catalogue) Rooms(ctx context.Context, now time.Time) ([]string, error) {
 	return ids, err
 }
 
-// Slides reports whether an activity that has not ended at that time has puzzles as its challenge.
-func (c Catalogue) Slides(ctx context.Context, now time.Time) (bool, error) {
+// Clicks reports whether an activity that has not ended at that time has images to click as its challenge.
+func (c Catalogue) Clicks(ctx context.Context, now time.Time) (bool, error) {
 	levels, err := c.notEnded(ctx, now)
 	return slices.ContainsFunc(levels, func(l stockgate.StockLevel) bool {
-		return l.Challenge.Kind == contract.ChallengeSlide
+		return l.Challenge.Kind == contract.ChallengeClick
 	}), err
 }
 

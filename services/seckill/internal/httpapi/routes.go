@@ -92,7 +92,8 @@ func New(d Deps) (http.Handler, error) {
 	if h.roomHandlers, err = room.NewHandlers(d.Tickets, d.Tel.Meter, h.refuseCall); err != nil {
 		return nil, err
 	}
-	if h.challengeHandlers, err = challenge.NewHandlers(d.Challenges, d.Counts, d.Tel.Meter, h.refuseCall); err != nil {
+	if h.challengeHandlers, err = challenge.NewHandlers(d.Challenges, d.Counts, d.Tel.Meter, h.refuseCall,
+		d.Limits.Address); err != nil {
 		return nil, err
 	}
 	if h.config, err = encodeConfig(d.Config); err != nil {

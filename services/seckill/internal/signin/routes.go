@@ -49,7 +49,7 @@ type SignIn struct {
 func New(s Settings, claims settings.Auth, limits *admission.Limits, tel *telemetry.Telemetry) (*SignIn, error) {
 	out := &SignIn{
 		claims: claims.WithDefaults(), sessions: auth.NewSessions(claims), limits: limits, tel: tel,
-		spent: admission.NewSpent(limits.Redis(), "fs:sign-in:", attemptTTL),
+		spent: admission.NewSpent(admission.NewShared(limits.Redis()), "fs:sign-in:", attemptTTL),
 	}
 	var err, more error
 	out.logins, err = ratelimit.NewBulkhead(loginSlots)

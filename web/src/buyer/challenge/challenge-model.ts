@@ -2,7 +2,7 @@
 
 import {answerChallenge, createChallenge} from '../../api/challenge.ts'
 import type {Failure} from '../../api/client.ts'
-import type {Challenge, ChallengeAnswer, ChallengePass, Permit} from '../../api/types.ts'
+import type {Challenge, ChallengeAnswer, ChallengePass, ChallengePoint, Permit} from '../../api/types.ts'
 import {clock, lost, tick, userID} from '../../base/app.ts'
 import {retryable, retryDelay} from '../../base/retry.ts'
 import {effect, signal, untracked} from '../../base/signal.ts'
@@ -19,7 +19,7 @@ const SPARE_MS = 5000
 // REPEATS bounds the proofs of work that follow a wrong one without a press.
 const REPEATS = 2
 
-export type Stage = 'closed' | 'idle' | 'loading' | 'pow' | 'slide' | 'provider' | 'sending' | 'solved'
+export type Stage = 'closed' | 'idle' | 'loading' | 'pow' | 'click' | 'provider' | 'sending' | 'solved'
 export type Notice = 'expired' | 'refused' | 'wrong' | 'unsolvable' | ''
 
 export class ChallengeModel {
@@ -117,14 +117,14 @@ export class ChallengeModel {
     if (r.data.kind === 'pow') await this.compute(r.data, work, kind, 0)
   }
 
-  // submit answers a puzzle.
-  async submit(x: number): Promise<void> {
+  // submit answers an image. After a wrong answer the next one comes after a pause.
+  async submit(points: ChallengePoint[]): Promise<void> {
     const task = this.task.value
     if (!task || this.busy.value) return
     this.notice.value = '' // of the answer before
-    if ((await this.answer(task, {x}, this.work.signal)) === 'wrong') {
+    if ((await this.answer(task, {points}, this.work.signal)) === 'wrong') {
+      this.notice.value = 'wrong'
       await this.request()
-      if (this.task.value?.kind === 'slide') this.notice.value = 'wrong'
     }
   }
 

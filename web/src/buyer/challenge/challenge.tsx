@@ -11,7 +11,7 @@ import {challenge as zh} from '../../words/challenge.zh.ts'
 import type {Entry} from '../entry.ts'
 import {ChallengeModel} from './challenge-model.ts'
 import css from './challenge.css?inline'
-import {Puzzle} from './puzzle.tsx'
+import {Letters} from './letters.tsx'
 
 const w = words({en, zh})
 export type Say = typeof w
@@ -51,6 +51,7 @@ export class Challenge extends ChallengeModel implements Entry {
   // line is the sentence of the challenge's own status line.
   line(): string {
     const problem = this.problem.value
+    if (problem && this.notice.value === 'wrong') return w('paused', {n: problem.waitS})
     if (problem) return say(problem.failure, problem.waitS, tick.value)
     const {stage} = this
     const notice = this.notice.value
@@ -74,7 +75,7 @@ function Part({challenge}: {challenge: Challenge}) {
   const {stage} = challenge
   const task = challenge.task.value
   const most = task?.pow?.max_number ?? 1
-  const choosing = stage === 'idle' || stage === 'slide' || stage === 'provider'
+  const choosing = stage === 'idle' || stage === 'click' || stage === 'provider'
   const good = stage === 'solved'
   const bad = !good && challenge.notice.value === 'wrong' && !challenge.problem.value
   const able = mayCompute()
@@ -94,7 +95,9 @@ function Part({challenge}: {challenge: Challenge}) {
           </button>
         </>
       )}
-      {stage === 'slide' && task?.slide && <Puzzle key={task.captcha_id} slide={task.slide} w={w} onSubmit={(x) => void challenge.submit(x)} />}
+      {stage === 'click' && task?.click && (
+        <Letters key={task.captcha_id} click={task.click} w={w} onSubmit={(points) => void challenge.submit(points)} />
+      )}
       {stage === 'provider' && (
         <a class="button primary" href={`/sales/${encodeURIComponent(challenge.sale.id)}/challenge`}>
           {w('open_provider')}
