@@ -87,8 +87,8 @@ func TestARobotWithoutSight(t *testing.T) {
 			r := newRig(t, setup{cfg: func(c *config) { c.TrustedProxies = []string{"127.0.0.1/32"} }})
 			s := withCaptcha(r, contract.ChallengeClick, -time.Minute)
 			begin, answers, passes := r.now(), 0, 0
-			for _, after := range []time.Duration{0, 2, 6, 14, 30, 62, 126, 254, 510, 599} {
-				r.setTime(begin.Add(after*time.Second + 500*time.Millisecond))
+			for _, after := range []int{0, 2, 6, 14, 30, 62, 126, 254, 510, 599} {
+				r.setTime(begin.Add(time.Duration(after)*time.Second + 500*time.Millisecond))
 				for i, user := range accounts(robots) {
 					from := []string{"X-Forwarded-For", test.address(i)}
 					var c response

@@ -264,12 +264,12 @@ func (c *Challenges) spend(ctx context.Context, challengeID string) error {
 func (c *Challenges) verifyPoints(
 	ctx context.Context, now time.Time, userID, challengeID string, a Answer, points Points,
 ) error {
-	attempt, left := c.pauses.Begin(ctx, now, userID, a.Address)
+	attempt, left := c.pauses.begin(ctx, now, userID, a.Address)
 	if left > 0 {
 		return paused(left)
 	}
 	o := void
-	defer func() { c.pauses.End(ctx, now, attempt, o) }()
+	defer func() { c.pauses.end(ctx, now, attempt, o) }()
 	if err := c.spend(ctx, challengeID); err != nil {
 		return err
 	}

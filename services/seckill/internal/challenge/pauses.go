@@ -73,8 +73,8 @@ func (p *Pauses) Left(ctx context.Context, now time.Time, userID string) time.Du
 	return max(0, left)
 }
 
-// Begin begins an attempt of a user, or returns the rest of the pause.
-func (p *Pauses) Begin(ctx context.Context, now time.Time, userID, address string) (*attempt, time.Duration) {
+// begin begins an attempt of a user, or returns the rest of the pause.
+func (p *Pauses) begin(ctx context.Context, now time.Time, userID, address string) (*attempt, time.Duration) {
 	a := &attempt{user: subjectOf(userID)}
 	if address != "" {
 		a.address = "a:" + address
@@ -91,8 +91,8 @@ func (p *Pauses) Begin(ctx context.Context, now time.Time, userID, address strin
 	return a, left
 }
 
-// End ends an attempt that has begun. If Redis fails meanwhile, the pause stays.
-func (p *Pauses) End(ctx context.Context, now time.Time, a *attempt, o outcome) {
+// end ends an attempt that has begun. If Redis fails meanwhile, the pause stays.
+func (p *Pauses) end(ctx context.Context, now time.Time, a *attempt, o outcome) {
 	if a.alone {
 		p.endHere(now, a, o)
 		return
@@ -163,7 +163,7 @@ func (a *attempt) end(ctx context.Context, rdb redis.UniversalClient, o outcome)
 	return err
 }
 
-// beginHere is Begin for this process alone.
+// beginHere is begin for this process alone.
 func (p *Pauses) beginHere(now time.Time, a *attempt) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

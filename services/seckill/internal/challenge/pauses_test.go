@@ -42,9 +42,9 @@ func (c *clocked) wait(d time.Duration) {
 func (c *clocked) answer(user, address string, o outcome) time.Duration {
 	p := c.pods[c.next%len(c.pods)]
 	c.next++
-	a, left := p.Begin(c.Context(), c.now, user, address)
+	a, left := p.begin(c.Context(), c.now, user, address)
 	if left == 0 {
-		p.End(c.Context(), c.now, a, o)
+		p.end(c.Context(), c.now, a, o)
 	}
 	return left
 }
@@ -108,11 +108,11 @@ func TestPausesOfAnAddress(t *testing.T) {
 // While an answer of a user is checked, no other one is.
 func TestOneAnswerOfAUserAtATime(t *testing.T) {
 	eachStore(t, func(c *clocked) {
-		a, left := c.pods[0].Begin(c.Context(), c.now, "ann", "nat")
+		a, left := c.pods[0].begin(c.Context(), c.now, "ann", "nat")
 		require.Zero(c, left)
 		require.Equal(c, contract.ChallengePauseLeast, c.answer("ann", "nat", right))
 		require.Zero(c, c.answer("bob", "nat", right))
-		c.pods[0].End(c.Context(), c.now, a, void)
+		c.pods[0].end(c.Context(), c.now, a, void)
 		require.Zero(c, c.answer("ann", "nat", right))
 	})
 }
@@ -120,8 +120,8 @@ func TestOneAnswerOfAUserAtATime(t *testing.T) {
 func TestPausesAreBounded(t *testing.T) {
 	p, now := newPauses(admission.NewShared(nil)), time.Now()
 	for i := range admission.MaxLocal + 10 {
-		a, _ := p.Begin(t.Context(), now, strconv.Itoa(i), "")
-		p.End(t.Context(), now, a, wrong)
+		a, _ := p.begin(t.Context(), now, strconv.Itoa(i), "")
+		p.end(t.Context(), now, a, wrong)
 	}
 	require.LessOrEqual(t, len(p.local), admission.MaxLocal)
 }
