@@ -53,7 +53,7 @@ func TestDeductionsArePublishedAgainOnceMessagesAreCalls(t *testing.T) {
 	require.Empty(t, published(), "younger than 10 s")
 	now, brokerlessFor = now.Add(time.Second), time.Second
 	require.ElementsMatch(t, []string{old.OrderSN, young.OrderSN}, published(), "one was repeated, its pause is 2 min")
-	for range 11 {
+	for range 4 {
 		now, brokerlessFor = now.Add(5*time.Second), brokerlessFor+5*time.Second
 		require.Empty(t, published(), "each only once")
 	}
@@ -64,7 +64,13 @@ func TestDeductionsArePublishedAgainOnceMessagesAreCalls(t *testing.T) {
 	now, brokerlessFor = now.Add(10*time.Second), brokerlessFor+10*time.Second
 	require.Equal(t, []string{late.OrderSN}, published())
 
-	brokerlessFor = 0
+	for range 5 { // a link that breaks again and again
+		brokerlessFor, now = 0, now.Add(time.Second)
+		require.Empty(t, published())
+		brokerlessFor, now = time.Second, now.Add(time.Second)
+		require.Empty(t, published(), "the same outage")
+	}
+	brokerlessFor, now = 0, now.Add(50*time.Second)
 	after := w.buy(a, "u5")
 	w.land(after)
 	w.deductions()
@@ -85,6 +91,24 @@ func TestDeductionsArePublishedAgainOnceMessagesAreCalls(t *testing.T) {
 	require.Empty(t, published())
 	w.agree(a)
 	require.Equal(t, int64(4), w.left(a, 0))
+}
+
+// A reservation that is soon given up is due at that time, whatever its pauses. It is not repeated in each round.
+func TestAnOldReservationIsRepeatedOnceAtTheSwitch(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.parts.BrokerlessFor = func() time.Duration { return 10 * time.Second }
+	w.restart()
+	now := time.Now().UTC().Truncate(time.Millisecond)
+	w.fixed = func() time.Time { return now }
+	r := w.buy(w.sale(1, 9), "u")
+	w.land(r)
+	now = now.Add(w.parts.Sweep.AbandonAfter - 20*time.Minute)
+	w.deductions()
+	w.sweepOrders()
+	require.Contains(t, w.deductions(), r.OrderSN, "its time had come")
+	w.sweepOrders()
+	require.Empty(t, w.deductions())
 }
 
 // An activity whose deductions RocketMQ refused until the switch is not left out for the pause of its failures.
@@ -206,6 +230,12 @@ func TestPurchasesAreJournaledAgainOnceMessagesAreCalls(t *testing.T) {
 	brokerlessFor = 0
 	round()
 	require.Empty(t, entries())
+	brokerlessFor = time.Second
+	round()
+	require.Empty(t, entries(), "the same outage")
+	brokerlessFor = 0
+	gate.ahead += 2 * time.Minute
+	round()
 	brokerlessFor = time.Second
 	round()
 	require.Len(t, entries(), len(lost)+1)

@@ -144,9 +144,13 @@ func timeLeft(r *http.Request) time.Duration {
 
 // noteArrival records that a message has arrived.
 func (l *Listener) noteArrival(now time.Time) {
-	before := l.arrived.Swap(now.UnixNano())
-	if before == 0 || now.Sub(time.Unix(0, before)) >= arrivingKept {
-		l.since.Store(now.UnixNano())
+	before := l.arrived.Load()
+	begins := before == 0 || now.Sub(time.Unix(0, before)) >= arrivingKept
+	if begins {
+		l.since.Store(now.UnixNano()) // before arrived, by which arrivingFor reads it
+	}
+	l.arrived.Store(now.UnixNano())
+	if begins {
 		l.begins()
 	}
 }

@@ -70,7 +70,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "deductions that RocketMQ failed with are published again late", file: sweepDir + "orders.go",
-		old: "if brokerlessFor == 0 {", now: "if brokerlessFor >= 0 {",
+		old: "for attempt := 0; brokerlessFor > 0; attempt++ {", now: "for attempt := 0; brokerlessFor < 0; attempt++ {",
 		hidden: "few sales have a broker that dies",
 		test:   unit{"services/inventory", "TestDeductionsArePublishedAgainOnceMessagesAreCalls"},
 	},
@@ -594,7 +594,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "cancelled orders do not count without Redis", file: soldDir + "selling.go",
-		old: "l.Count > a.ReorderLimit && end.After(now) {", now: "l.Count < 0 {",
+		old: "|| lost.Count <= a.ReorderLimit ||", now: "|| lost.Count >= 0 ||",
 		hidden: "buyers of the simulation cancel few orders",
 		test:   unit{"services/inventory", "^TestTheReorderLimitHoldsWithoutRedis$"},
 	},

@@ -47,7 +47,7 @@ func (a *Activity) LostDecision(gate GateConfig) (d LostDecision, found bool) {
 	differs("admit_per_second", has.RoomRate, gate.RoomRate)
 	differs("captcha", has.Challenge.String(), gate.Challenge.String())
 	if len(list) == 0 {
-		list = append(list, "nothing that the gate has; a text may be lost")
+		list = append(list, "nothing that the gate has; a text or degraded_sale may be lost")
 	}
 	d.Detail = strings.Join(list, ", ")
 	return d, true

@@ -61,15 +61,13 @@ type LedgerTx interface {
 	// ReadableReservations is that of Store.
 	ReadableReservations(orderSNs []string) (rows map[string]ledger.Row, broken []ledger.Row, err error)
 	Allowances(activityID string, userIDs []string) (map[string]int64, error) // by user, in units
-	// LostOrders returns, by user, the orders that were cancelled or expired since then.
-	LostOrders(activityID string, userIDs []string, since time.Time) (map[string]LostOrders, error)
 	Apply(m *ledger.Moves) error
 	DecidedAdjustments(activityID string) (ids []string, err error)
 	// ImportsOrders reports whether the import of the orders of all activities is not complete, or that of one of these.
 	ImportsOrders(activityIDs ...string) (bool, error)
-	// RedislessSale returns the figures of an activity's sale without Redis; PutRedislessSale writes those that sales
-	// change.
-	RedislessSale(activityID string) (RedislessSale, error)
+	// RedislessSale returns the figures of an activity's sale without Redis, and by user, for those of these users who have
+	// some, the orders that were cancelled or expired since then. PutRedislessSale writes the figures that sales change.
+	RedislessSale(activityID string, userIDs []string, since time.Time) (RedislessSale, map[string]LostOrders, error)
 	PutRedislessSale(activityID string, s RedislessSale) error
 }
 

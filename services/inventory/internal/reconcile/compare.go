@@ -382,7 +382,7 @@ func (c *comparison) compareRow(row ledger.Row, entries []entryDigest, matched [
 }
 
 // compareConfig compares state, window and limits. The content of a version never changes, so a gate that differs under
-// the same version is damaged. So is one with a later version that no merchant can have decided: any other proves a loss.
+// the same version is damaged. So is one with a later version that no merchant can have decided: any other later version proves a loss.
 func (p *pass) compareConfig(ctx context.Context, c *comparison) error {
 	has, want := c.audit.Config, c.after.GateConfig()
 	var err error
@@ -394,7 +394,7 @@ func (p *pass) compareConfig(ctx context.Context, c *comparison) error {
 	default:
 		return nil
 	}
-	if errors.Is(err, core.ErrGateVersion) { // a later version reached it just now
+	if errors.Is(err, core.ErrGateVersion) || errors.Is(err, core.ErrNoGate) { // a later version reached it, or it is lost
 		return nil
 	}
 	if err == nil {

@@ -101,7 +101,7 @@ func (p *pass) compareAndRepair(ctx context.Context, n int) (done bool, err erro
 		return true, err
 	}
 	if err := p.compareConfig(ctx, c); err != nil {
-		return true, err
+		return true, p.reportBroken(ctx, err)
 	}
 	repairs := len(p.result.Repairs)
 	for _, repair := range []func(context.Context, *comparison) error{

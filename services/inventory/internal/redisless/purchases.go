@@ -3,6 +3,7 @@ package redisless
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/services/inventory/internal/core"
@@ -73,7 +74,7 @@ func HoldBack(tx core.LedgerTx, next core.Purchases, activityIDs []string) (core
 		if a := tx.Activity(id); a == nil || !a.Redisless() {
 			continue
 		}
-		sale, err := tx.RedislessSale(id)
+		sale, _, err := tx.RedislessSale(id, nil, time.Time{})
 		if err != nil {
 			return nil, err
 		}

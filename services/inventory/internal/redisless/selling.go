@@ -172,14 +172,9 @@ func (s *selling) run(tx core.LedgerTx) error {
 	a := tx.Activity(s.activityID)
 	l := core.NewLanding(now, s.republishAfter, held)
 	var sale core.RedislessSale
+	var lost map[string]core.LostOrders
 	if a != nil && a.Redisless() {
-		if sale, err = tx.RedislessSale(s.activityID); err != nil {
-			return err
-		}
-	}
-	barred := map[string]time.Time{}
-	if a != nil && a.Redisless() && a.ReorderLimit > 0 {
-		if barred, err = barredUntil(tx, a, users, now); err != nil {
+		if sale, lost, err = tx.RedislessSale(s.activityID, users, now.Add(-lostOrderAge)); err != nil {
 			return err
 		}
 	}
@@ -204,7 +199,7 @@ func (s *selling) run(tx core.LedgerTx) error {
 			continue
 		}
 		result, ok := decideRedisless(a, p, figures(sale), buyer{
-			held: held[ledger.Buyer{ActivityID: a.ID, UserID: p.UserID}], barredUntil: barred[p.UserID],
+			held: held[ledger.Buyer{ActivityID: a.ID, UserID: p.UserID}], barredUntil: barredUntil(a, lost[p.UserID], now),
 		}, now)
 		if !ok {
 			s.results[i] = result
@@ -228,26 +223,20 @@ func (s *selling) run(tx core.LedgerTx) error {
 	return tx.PutRedislessSale(s.activityID, sale)
 }
 
-// How long the allowance of a buyer is over after one order too many was cancelled or expired, and for how long such an
+// How long the allowance of a buyer is used up after one order too many was cancelled or expired, and for how long such an
 // order counts: those of gates, in pkg/stockgate/lua/prelude.lua.
 const (
 	barredFor    = 10 * time.Minute
 	lostOrderAge = 24 * time.Hour
 )
 
-// barredUntil returns, by user, until when the allowance is over.
-func barredUntil(tx core.LedgerTx, a *core.Activity, users []string, now time.Time) (map[string]time.Time, error) {
-	lost, err := tx.LostOrders(a.ID, users, now.Add(-lostOrderAge))
-	if err != nil {
-		return nil, err
+// barredUntil returns until when the allowance of a buyer is used up; zero if it is not.
+func barredUntil(a *core.Activity, lost core.LostOrders, now time.Time) time.Time {
+	end := lost.Last.Add(barredFor)
+	if a.ReorderLimit == 0 || lost.Count <= a.ReorderLimit || !end.After(now) {
+		return time.Time{}
 	}
-	until := map[string]time.Time{}
-	for user, l := range lost {
-		if end := l.Last.Add(barredFor); l.Count > a.ReorderLimit && end.After(now) {
-			until[user] = end
-		}
-	}
-	return until, nil
+	return end
 }
 
 // buyer is what the ledger has of the buyer of a purchase.

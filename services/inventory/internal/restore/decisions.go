@@ -10,14 +10,18 @@ import (
 
 // takeDecision takes over what merchants decided after the backup: the gate keeps its last version. A sale that was paused
 // or ended does not open again, and a room does not return to an earlier rate. It comes first, so that what merchants
-// decide from now on is later. A gate that is absent, or was damaged, has no such version.
+// decide from now on is later. A gate that is absent has no such version, and one that is broken is listed.
 func (m *Importer) takeDecision(ctx context.Context, e core.Epoch, i core.Import) (core.Import, error) {
 	next := atStep(i, core.ImportRows)
+	f := core.Finding{Epoch: e.Number, ActivityID: i.ActivityID, Kind: core.FindingDamage}
 	audit, err := m.Gate.Audit(ctx, i.ActivityID)
-	if errors.Is(err, core.ErrNoGate) || errors.Is(err, core.ErrGateBroken) {
+	switch {
+	case errors.Is(err, core.ErrNoGate):
 		return next, nil
-	}
-	if err != nil {
+	case errors.Is(err, core.ErrGateBroken):
+		f.Subject, f.Detail = "gate", "its configuration cannot be read"
+		return next, m.find(ctx, []core.Finding{f})
+	case err != nil:
 		return i, err
 	}
 	a, err := m.Tables.AnyActivity(ctx, i.ActivityID)
@@ -28,14 +32,11 @@ func (m *Importer) takeDecision(ctx context.Context, e core.Epoch, i core.Import
 	if !found {
 		return next, nil
 	}
-	f := core.Finding{
-		Epoch: e.Number, ActivityID: i.ActivityID, Kind: core.FindingDecision, Subject: fmt.Sprint("version ", d.Version),
-		Detail: d.Detail,
-	}
+	f.Subject, f.Detail = fmt.Sprint("version ", d.Version), d.Detail
 	if !d.Possible {
-		f.Kind = core.FindingDamage
 		return next, m.find(ctx, []core.Finding{f})
 	}
+	f.Kind = core.FindingDecision
 	if err := m.find(ctx, []core.Finding{f}); err != nil {
 		return i, err
 	}

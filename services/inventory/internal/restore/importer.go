@@ -44,8 +44,8 @@ func NewImporter(d Deps) *Importer {
 	return &Importer{Deps: d, now: core.TableTime(d.Now), waits: map[string]wait{}}
 }
 
-// Run works until all imports are complete or wait, or one fails. The orders of all activities come first. After that an
-// activity that fails does not hold up the others.
+// Run works until all imports are complete or wait, or one fails. Decisions of merchants come first: until they are taken
+// over, merchants change nothing. The orders of all activities follow. An activity that fails does not hold up the others.
 func (m *Importer) Run(ctx context.Context) error {
 	pending, err := m.Epochs.PendingImports(ctx)
 	if err != nil || len(pending) == 0 {
@@ -59,11 +59,23 @@ func (m *Importer) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var errs []error
+	note := func(i core.Import, err error) {
+		if err := ignoreWait(err); err != nil {
+			errs = append(errs, fmt.Errorf("import of activity %s: %w", i.ActivityID, err))
+		}
+	}
+	for n, i := range imports {
+		if i.Step == core.ImportDecisions {
+			imports[n], err = m.step(ctx, e, i, m.takeDecision)
+			note(i, err)
+		}
+	}
 	if pending[core.AllActivities] {
 		for _, i := range imports {
 			if i.ActivityID == core.AllActivities {
 				if err := m.runAll(ctx, e, i); err != nil {
-					return ignoreWait(err)
+					return errors.Join(append(errs, ignoreWait(err))...)
 				}
 			}
 		}
@@ -71,12 +83,9 @@ func (m *Importer) Run(ctx context.Context) error {
 			return err
 		}
 	}
-	var errs []error
 	for _, i := range imports {
-		if i.ActivityID != core.AllActivities && i.Step != core.ImportDone {
-			if err := ignoreWait(m.runOne(ctx, e, i)); err != nil {
-				errs = append(errs, fmt.Errorf("import of activity %s: %w", i.ActivityID, err))
-			}
+		if i.ActivityID != core.AllActivities && i.Step != core.ImportDecisions && i.Step != core.ImportDone {
+			note(i, m.runOne(ctx, e, i))
 		}
 	}
 	if len(errs) > 0 {
@@ -106,14 +115,13 @@ func (m *Importer) runAll(ctx context.Context, e core.Epoch, i core.Import) erro
 // runOne runs the import of one activity.
 func (m *Importer) runOne(ctx context.Context, e core.Epoch, i core.Import) error {
 	return m.steps(ctx, e, i, map[core.ImportStep]stepFunc{
-		core.ImportDecisions: m.takeDecision,
-		core.ImportRows:      m.ordersOfRows(core.ImportEntries),
-		core.ImportEntries:   m.entriesOfGate,
-		core.ImportWait:      m.waitForLanding,
-		core.ImportLanded:    m.ordersOfRows(core.ImportGate),
-		core.ImportGate:      m.followLedger,
-		core.ImportRenew:     m.renew,
-		core.ImportForeign:   m.endForeign,
+		core.ImportRows:    m.ordersOfRows(core.ImportEntries),
+		core.ImportEntries: m.entriesOfGate,
+		core.ImportWait:    m.waitForLanding,
+		core.ImportLanded:  m.ordersOfRows(core.ImportGate),
+		core.ImportGate:    m.followLedger,
+		core.ImportRenew:   m.renew,
+		core.ImportForeign: m.endForeign,
 	})
 }
 
@@ -130,22 +138,30 @@ func (m *Importer) steps(ctx context.Context, e core.Epoch, i core.Import, all m
 		if do == nil {
 			return fmt.Errorf("unknown step %q", i.Step)
 		}
-		next, err := do(ctx, e, i)
-		if err != nil {
+		var err error
+		if i, err = m.step(ctx, e, i, do); err != nil {
 			return err
 		}
-		next.UpdatedAt = m.now()
-		moved, err := m.Epochs.MoveImport(ctx, i, next)
-		if err != nil {
-			return err
-		}
-		if !moved {
-			return errImportWaits // another process goes on, or another epoch was drawn
-		}
-		i = next
 	}
 	delete(m.waits, i.ActivityID)
 	return nil
+}
+
+// step does one page and moves the import. After an error it returns the import as it was.
+func (m *Importer) step(ctx context.Context, e core.Epoch, i core.Import, do stepFunc) (core.Import, error) {
+	next, err := do(ctx, e, i)
+	if err != nil {
+		return i, err
+	}
+	next.UpdatedAt = m.now()
+	moved, err := m.Epochs.MoveImport(ctx, i, next)
+	if err == nil && !moved {
+		err = errImportWaits // another process goes on, or another epoch was drawn
+	}
+	if err != nil {
+		return i, err
+	}
+	return next, nil
 }
 
 // atStep returns the import at the start of another step.

@@ -109,30 +109,6 @@ func (l *ledgerTx) Allowances(activityID string, userIDs []string) (map[string]i
 	return held, err
 }
 
-// LostOrders implements core.LedgerTx.
-func (l *ledgerTx) LostOrders(activityID string, userIDs []string, since time.Time) (map[string]core.LostOrders, error) {
-	lost := map[string]core.LostOrders{}
-	err := chunked(userIDs, func(c []string) error {
-		var rows []struct {
-			UserID    string
-			ChangedAt time.Time
-		}
-		err := l.tx.Model(&reservationRow{}).Select("user_id, changed_at").
-			Where("activity_id = ? AND user_id IN ? AND state = ? AND reason IN ? AND changed_at >= ?", number(activityID), c,
-				ledger.StateReleased, []string{ledger.ReasonCancelled, ledger.ReasonExpired}, since).
-			Find(&rows).Error
-		for _, r := range rows {
-			was := lost[r.UserID]
-			if was.Count++; r.ChangedAt.After(was.Last) {
-				was.Last = r.ChangedAt.UTC()
-			}
-			lost[r.UserID] = was
-		}
-		return err
-	})
-	return lost, err
-}
-
 // DecidedAdjustments implements core.LedgerTx.
 func (l *ledgerTx) DecidedAdjustments(activityID string) ([]string, error) {
 	var decided []int64

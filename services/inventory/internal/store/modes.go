@@ -16,6 +16,7 @@ import (
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/sqldb"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/ledger"
 	"flashsale.internal/services/inventory/internal/redisless"
 )
 
@@ -112,8 +113,39 @@ func (s *Store) RedislessSales(ctx context.Context, activityIDs []string) (map[s
 }
 
 // RedislessSale implements core.LedgerTx.
-func (l *ledgerTx) RedislessSale(activityID string) (core.RedislessSale, error) {
-	return redislessSaleOf(l.tx, number(activityID))
+func (l *ledgerTx) RedislessSale(
+	activityID string, userIDs []string, since time.Time,
+) (s core.RedislessSale, lost map[string]core.LostOrders, err error) {
+	if s, err = redislessSaleOf(l.tx, number(activityID)); err == nil {
+		lost, err = lostOrders(l.tx, activityID, userIDs, since)
+	}
+	return s, lost, err
+}
+
+// lostOrders returns, by user, the orders that were cancelled or expired since then.
+func lostOrders(
+	tx *gorm.DB, activityID string, userIDs []string, since time.Time,
+) (map[string]core.LostOrders, error) {
+	lost := map[string]core.LostOrders{}
+	err := chunked(userIDs, func(c []string) error {
+		var rows []struct {
+			UserID    string
+			ChangedAt time.Time
+		}
+		err := tx.Model(&reservationRow{}).Select("user_id, changed_at").
+			Where("activity_id = ? AND user_id IN ? AND state = ? AND reason IN ? AND changed_at >= ?", number(activityID), c,
+				ledger.StateReleased, []string{ledger.ReasonCancelled, ledger.ReasonExpired}, since).
+			Find(&rows).Error
+		for _, r := range rows {
+			was := lost[r.UserID]
+			if was.Count++; r.ChangedAt.After(was.Last) {
+				was.Last = r.ChangedAt.UTC()
+			}
+			lost[r.UserID] = was
+		}
+		return err
+	})
+	return lost, err
 }
 
 // PutRedislessSale implements core.LedgerTx.

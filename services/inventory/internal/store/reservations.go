@@ -16,6 +16,7 @@ import (
 	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/ledger"
 	"flashsale.internal/services/inventory/internal/merchants"
+	"flashsale.internal/services/inventory/internal/sweep"
 )
 
 type reservationRow struct {
@@ -244,22 +245,25 @@ func (s *Store) ChangedReservations(
 	return rows, broken, next, nil
 }
 
-// ReservationsToRepublish implements sweep.OrdersStore.
+// ReservationsToRepublish implements sweep.OrdersStore. While some are due early, it also reads those of the activity that
+// are due within the longest pause.
 func (s *Store) ReservationsToRepublish(
-	ctx context.Context, activityID string, due []time.Time, limit int,
+	ctx context.Context, activityID string, due sweep.Due, limit int,
 ) (rows, broken []ledger.Row, err error) {
-	last := len(due) - 1
-	latest := slices.MaxFunc(due, time.Time.Compare) // for the index
-	q := s.read(ctx).Select(reservationColumns).Where("activity_id = ? AND republish_at <= ?", number(activityID), latest)
-	if last > 0 {
-		byAttempt := s.db.Where("republish_attempt >= ? AND republish_at <= ?", last, due[last])
-		for n, at := range due[:last] {
-			byAttempt = byAttempt.Or("republish_attempt = ? AND republish_at <= ?", n, at)
+	latest := due.Now
+	q := s.read(ctx).Select(reservationColumns).Where("activity_id = ?", number(activityID))
+	if last := len(due.Early) - 1; last >= 0 {
+		if at := slices.MaxFunc(due.Early, time.Time.Compare); at.After(latest) { // for the index
+			latest = at
 		}
-		q = q.Where(byAttempt)
+		early := s.db.Where("republish_attempt >= ? AND republish_at <= ?", last, due.Early[last])
+		for n, at := range due.Early[:last] {
+			early = early.Or("republish_attempt = ? AND republish_at <= ?", n, at)
+		}
+		q = q.Where(s.db.Where("republish_at <= ?", due.Now).Or(s.db.Where("landed_at > ?", due.LandedAfter).Where(early)))
 	}
 	var list []reservationRow
-	err = q.Order("republish_at").Limit(limit).Find(&list).Error
+	err = q.Where("republish_at <= ?", latest).Order("republish_at").Limit(limit).Find(&list).Error
 	rows, broken = splitBroken(list)
 	return rows, broken, err
 }

@@ -58,8 +58,8 @@ type JournalDeps struct {
 // lost the message after the relay had acknowledged the entry; a process with its own broker loses it when it is
 // killed. Purchases that the ledger has are synced to the gate instead.
 //
-// While messages are calls, an entry is journaled again from brokerlessAge on, and at once if it was before the switch.
-// One that is still in the journal is not: its relay publishes it.
+// Once messages are calls, an entry that was journaled before is journaled again from brokerlessAge on. One that is still
+// in the journal is not: its relay publishes it.
 //
 // Run must not be called concurrently in one process.
 type Journal struct {
@@ -72,13 +72,13 @@ type Journal struct {
 // NewJournal makes the sweep.
 func NewJournal(d JournalDeps) *Journal {
 	w := &Journal{JournalDeps: d, transport: transport{brokerlessFor: d.BrokerlessFor}}
-	w.startAnew(d.Config.RejournalAfter)
+	w.startAnew()
 	return w
 }
 
 // startAnew drops the pauses of entries and begins with the oldest of each gate.
-func (w *Journal) startAnew(after time.Duration) {
-	w.journaled, w.cursors = newBackoffs(after, w.Config.RejournalCap), map[string]time.Time{}
+func (w *Journal) startAnew() {
+	w.journaled, w.cursors = newBackoffs(w.Config.RejournalAfter, w.Config.RejournalCap), map[string]time.Time{}
 }
 
 // Run processes one page of each gate in turns, and up to brokerlessPages while messages are calls. Ages are measured
@@ -92,19 +92,22 @@ func (w *Journal) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	after, pages := w.Config.RejournalAfter, 1
-	brokerlessFor, switched := w.transport.next()
+	before, pages := redisNow.Add(-w.Config.RejournalAfter), 1
+	brokerlessFor, switched := w.transport.next(redisNow)
 	if brokerlessFor > 0 {
-		after, pages = min(after, brokerlessAge), brokerlessPages
+		pages = brokerlessPages
+		if sent := sentBefore(redisNow, brokerlessFor); sent.After(before) {
+			before = sent
+		}
 	}
 	if switched { // what was journaled again through RocketMQ may be lost as well
-		w.startAnew(after)
+		w.startAnew()
 	}
 	var errs []error
 	for ; pages > 0 && ctx.Err() == nil; pages-- {
 		var more []string
 		for _, activityID := range activityIDs {
-			full, err := w.sweepGate(ctx, activityID, redisNow, redisNow.Add(-after))
+			full, err := w.sweepGate(ctx, activityID, redisNow, before)
 			errs = append(errs, err)
 			if full && err == nil {
 				more = append(more, activityID)

@@ -32,13 +32,21 @@ type OrdersConfig struct {
 // OrdersStore is what Orders reads and writes in the tables. broken are reservations whose lines cannot be read.
 type OrdersStore interface {
 	Holdings
-	// ReservationsToRepublish lists reservations of an activity whose deduction is due again, the longest due first: those
-	// with RepublishAttempt n whose RepublishAt is due[n] or earlier. The last element is for all further attempts.
+	// ReservationsToRepublish lists reservations of an activity whose deduction is due again, the longest due first.
 	ReservationsToRepublish(
-		ctx context.Context, activityID string, due []time.Time, limit int,
+		ctx context.Context, activityID string, due Due, limit int,
 	) (rows, broken []ledger.Row, err error)
 	// ScheduleRepublish writes RepublishAt and RepublishAttempt of those that still have no order.
 	ScheduleRepublish(ctx context.Context, rows []ledger.Row) error
+}
+
+// Due is which reservations are due again: those whose RepublishAt is Now or earlier; and those that landed after
+// LandedAfter and whose RepublishAt is Early[n] or earlier, n being the RepublishAttempt. The last element of Early is for
+// all further attempts; without any, none is due early.
+type Due struct {
+	Now         time.Time
+	Early       []time.Time
+	LandedAfter time.Time
 }
 
 // OrdersDeps are the ports and settings of Orders.
@@ -55,8 +63,8 @@ type OrdersDeps struct {
 }
 
 // Orders publishes again the deductions of reservations that have no order, and gives up reservations that have had
-// none for AbandonAfter. Each reservation carries the time of its next attempt. While messages are calls, a deduction
-// is published again from brokerlessAge on, and at once if it was published before the switch.
+// none for AbandonAfter. Each reservation carries the time of its next attempt. While messages are calls, a deduction is
+// published again from brokerlessAge on, and a later time once if that was before they were.
 //
 // RunBatch must not be called concurrently in one process.
 type Orders struct {
@@ -98,7 +106,7 @@ func (w *Orders) RunBatch(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	brokerlessFor, switched := w.transport.next()
+	brokerlessFor, switched := w.transport.next(now)
 	if switched { // activities failed because of RocketMQ
 		w.failures = newBackoffs(failedFor, failedForCap)
 	}
@@ -160,28 +168,23 @@ func (w *Orders) sweepActivity(
 	return len(rows)+len(broken) == sweepBatch, nil
 }
 
-// due returns, by the number of earlier attempts, the latest RepublishAt of reservations that are due. While messages
-// are calls, these are also reservations that landed brokerlessAge ago and were not repeated, and those that were last
-// repeated before the switch: RocketMQ may hold their deductions, or their orders' events.
-func (w *Orders) due(now time.Time, brokerlessFor time.Duration) []time.Time {
-	if brokerlessFor == 0 {
-		return []time.Time{now}
-	}
-	latest := func(sent time.Time, attempt int) time.Time {
-		at := sent.Add(doubled(w.Config.RepublishAfter, w.Config.RepublishCap, attempt))
-		if at.Before(now) {
-			return now
+// due returns which reservations are due. While messages are calls, these are also reservations that landed brokerlessAge
+// ago and were not repeated, and those that were last repeated before: RocketMQ may hold their deductions, or their orders'
+// events. schedule stamps those that are soon given up with an earlier time, so that the time of their last repetition is
+// unknown: they are not due early.
+func (w *Orders) due(now time.Time, brokerlessFor time.Duration) Due {
+	t := w.Config
+	due := Due{Now: now, LandedAfter: now.Add(t.RepublishCap - t.AbandonAfter)}
+	sent := now.Add(-brokerlessAge)
+	for attempt := 0; brokerlessFor > 0; attempt++ {
+		pause := doubled(t.RepublishAfter, t.RepublishCap, attempt)
+		due.Early = append(due.Early, sent.Add(pause))
+		if pause >= t.RepublishCap && attempt > 0 {
+			break
 		}
-		return at
+		sent = sentBefore(now, brokerlessFor)
 	}
-	old := now.Add(-brokerlessAge)
-	due, sent := []time.Time{latest(old, 0)}, now.Add(-max(brokerlessFor, brokerlessAge))
-	for attempt := 1; ; attempt++ {
-		due = append(due, latest(sent, attempt))
-		if doubled(w.Config.RepublishAfter, w.Config.RepublishCap, attempt) == w.Config.RepublishCap {
-			return due
-		}
-	}
+	return due
 }
 
 // split separates the reservations to publish from the order_sns to give up. A reservation with an open dead letter is

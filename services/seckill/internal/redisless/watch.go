@@ -452,11 +452,11 @@ func (w *Watch) AdmitPath(activityID string) bool {
 }
 
 // RoomPace returns how many places a second the waiting room of a sale may admit without Redis: its rate, and no more than
-// the purchases that the sale may have. It is 0 unless the sale is redisless and open.
+// the purchases that the sale may have. It is 0 unless the sale is redisless and open, by modes that were read lately.
 func (w *Watch) RoomPace(activityID string) int64 {
 	s := w.modes.Load()
 	m := s.of(activityID)
-	if m.Mode != contract.ModeRedisless || m.Sale == nil {
+	if m.Mode != contract.ModeRedisless || m.Sale == nil || time.Since(s.at) > lostAfter {
 		return 0
 	}
 	if state, err := w.state(m); err != nil || state.StateAt(s.now()) != core.StateOpen {
