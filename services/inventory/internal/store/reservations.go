@@ -260,7 +260,8 @@ func (s *Store) ReservationsToRepublish(
 		for n, at := range due.Early[:last] {
 			early = early.Or("republish_attempt = ? AND republish_at <= ?", n, at)
 		}
-		q = q.Where(s.db.Where("republish_at <= ?", due.Now).Or(s.db.Where("landed_at > ?", due.LandedAfter).Where(early)))
+		landed := s.db.Where("landed_at > ?", due.LandedAfter).Or("landed_at <= ?", due.GivenUp)
+		q = q.Where(s.db.Where("republish_at <= ?", due.Now).Or(s.db.Where(landed).Where(early)))
 	}
 	var list []reservationRow
 	err = q.Where("republish_at <= ?", latest).Order("republish_at").Limit(limit).Find(&list).Error

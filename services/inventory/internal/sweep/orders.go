@@ -40,13 +40,13 @@ type OrdersStore interface {
 	ScheduleRepublish(ctx context.Context, rows []ledger.Row) error
 }
 
-// Due is which reservations are due again: those whose RepublishAt is Now or earlier; and those that landed after
-// LandedAfter and whose RepublishAt is Early[n] or earlier, n being the RepublishAttempt. The last element of Early is for
-// all further attempts; without any, none is due early.
+// Due is which reservations are due again: those whose RepublishAt is Now or earlier; and those whose RepublishAt is
+// Early[n] or earlier, n being the RepublishAttempt, if they landed after LandedAfter or are to be given up, since they
+// landed at GivenUp or earlier. The last element of Early is for all further attempts; without any, none is due early.
 type Due struct {
-	Now         time.Time
-	Early       []time.Time
-	LandedAfter time.Time
+	Now                  time.Time
+	Early                []time.Time
+	LandedAfter, GivenUp time.Time
 }
 
 // OrdersDeps are the ports and settings of Orders.
@@ -174,7 +174,7 @@ func (w *Orders) sweepActivity(
 // unknown: they are not due early.
 func (w *Orders) due(now time.Time, brokerlessFor time.Duration) Due {
 	t := w.Config
-	due := Due{Now: now, LandedAfter: now.Add(t.RepublishCap - t.AbandonAfter)}
+	due := Due{Now: now, LandedAfter: now.Add(t.RepublishCap - t.AbandonAfter), GivenUp: now.Add(-t.AbandonAfter)}
 	sent := now.Add(-brokerlessAge)
 	for attempt := 0; brokerlessFor > 0; attempt++ {
 		pause := doubled(t.RepublishAfter, t.RepublishCap, attempt)

@@ -73,9 +73,12 @@ func New(d Deps, s *core.Seal, tel *telemetry.Telemetry) (*Challenges, error) {
 	if c.pow, err = NewPow(d.Secrets...); err != nil {
 		return nil, err
 	}
+	needed := true // until it is known, for a sale may go on without the gates' Redis
 	c.clicks = NewClicks(d.Settings.Images, func(ctx context.Context) bool {
-		has, err := d.HasClicks(ctx)
-		return err == nil && has
+		if has, err := d.HasClicks(ctx); err == nil {
+			needed = has
+		}
+		return needed
 	}, func() bool { return time.Since(time.Unix(0, c.shedAt.Load())) < overloadFor }, tel.Log)
 	if c.provider != nil {
 		err := tel.ObserveBreaker("challenge_provider", c.provider.Breaker)

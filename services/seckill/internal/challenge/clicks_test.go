@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"flashsale.internal/pkg/telemetry"
+	"flashsale.internal/services/seckill/internal/core"
 )
 
 func newClicks(size int, needed func() bool) *Clicks {
@@ -75,6 +78,41 @@ func TestDrawing(t *testing.T) {
 	}
 	_, _, ok = c.Take("eve")
 	require.True(t, ok, "two images, used once each: the first one was dropped")
+}
+
+// Images are drawn while Redis is unavailable, for a sale that goes on without it; but not where no sale has images.
+func TestImagesAreDrawnWithoutRedis(t *testing.T) {
+	seal, err := core.NewSeal("secret-of-paths-secret-of-paths-")
+	require.NoError(t, err)
+	var has atomic.Bool
+	var unavailable atomic.Bool
+	unavailable.Store(true)
+	c, err := New(Deps{
+		Settings: Settings{Images: 2, Work: WorkForEveryone}, Secrets: []string{"secret-of-paths-secret-of-paths-"},
+		HasClicks: func(context.Context) (bool, error) {
+			if unavailable.Load() {
+				return false, core.ErrUnavailable
+			}
+			return has.Load(), nil
+		},
+	}, seal, telemetry.Discard(t))
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(ctx) }()
+	require.Eventually(t, func() bool { return c.clicks.fresh() == 2 }, time.Minute, 10*time.Millisecond, "not known")
+	cancel()
+	require.NoError(t, <-ended)
+
+	unavailable.Store(false)
+	require.False(t, c.clicks.needed(t.Context()))
+	unavailable.Store(true)
+	require.False(t, c.clicks.needed(t.Context()), "as last read")
+	unavailable.Store(false)
+	has.Store(true)
+	require.True(t, c.clicks.needed(t.Context()))
+	unavailable.Store(true)
+	require.True(t, c.clicks.needed(t.Context()), "as last read")
 }
 
 // The best answer without sight is right at most once in 2,000 times. It names a column for each character, each order

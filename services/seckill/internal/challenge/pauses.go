@@ -141,7 +141,7 @@ func (a *attempt) end(ctx context.Context, rdb redis.UniversalClient, o outcome)
 	_, err := rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error { // keys of several nodes
 		if o != wrong {
 			pipe.Del(ctx, pausePrefix+a.user)
-			if a.again {
+			if a.again || o == right && a.address != "" {
 				pipe.Del(ctx, pausePrefix+a.address)
 			}
 		}

@@ -98,6 +98,7 @@ func TestPausesOfAnAddress(t *testing.T) {
 		require.Equal(c, contract.ChallengePause(7)-2*time.Second, c.answer("robot9", "nat", right), "wrong elsewhere")
 		require.Zero(c, c.answer("robot9", "home", wrong), "another address")
 		require.Zero(c, c.answer("ann", "nat", right))
+		require.Zero(c, c.answer("robot1", "nat", void), "that of the address has ended")
 		c.wait(contract.ChallengePause(7))
 		require.Zero(c, c.answer("robot1", "nat", wrong))
 		c.wait(2 * time.Second)
