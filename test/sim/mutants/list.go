@@ -587,7 +587,7 @@ var mutants = []mutant{
 		test:   unit{"services/seckill/internal/redisless", "^TestASaleKeepsItsRulesWithoutRedis$"},
 	},
 	{
-		name: "places lose their order in an outage", file: "services/seckill/internal/room/cache.go",
+		name: "places are admitted before the draw in an outage", file: "services/seckill/internal/room/cache.go",
 		old: "if pace <= 0 || !r.Closed || r.Early > 0 && r.Seed == nil {", now: "if pace <= 0 {",
 		hidden: "the simulation has no waiting rooms",
 		test:   unit{"services/seckill/internal/room", "^TestPlacesAreAdmittedWithoutRedis$"},

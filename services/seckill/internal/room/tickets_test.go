@@ -409,6 +409,9 @@ func TestPlacesAreAdmittedWithoutRedis(t *testing.T) {
 	require.Empty(t, pass(2*time.Second), "there are no places before the draw")
 
 	lose(nil)
+	w.advance(2 * time.Second)
+	admitted() // one reading
+	require.Zero(t, w.rooms.known.Admitted, "and none that Redis continues with")
 	w.rooms.close(t)
 	w.rooms.change(func(r *Room) { r.Admitted, r.Lapsed = 4, 2 })
 	require.Equal(t, []int64{3, 4}, pass(2*time.Second))
