@@ -72,14 +72,6 @@ func (c Challenge) Validate() error {
 	return nil
 }
 
-// StoredChallengeKind returns the kind of a stored name. Sales of before have slide, a puzzle that images replaced.
-func StoredChallengeKind(name string) ChallengeKind {
-	if name == "slide" {
-		return ChallengeClick
-	}
-	return ChallengeKind(name)
-}
-
 // ParseChallenge is the inverse of Challenge.String.
 func ParseChallenge(s string) (Challenge, error) {
 	if s == "" {
@@ -87,8 +79,8 @@ func ParseChallenge(s string) (Challenge, error) {
 	}
 	kind, number, _ := strings.Cut(s, ":")
 	difficulty, err := strconv.ParseInt(number, 10, 64)
-	c := Challenge{StoredChallengeKind(kind), difficulty}
-	if err != nil || !c.On() || c.Validate() != nil || strconv.FormatInt(difficulty, 10) != number {
+	c := Challenge{ChallengeKind(kind), difficulty}
+	if err != nil || c.Validate() != nil || c.String() != s {
 		return Challenge{}, errChallenge
 	}
 	return c, nil

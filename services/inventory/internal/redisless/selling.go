@@ -174,6 +174,9 @@ func (s *selling) run(tx core.LedgerTx) error {
 	var sale core.RedislessSale
 	var lost map[string]core.LostOrders
 	if a != nil && a.Redisless() {
+		if a.ReorderLimit == 0 {
+			users = nil // no order counts
+		}
 		if sale, lost, err = tx.RedislessSale(s.activityID, users, now.Add(-lostOrderAge)); err != nil {
 			return err
 		}

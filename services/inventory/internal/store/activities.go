@@ -81,7 +81,7 @@ func toActivity(r activityRow, items []core.Stock) *core.Activity {
 		ID: text(r.ID), MerchantID: r.MerchantID, Title: r.Title, Description: r.Description, ImageURL: r.ImageURL,
 		State: core.ActivityState(r.State), StartsAt: r.StartsAt.UTC(), EndsAt: r.EndsAt.UTC(), EndedAt: utc(r.EndedAt),
 		PerUserLimit: r.PerUserLimit, PayWithinS: r.PayWithinS, ReorderLimit: r.ReorderLimit, RoomRate: r.RoomRate,
-		Challenge: contract.Challenge{Kind: contract.StoredChallengeKind(r.Challenge), Difficulty: r.ChallengeDifficulty},
+		Challenge: contract.Challenge{Kind: contract.ChallengeKind(r.Challenge), Difficulty: r.ChallengeDifficulty},
 		Currency:  r.Currency, Version: r.Version, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(), Items: items,
 		Mode: contract.SaleMode(r.Mode), Outage: r.Outage, ModeChangedAt: utc(r.ModeChangedAt),
 		GateLacksSince: utc(r.GateLacksSince),
