@@ -1,7 +1,7 @@
 package main
 
 // mutant replaces the text old, which occurs once in file, by now. If hidden is set, another component repairs or
-// prevents the effect: then the random run need not detect the mutant, but the unit test must.
+// prevents the effect: then the unit test must detect the mutant, and no sale is played.
 type mutant struct {
 	name, file, old, now string
 	hidden               string
