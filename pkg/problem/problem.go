@@ -38,6 +38,7 @@ type kind struct {
 }
 
 var kinds = func() map[contract.Code]kind {
+	//exhaustive:enforce
 	kinds := map[contract.Code]kind{
 		contract.CodeInvalidRequest:       {http.StatusBadRequest, "The request is not valid", nil},
 		contract.CodeUnauthenticated:      {http.StatusUnauthorized, "Authentication is required", nil},

@@ -12,7 +12,7 @@ import {apply, latestPoint, reasons, total} from './board-data.ts'
 import {Chart} from './chart.tsx'
 import {Failed} from './parts.tsx'
 import {RoomCard} from './room.tsx'
-import {w, type Word} from './words.ts'
+import {reasonName, w} from './words.ts'
 
 const ROWS = 60
 
@@ -162,27 +162,6 @@ export function BoardView({id, activity, board, onBoard}: Props) {
       <Stock stock={board.stock} activity={activity} />
     </div>
   )
-}
-
-// reasonName words the code of a refusal, or the reason of a purchase that failed or ended.
-export function reasonName(code: string): string {
-  const known: Partial<Record<string, Word>> = {
-    sold_out: 'reason_sold_out',
-    limit_reached: 'reason_limit_reached',
-    rate_limited: 'reason_rate_limited',
-    overloaded: 'reason_overloaded',
-    activity_not_started: 'reason_activity_not_started',
-    activity_ended: 'reason_activity_ended',
-    activity_paused: 'reason_activity_paused',
-    expired: 'reason_expired',
-    cancelled: 'reason_cancelled',
-    voided: 'reason_voided',
-    system: 'reason_system',
-    rejected: 'reason_rejected',
-    refunded: 'reason_refunded',
-  }
-  const key = known[code]
-  return key ? w(key) : code
 }
 
 function Stat({label, n, note}: {label: string; n: number; note: string}) {

@@ -7,8 +7,7 @@ import {visible} from '../base/app.ts'
 import {time} from '../base/format.ts'
 import {lang} from '../base/words.ts'
 import {lastSecond, reasons, series, stack, WINDOW_S} from './board-data.ts'
-import {reasonName} from './board.tsx'
-import {w} from './words.ts'
+import {reasonName, w} from './words.ts'
 
 const HEIGHT = 160
 // One colour for each reason, most frequent first; the rest share the last. Each has a contrast of 3 on both themes.

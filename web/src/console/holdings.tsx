@@ -4,9 +4,8 @@ import type {Activity, HoldingList} from '../api/types.ts'
 import {count, money, stamp} from '../base/format.ts'
 import {Field} from '../base/parts.tsx'
 import {here, setQuery} from '../base/route.ts'
-import {reasonName} from './board.tsx'
 import {Table, usePages} from './parts.tsx'
-import {w} from './words.ts'
+import {reasonName, w} from './words.ts'
 
 const STATES = ['pending', 'paid', 'closed', 'refunded', 'reserved', 'sold', 'released', 'rejected'] as const
 

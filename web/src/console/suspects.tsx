@@ -6,9 +6,8 @@ import type {SuspectLists, SuspectCause, Activity, CancelResult, ReviewItem} fro
 import {count, money, time} from '../base/format.ts'
 import {clock} from '../base/app.ts'
 import {Dialog, Field, Wrong} from '../base/parts.tsx'
-import {reasonName} from './board.tsx'
 import {Failed, Table, useForm, usePages, useRead, type Pages} from './parts.tsx'
-import {sentence, w} from './words.ts'
+import {reasonName, sentence, w} from './words.ts'
 
 const MOST = 256 // orders in one call
 

@@ -7,6 +7,12 @@ import {console as zh} from '../words/console.zh.ts'
 export type Word = keyof typeof en
 export const w = words({en, zh})
 
+// reasonName words the code of a refusal, or the reason of a purchase that failed or ended.
+export function reasonName(code: string): string {
+  const key = `reason_${code}`
+  return key in en ? w(key as Word) : code
+}
+
 // refusedState is the wording of a state_conflict that no other editor caused; detail is the server's own text.
 export const refusedState = (f: Failure) => `${w('state_refused')} ${f.problem.detail ?? ''}`.trim()
 

@@ -14,8 +14,6 @@ export const codes = {
   captcha_required: 'Please solve this first.',
   captcha_wrong: 'Not right. Here is a new one.',
   room_waiting: 'You are in the waiting room; {ahead} ahead, about {t}.',
-  not_invited: 'It is for invited buyers.',
-  not_invited_until: 'This sale opens for you at {t}.',
   path_expired: 'That took too long. Press again.',
   unauthenticated: 'Please sign in again. Your place is kept.',
   forbidden: 'Your account may not do this.',
@@ -25,7 +23,6 @@ export const codes = {
   idempotency_conflict: 'This page is out of date. Reload.',
   invalid_request: 'Reload.',
   internal: 'Something went wrong. Code {trace_id}.',
-  failed_voided: 'The seller withdrew this sale; nothing was charged.',
   failed_sold_out: 'Others were faster.',
   failed_expired: 'Given up after too long; not charged.',
   failed_system: 'Our mistake; not charged.',
@@ -33,5 +30,4 @@ export const codes = {
   closed_cancelled: 'You cancelled.',
   closed_rejected: 'Cancelled by the seller; a payment is refunded.',
   closed_refunded: 'Your payment is refunded.',
-  closed_voided: 'The seller withdrew this sale; a payment is refunded.',
 }

@@ -15,8 +15,6 @@ export const codes: Record<keyof typeof en, string> = {
   captcha_required: '请先完成验证。',
   captcha_wrong: '验证码不正确，已换一张。',
   room_waiting: '您在等候室，前面 {ahead} 人，约 {t}。',
-  not_invited: '仅限受邀用户。',
-  not_invited_until: '您的开抢时间为 {t}。',
   path_expired: '已超时，请重新点击。',
   unauthenticated: '请重新登录，位置会保留。',
   forbidden: '账号无此权限。',
@@ -26,7 +24,6 @@ export const codes: Record<keyof typeof en, string> = {
   idempotency_conflict: '页面已过期，请刷新。',
   invalid_request: '请刷新。',
   internal: '系统出错，编号 {trace_id}。',
-  failed_voided: '卖家已撤回此活动，未扣款。',
   failed_sold_out: '已被他人抢先。',
   failed_expired: '等待过久已放弃，未扣款。',
   failed_system: '系统原因未成功，未扣款。',
@@ -34,5 +31,4 @@ export const codes: Record<keyof typeof en, string> = {
   closed_cancelled: '您已取消。',
   closed_rejected: '卖家已取消此订单，已付款项将退回。',
   closed_refunded: '款项已退回。',
-  closed_voided: '卖家已撤回此活动，已付款项将退回。',
 }

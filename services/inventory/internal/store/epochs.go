@@ -144,7 +144,7 @@ func plan(tx *gorm.DB, epoch int64, now time.Time) error {
 		"SELECT ?, id, ?, '', '{}', ? FROM activities", epoch, string(core.ImportDecisions), now).Error
 }
 
-// PendingImports implements core.GuardStore.
+// PendingImports implements gates.Epochs.
 func (s *Store) PendingImports(ctx context.Context) (core.PendingImports, error) {
 	return pendingImports(s.read(ctx))
 }

@@ -252,7 +252,7 @@ func noteGates(tx *gorm.DB, rows []redislessSaleRow) error {
 	return tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&rows).Error
 }
 
-// NoteLacking implements core.GuardStore.
+// NoteLacking implements the store of core.Guard.
 func (s *Store) NoteLacking(ctx context.Context, activityID string, since time.Time) (redisless bool, err error) {
 	var list []activityRow
 	err = s.read(ctx).Select(activityColumns).Where("id = ?", number(activityID)).Limit(1).Find(&list).Error
