@@ -470,7 +470,7 @@ var mutants = []mutant{
 		test:   unit{"services/inventory", "^TestARestoredDatabaseGetsBackWhatOrdersAndGateKnow$"},
 	},
 	{
-		name: "ended purchases get no row", file: restoreDir + "ends.go",
+		name: "ended purchases get no row", file: restoreDir + "orders.go",
 		old: "written, err := m.endAgain(ctx, activityID, ended)", now: "written, err := int64(0), error(nil)",
 		hidden: "few messages are delivered again after the restore",
 		test:   unit{"services/inventory", "^TestALostPurchaseThatHadEndedStaysEnded$"},
@@ -599,7 +599,7 @@ var mutants = []mutant{
 		test:   unit{"services/inventory", "^TestTheReorderLimitHoldsWithoutRedis$"},
 	},
 	{
-		name: "a restore undoes decisions", file: restoreDir + "decisions.go",
+		name: "a restore undoes decisions", file: restoreDir + "gate.go",
 		old: "if !d.Possible {", now: "if d.Version > 0 {",
 		hidden: "merchants of the simulation decide nothing after a backup",
 		test:   unit{"services/inventory", "^TestARestoreKeepsDecisions$"},
