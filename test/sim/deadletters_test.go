@@ -152,10 +152,11 @@ func (w *world) withdraw(a *activity) {
 }
 
 // loseClosing removes the closing of an order that inventory has already followed from order's database, as a server
-// that restarts without its last commits. It reports whether it did. It does nothing in sales that lose events:
-// inventory checks no reservation that the ledger has released, so a lost event of the payment would stay lost.
+// that restarts without its last commits. It reports whether it did. It does nothing in sales that lose events, or whose
+// broker dies with them: inventory checks no reservation that the ledger has released, so a lost event of the payment
+// would stay lost until the import of a restore.
 func (w *world) loseClosing(orderSN string) bool {
-	if w.sale.losesOrders || w.sale.losesEvents || w.sale.setback.of != "" {
+	if w.sale.losesOrders || w.sale.losesEvents || w.sale.brokerless.dies || w.sale.setback.of != "" {
 		return false
 	}
 	for range 20 {
