@@ -203,7 +203,7 @@ func TestWorkForThoseWhoNeedIt(t *testing.T) {
 	s.withPass("bob", pass.str("captcha_pass")).is(t, http.StatusCreated, "")
 
 	computed := withCaptcha(r, contract.ChallengePow, -time.Minute)
-	computed.challenge("ann", work).is(t, http.StatusCreated, "")
+	computed.challenge("cid", work).is(t, http.StatusCreated, "") // ann has used up her limit
 }
 
 // The kind may change while the sale is open. The response with an image has no answer, and a wrong answer costs the
