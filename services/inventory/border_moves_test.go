@@ -33,6 +33,10 @@ var borderMoves = map[string]func(m *borderWorld, op apitest.Operation, who bord
 		m.showsExactly(m.ok(got, 200).Items, func(v borderView) string { return v.ProductID }, ids, newest)
 		return nil
 	},
+	"listCurrencies": func(m *borderWorld, op apitest.Operation, who borderCaller) *owner {
+		require.NotEmpty(m.r, m.ok(m.send(who, op.Method, op.Path, ""), 200).Items)
+		return nil
+	},
 	"getProduct": func(m *borderWorld, op apitest.Operation, who borderCaller) *owner {
 		o, p := m.anyProduct()
 		if got := m.send(who, op.Method, "/v1/merchant/products/"+p.id, ""); m.served(got, op, who, o) {

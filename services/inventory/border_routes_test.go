@@ -40,6 +40,7 @@ const newSKUs = `"skus":[{"name":"a","list_price":1,"currency":"EUR"}]`
 var borderCases = map[string]borderCase{
 	"createProduct":       {body: `{"name":"Lamp",` + newSKUs + `}`},
 	"listProducts":        {},
+	"listCurrencies":      {},
 	"getProduct":          {},
 	"patchProduct":        {body: `{"name":"Shade"}`},
 	"createActivity":      {body: activityBody("{sku}", 5)},

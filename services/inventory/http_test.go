@@ -263,6 +263,7 @@ func TestInvalidRequestsNameTheField(t *testing.T) {
 		{"products", `{"name":"a","skus":[{"name":"a","list_price":0,"currency":"EUR"}]}`, "skus[0].list_price"},
 		{"products", `{"name":"a","skus":[{"name":"a","list_price":1.5,"currency":"EUR"}]}`, "skus[0].list_price"},
 		{"products", `{"name":"a","skus":[{"name":"a","list_price":1,"currency":"eur"}]}`, "skus[0].currency"},
+		{"products", `{"name":"a","skus":[{"name":"a","list_price":1,"currency":"EUX"}]}`, "skus[0].currency"},
 		{"products", `{"name":"a","colour":"red","skus":[{"name":"a","list_price":1,"currency":"EUR"}]}`, "colour"},
 		{"activities", activity(`{"title":""}`), "title"},
 		{"activities", activity(`{"starts_at":null}`), "starts_at"},
@@ -541,4 +542,16 @@ func TestUnreachableDatabase(t *testing.T) {
 	}
 	require.Equal(t, 503, s.do("POST", "/v1/merchant/products", `{"name":"a","skus":[{"name":"a","list_price":1,"currency":"EUR"}]}`).status)
 	require.NoError(t, s.svc.Ready())
+}
+
+func TestAmountsHaveTheDigitsOfTheirCurrency(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	for code, digits := range map[string]int{"HUF": 2, "JPY": 0, "KWD": 3} {
+		sku := s.product(code)[0]
+		want := fmt.Sprintf(`"currency":%q,"currency_digits":%d`, code, digits)
+		require.Contains(t, string(s.do("GET", "/v1/merchant/activities/"+s.draft(sku, 5), "").body), want)
+		require.Contains(t, string(s.do("GET", "/v1/merchant/products", "").body), want)
+		require.Contains(t, string(s.do("GET", "/v1/merchant/currencies", "").body), "{"+want+"}")
+	}
 }

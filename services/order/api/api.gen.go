@@ -173,7 +173,7 @@ type Line struct {
 	UnitPrice int64   `json:"unit_price"`
 }
 
-// Order Example: {"activity_id":"1","activity_title":"Kettles","amount":9900,"contact_given":true,"created_at":"2026-11-21T10:00:01.28Z","currency":"EUR","expires_at":"2026-11-21T10:15:01.28Z","lines":[{"name":"Kettle","qty":1,"sku_id":"1","unit_price":9900}],"order_sn":"244837465837465837","paid_at":"2026-11-21T10:02:00.5Z","payments":[{"amount":9900,"created_at":"2026-11-21T10:01:50.1Z","currency":"EUR","order_sn":"244837465837465837","payment_id":"4984557191785365628","provider":"sandbox","state":"succeeded"}],"refunds":[{"amount":9900,"created_at":"2026-11-21T10:03:00.1Z","currency":"EUR","payment_id":"4984557191785365628","reason":"second","refund_id":"4984557191785365628","refunded_at":"2026-11-21T10:03:01.1Z","state":"refunded"}],"state":"paid","user_id":"42"}
+// Order Example: {"activity_id":"1","activity_title":"Kettles","amount":9900,"contact_given":true,"created_at":"2026-11-21T10:00:01.28Z","currency":"EUR","currency_digits":2,"expires_at":"2026-11-21T10:15:01.28Z","lines":[{"name":"Kettle","qty":1,"sku_id":"1","unit_price":9900}],"order_sn":"244837465837465837","paid_at":"2026-11-21T10:02:00.5Z","payments":[{"amount":9900,"created_at":"2026-11-21T10:01:50.1Z","currency":"EUR","currency_digits":2,"order_sn":"244837465837465837","payment_id":"4984557191785365628","provider":"sandbox","state":"succeeded"}],"refunds":[{"amount":9900,"created_at":"2026-11-21T10:03:00.1Z","currency":"EUR","currency_digits":2,"payment_id":"4984557191785365628","reason":"second","refund_id":"4984557191785365628","refunded_at":"2026-11-21T10:03:01.1Z","state":"refunded"}],"state":"paid","user_id":"42"}
 type Order struct {
 	ActivityId string `json:"activity_id"`
 
@@ -189,6 +189,9 @@ type Order struct {
 	ContactGiven bool      `json:"contact_given"`
 	CreatedAt    time.Time `json:"created_at"`
 	Currency     string    `json:"currency"`
+
+	// CurrencyDigits decimals of the currency by ISO 4217: amount / 10^currency_digits
+	CurrencyDigits int64 `json:"currency_digits"`
 
 	// ExpiresAt Payable before this time
 	ExpiresAt time.Time  `json:"expires_at"`
@@ -215,16 +218,19 @@ type OrderList struct {
 // OrderState defines model for OrderState.
 type OrderState string
 
-// Payment Example: {"amount":9900,"created_at":"2026-11-21T10:01:50.1Z","currency":"EUR","order_sn":"244837465837465837","payment_id":"4984557191785365628","provider":"sandbox","state":"succeeded"}
+// Payment Example: {"amount":9900,"created_at":"2026-11-21T10:01:50.1Z","currency":"EUR","currency_digits":2,"order_sn":"244837465837465837","payment_id":"4984557191785365628","provider":"sandbox","state":"succeeded"}
 type Payment struct {
 	// Amount Minor units
-	Amount    int64        `json:"amount"`
-	CreatedAt time.Time    `json:"created_at"`
-	Currency  string       `json:"currency"`
-	OrderSn   string       `json:"order_sn"`
-	PaymentId string       `json:"payment_id"`
-	Provider  string       `json:"provider"`
-	State     PaymentState `json:"state"`
+	Amount    int64     `json:"amount"`
+	CreatedAt time.Time `json:"created_at"`
+	Currency  string    `json:"currency"`
+
+	// CurrencyDigits decimals of the currency by ISO 4217: amount / 10^currency_digits
+	CurrencyDigits int64        `json:"currency_digits"`
+	OrderSn        string       `json:"order_sn"`
+	PaymentId      string       `json:"payment_id"`
+	Provider       string       `json:"provider"`
+	State          PaymentState `json:"state"`
 }
 
 // PaymentState defines model for Payment.State.
@@ -269,7 +275,10 @@ type Refund struct {
 	Amount    int64     `json:"amount"`
 	CreatedAt time.Time `json:"created_at"`
 	Currency  string    `json:"currency"`
-	PaymentId string    `json:"payment_id"`
+
+	// CurrencyDigits decimals of the currency by ISO 4217: amount / 10^currency_digits
+	CurrencyDigits int64  `json:"currency_digits"`
+	PaymentId      string `json:"payment_id"`
 
 	// Reason second, late, cancelled, rejected, wrong_amount, no_order, provider, or one given by inventory (no_stock, review)
 	Reason string `json:"reason"`

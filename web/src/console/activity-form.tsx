@@ -2,12 +2,13 @@ import {useState} from 'preact/hooks'
 import {createActivity, getActivity, listProducts, patchActivity} from '../api/merchant.ts'
 import type {Activity, ActivityPatch, Product} from '../api/types.ts'
 import {clock} from '../base/app.ts'
-import {digits} from '../base/format.ts'
 import {fromMinor, toMinor} from '../base/minor.ts'
+import {money, type Currency} from '../base/money.ts'
 import {Field, Link, Wrong} from '../base/parts.tsx'
 import {fieldErrors} from '../base/problem.ts'
 import {newKey} from '../base/random.ts'
 import {go} from '../base/route.ts'
+import {amountWrong, understood} from './amount.ts'
 import {Conflict, differences, settle, type Difference} from './conflict.tsx'
 import {fromLocal, shortUTC, toLocal} from './local-time.ts'
 import {Failed, Head, useForm, usePages, useRead, type Pages} from './parts.tsx'
@@ -62,7 +63,7 @@ function settingsOf(v: Record<Setting, string>): Required<Settings> {
 }
 
 const rowsOf = (a?: Activity): Row[] =>
-  a?.items.map((i) => ({sku_id: i.sku_id, price: fromMinor(i.price, a.currency), stock: String(i.stock)})) ?? [
+  a?.items.map((i) => ({sku_id: i.sku_id, price: fromMinor(i.price, a.currency_digits), stock: String(i.stock)})) ?? [
     {sku_id: '', price: '', stock: ''},
   ]
 
@@ -110,7 +111,7 @@ function Form({
   const skus = (products.items ?? []).flatMap((p) => p.skus.map((s) => ({...s, label: `${p.name} · ${s.name}`})))
   const nameOf = (sku: string) =>
     skus.find((s) => s.sku_id === sku)?.label ?? activity?.items.find((i) => i.sku_id === sku)?.name ?? sku
-  const currencyOf = (sku: string) => skus.find((s) => s.sku_id === sku)?.currency ?? activity?.currency ?? 'EUR'
+  const currencyOf = (sku: string): Currency | undefined => skus.find((s) => s.sku_id === sku) ?? activity
   const labels = {
     title: w('sale_title'),
     description: w('sale_description'),
@@ -132,9 +133,7 @@ function Form({
   const rowTexts = (list: Row[]) =>
     Object.fromEntries(
       list.map((r) => {
-        const currency = currencyOf(r.sku_id)
-        const price = toMinor(r.price, currency)
-        return [`sku ${r.sku_id}`, `${price ? fromMinor(price, currency) : r.price} × ${r.stock}`]
+        return [`sku ${r.sku_id}`, `${understood(r.price, currencyOf(r.sku_id)) || r.price} × ${r.stock}`]
       }),
     )
   const set = (name: keyof typeof values) => (e: {currentTarget: {value: string}}) =>
@@ -145,9 +144,10 @@ function Form({
     if (busy) return
     const wrong: Record<string, string> = {}
     const items = rows.map((r, i) => {
-      const price = toMinor(r.price, currencyOf(r.sku_id))
+      const currency = currencyOf(r.sku_id)
+      const price = currency && toMinor(r.price, currency.currency_digits)
       if (!r.sku_id) wrong[`items[${i}].sku_id`] = w('choose_sku')
-      if (!price) wrong[`items[${i}].price`] = w('invalid_request')
+      if (!price) wrong[`items[${i}].price`] = currency ? amountWrong(currency) : w('invalid_request')
       if (!/^[1-9]\d*$/.test(r.stock)) wrong[`items[${i}].stock`] = w('invalid_request')
       return {sku_id: r.sku_id, price: price ?? 0, stock: Number(r.stock)}
     })
@@ -398,7 +398,7 @@ function Form({
                   )}
                   {skus.map((s) => (
                     <option key={s.sku_id} value={s.sku_id}>
-                      {s.label} ({fromMinor(s.list_price, s.currency)} {s.currency})
+                      {s.label} ({money(s.list_price, s)})
                     </option>
                   ))}
                 </select>
@@ -407,13 +407,13 @@ function Form({
             <Field
               label={w('price')}
               name={`item-${i}-price`}
-              hint={w('unit_hint', {currency: currencyOf(row.sku_id)})}
+              hint={understood(row.price, currencyOf(row.sku_id)) || currencyOf(row.sku_id)?.currency}
               error={errors[`items[${i}].price`]}
             >
               {(ids) => (
                 <input
                   {...ids}
-                  inputMode={digits(currencyOf(row.sku_id)) ? 'decimal' : 'numeric'}
+                  inputMode="decimal"
                   value={row.price}
                   onInput={(e) => setRow(i, {price: e.currentTarget.value})}
                 />

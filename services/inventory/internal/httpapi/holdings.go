@@ -56,7 +56,8 @@ func (h orderDetails) view(r ledger.Row) api.Holding {
 		return v
 	}
 	state := api.HoldingOrderState(d.State)
-	v.OrderState, v.Amount, v.Currency = &state, &d.Amount, &d.Currency
+	digits := contract.CurrencyDigits(d.Currency)
+	v.OrderState, v.Amount, v.Currency, v.CurrencyDigits = &state, &d.Amount, &d.Currency, &digits
 	if c := d.Contact; c != nil {
 		v.Contact = &api.Contact{Name: c.Name, Phone: c.Phone}
 		if len(c.AddressLines) > 0 {

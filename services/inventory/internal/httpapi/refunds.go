@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"time"
 
+	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/httpserver"
 	"flashsale.internal/services/inventory/api"
 	"flashsale.internal/services/inventory/internal/merchants"
@@ -71,7 +72,8 @@ func (m *Merchant) writeRefund(w http.ResponseWriter, r *http.Request, refund me
 func refundView(r merchants.Refund) api.Refund {
 	v := api.Refund{
 		RefundId: r.ID, OrderSn: r.OrderSN, Provider: r.Provider, Amount: r.Amount, Currency: r.Currency,
-		State: api.RefundState(r.State), Reason: r.Reason, Attempts: r.Attempts, NextAttemptAt: inUTC(r.NextAttemptAt),
+		CurrencyDigits: contract.CurrencyDigits(r.Currency),
+		State:          api.RefundState(r.State), Reason: r.Reason, Attempts: r.Attempts, NextAttemptAt: inUTC(r.NextAttemptAt),
 		LastError: optional(r.LastError), CreatedAt: r.CreatedAt.UTC(), RefundedAt: inUTC(r.RefundedAt),
 	}
 	if r.Settled != nil {

@@ -122,7 +122,8 @@ func (h orderDetails) reviewItem(o merchants.ReviewedOrder) api.ReviewItem {
 	v := h.view(o.Row)
 	item := api.ReviewItem{
 		OrderSn: v.OrderSn, UserId: v.UserId, Lines: v.Lines, State: api.ReviewItemState(v.State), ReservedAt: v.ReservedAt,
-		Amount: v.Amount, Currency: v.Currency, Causes: suspectCauses(o.Causes),
+		Amount: v.Amount, Currency: v.Currency, CurrencyDigits: v.CurrencyDigits,
+		Causes: suspectCauses(o.Causes),
 	}
 	if v.OrderState != nil {
 		state := api.ReviewItemOrderState(*v.OrderState)

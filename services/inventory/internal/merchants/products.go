@@ -154,8 +154,8 @@ func (p *Product) validate() error {
 			return contract.InvalidField(field+"name", "must have 1 to 200 characters, not only white space")
 		case k.ListPrice < 1 || k.ListPrice > contract.MaxPrice:
 			return contract.InvalidField(field+"list_price", "must be 1 to 100000000000")
-		case !currencyCode(k.Currency):
-			return contract.InvalidField(field+"currency", "must be three capital letters")
+		case !contract.IsCurrency(k.Currency):
+			return contract.InvalidField(field+"currency", "must be a code of ISO 4217, such as EUR")
 		}
 	}
 	return nil
@@ -180,18 +180,6 @@ func atMost(s string, characters int) bool {
 // validText reports whether a required text has 1 to maxText characters, not only white space.
 func validText(s string) bool {
 	return atMost(s, maxText) && strings.TrimSpace(s) != ""
-}
-
-func currencyCode(s string) bool {
-	if len(s) != 3 {
-		return false
-	}
-	for i := range len(s) {
-		if s[i] < 'A' || s[i] > 'Z' {
-			return false
-		}
-	}
-	return true
 }
 
 // webAddress reports whether a page may show this address: an absolute one over http(s), or a relative one of this
