@@ -1,6 +1,10 @@
 package contract
 
-import "github.com/bojanz/currency"
+import (
+	"fmt"
+
+	"github.com/bojanz/currency"
+)
 
 // unknownDigits are the decimals of a code outside ISO 4217. Sales of before codes were checked may have one.
 const unknownDigits = 2
@@ -20,4 +24,14 @@ func CurrencyDigits(code string) int64 {
 		return int64(digits)
 	}
 	return unknownDigits
+}
+
+// Decimal returns an amount in minor units with all decimals of its currency: 9900 EUR is 99.00. It is exact.
+func Decimal(minor int64, code string) string {
+	digits := int(CurrencyDigits(code))
+	text := fmt.Sprintf("%0*d", digits+1, minor)
+	if digits == 0 {
+		return text
+	}
+	return text[:len(text)-digits] + "." + text[len(text)-digits:]
 }

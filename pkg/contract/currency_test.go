@@ -25,3 +25,16 @@ func TestCurrencyDigitsAreThoseOfISO4217(t *testing.T) {
 		require.LessOrEqual(t, CurrencyDigits(code), int64(4), code)
 	}
 }
+
+func TestDecimals(t *testing.T) {
+	for _, c := range []struct {
+		minor int64
+		code  string
+		want  string
+	}{
+		{0, "EUR", "0.00"}, {5, "EUR", "0.05"}, {9900, "EUR", "99.00"}, {990000, "HUF", "9900.00"}, {10000, "JPY", "10000"},
+		{1500, "KWD", "1.500"}, {1, "CLF", "0.0001"}, {9223372036854775807, "USD", "92233720368547758.07"},
+	} {
+		require.Equal(t, c.want, Decimal(c.minor, c.code), "%d %s", c.minor, c.code)
+	}
+}

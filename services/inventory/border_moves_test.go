@@ -34,7 +34,9 @@ var borderMoves = map[string]func(m *borderWorld, op apitest.Operation, who bord
 		return nil
 	},
 	"listCurrencies": func(m *borderWorld, op apitest.Operation, who borderCaller) *owner {
-		require.NotEmpty(m.r, m.ok(m.send(who, op.Method, op.Path, ""), 200).Items)
+		if got := m.send(who, op.Method, op.Path, ""); !who.buyer { // send has checked the refusal of a buyer
+			require.NotEmpty(m.r, m.ok(got, 200).Items)
+		}
 		return nil
 	},
 	"getProduct": func(m *borderWorld, op apitest.Operation, who borderCaller) *owner {
@@ -296,7 +298,7 @@ func (m *borderWorld) listOrders(op apitest.Operation, who borderCaller) *owner 
 	if accept == "text/csv" {
 		for _, line := range strings.Split(strings.TrimSpace(string(got.body)), "\n")[1:] {
 			sn, _, _ := strings.Cut(line, ",")
-			sns = append(sns, sn)
+			sns = append(sns, strings.TrimPrefix(sn, "'")) // an order_sn has more digits than a spreadsheet keeps
 		}
 	} else {
 		for _, it := range m.ok(got, 200).Items {
