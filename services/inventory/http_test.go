@@ -284,6 +284,13 @@ func TestInvalidRequestsNameTheField(t *testing.T) {
 		{"products", `{"name":" \t\n","skus":[{"name":"a","list_price":1,"currency":"EUR"}]}`, "name"},
 		{"products", `{"name":"a","skus":[{"name":"\u00a0\u2003","list_price":1,"currency":"EUR"}]}`, "skus[0].name"},
 		{"activities", activity(`{"title":"   "}`), "title"},
+		{"activities", activity(`{"title":"\u3164"}`), "title"},
+		{"activities", activity(`{"title":"Phone \u202eRUE 05"}`), "title"},
+		{"activities", activity(`{"title":"\ud83d"}`), "title"},
+		{"activities", activity(`{"title":"a\nb"}`), "title"},
+		{"activities", activity(`{"description":"a\u0000b"}`), "description"},
+		{"products", `{"name":"A\u2067B","skus":[{"name":"a","list_price":1,"currency":"EUR"}]}`, "name"},
+		{"products", `{"name":"a","skus":[{"name":"\u200b","list_price":1,"currency":"EUR"}]}`, "skus[0].name"},
 	} {
 		got := s.do("POST", "/v1/merchant/"+c.path, c.body)
 		require.Equal(t, 400, got.status, "%s -> %s", c.body, got.body)

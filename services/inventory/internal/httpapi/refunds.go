@@ -48,10 +48,10 @@ func (m *Merchant) SettleRefund(w http.ResponseWriter, r *http.Request, id strin
 	var body api.RefundSettlement
 	err := httpserver.DecodeJSON(w, r, &body)
 	if err == nil {
-		err = httpserver.CheckText("reference", body.Reference, maxRefundReference)
+		err = contract.CheckText("reference", body.Reference, contract.Text{Most: maxRefundReference})
 	}
 	if err == nil {
-		err = httpserver.CheckText("reason", body.Reason, maxRefundReason)
+		err = contract.CheckText("reason", body.Reason, contract.Text{Most: maxRefundReason})
 	}
 	if err != nil {
 		m.refuse(w, r, err)
