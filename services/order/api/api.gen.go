@@ -80,24 +80,6 @@ func (e PaymentState) Valid() bool {
 	}
 }
 
-// Defines values for PaymentEventOutcome.
-const (
-	PaymentEventOutcomeFailed    PaymentEventOutcome = "failed"
-	PaymentEventOutcomeSucceeded PaymentEventOutcome = "succeeded"
-)
-
-// Valid indicates whether the value is a known member of the PaymentEventOutcome enum.
-func (e PaymentEventOutcome) Valid() bool {
-	switch e {
-	case PaymentEventOutcomeFailed:
-		return true
-	case PaymentEventOutcomeSucceeded:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for RefundState.
 const (
 	RefundStateRefundFailed  RefundState = "refund_failed"
@@ -236,18 +218,26 @@ type Payment struct {
 // PaymentState defines model for Payment.State.
 type PaymentState string
 
-// PaymentEvent Example: {"amount":9900,"currency":"EUR","event_id":"evt_1","outcome":"succeeded","payment_id":"4984557191785365628"}
+// PaymentEvent Codes are compared without case. An event of another outcome changes nothing, and needs no payment_id, amount or
+// currency.
+//
+// Example: {"amount":9900,"currency":"EUR","event_id":"evt_1","outcome":"succeeded","payment_id":"4984557191785365628"}
 type PaymentEvent struct {
 	// Amount Amount that the provider took
-	Amount    int64               `json:"amount"`
-	Currency  string              `json:"currency"`
-	EventId   string              `json:"event_id"`
-	Outcome   PaymentEventOutcome `json:"outcome"`
-	PaymentId string              `json:"payment_id"`
-}
+	Amount *int64 `json:"amount,omitempty"`
 
-// PaymentEventOutcome defines model for PaymentEvent.Outcome.
-type PaymentEventOutcome string
+	// Currency A code of ISO 4217
+	//
+	// Example: EUR
+	Currency *string `json:"currency,omitempty"`
+	EventId  string  `json:"event_id"`
+
+	// Outcome succeeded or failed
+	//
+	// Example: succeeded
+	Outcome   string  `json:"outcome"`
+	PaymentId *string `json:"payment_id,omitempty"`
+}
 
 // PaymentRequest defines model for PaymentRequest.
 type PaymentRequest struct {

@@ -324,8 +324,9 @@ export interface paths {
         /**
          * Reservations of the ledger with their orders, newest first; the whole list as CSV with Accept text/csv
          * @description State, amount and contact come from the order service. While it does not respond, the list is served without
-         *     them: null, or empty in CSV. In CSV, a cell that a spreadsheet would evaluate has a ' in front, as each phone
-         *     number has.
+         *     them: null, or empty in CSV. CSV begins with the mark of UTF-8; a cell that a spreadsheet would evaluate, or a
+         *     number that it would round, has a ' in front, as each phone number and order_sn has. Amounts are decimals of their
+         *     currency.
          */
         get: operations["listActivityOrders"];
         put?: never;
@@ -2834,7 +2835,7 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["HoldingList"];
                     /**
-                     * @example order_sn,user_id,lines,state,reason,reserved_at,order_created_at,expires_at,changed_at,order_state,amount,currency,contact_name,contact_phone,contact_address
+                     * @example order_sn,user_id,lines,skus,state,reason,reserved_at,order_created_at,expires_at,changed_at,order_state,amount,currency,contact_name,contact_phone,contact_address
                      *     244837465837465837,42,1x1,reserved,,2026-11-21T10:00:01.250Z,2026-11-21T10:00:01.280Z,2026-11-21T10:15:01.280Z,2026-11-21T10:00:01.300Z,pending,9900,EUR,Li Lei,'+8613812345678,"1 Renmin Road, Shanghai 200001"
                      */
                     "text/csv": string;

@@ -348,6 +348,8 @@ export interface components {
             pay_url: string;
         };
         /**
+         * @description Codes are compared without case. An event of another outcome changes nothing, and needs no payment_id, amount or
+         *     currency.
          * @example {
          *       "event_id": "evt_1",
          *       "payment_id": "4984557191785365628",
@@ -358,15 +360,22 @@ export interface components {
          */
         PaymentEvent: {
             event_id: string;
-            payment_id: string;
-            /** @enum {string} */
-            outcome: "succeeded" | "failed";
+            payment_id?: string;
+            /**
+             * @description succeeded or failed
+             * @example succeeded
+             */
+            outcome: string;
             /**
              * Format: int64
              * @description Amount that the provider took
              */
-            amount: number;
-            currency: string;
+            amount?: number;
+            /**
+             * @description A code of ISO 4217
+             * @example EUR
+             */
+            currency?: string;
         };
         /**
          * @example {
