@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import {test} from 'node:test'
 import {best, Clock, jumped} from '../../src/base/clock.ts'
+import {retryAfter} from '../../src/api/client.ts'
 import {fromMinor, toMinor} from '../../src/base/minor.ts'
 import {money} from '../../src/base/money.ts'
 import {getSession} from '../../src/api/session.ts'
@@ -129,6 +130,15 @@ test('an amount in a form is read as what was stored', () => {
   for (const digits of [0, 2, 3, 4])
     for (const minor of [1, 5, 99, 500, 999, 1000, 1500, 9900, 12345, 999999, 1000000, 1500000, 100000000000])
       assert.equal(toMinor(fromMinor(minor, digits), digits), minor, `${fromMinor(minor, digits)} with ${digits} decimals`)
+})
+
+test('a pause may be a number or a date', () => {
+  const read = (value: string, date?: string) => retryAfter(new Headers({'Retry-After': value, ...(date && {Date: date})}))
+  assert.equal(read('5'), 5)
+  assert.equal(read('Sat, 28 Nov 2026 12:01:00 GMT', 'Sat, 28 Nov 2026 12:00:00 GMT'), 60)
+  assert.equal(read('Sat, 28 Nov 2026 11:00:00 GMT', 'Sat, 28 Nov 2026 12:00:00 GMT'), 0)
+  assert.ok(Math.abs(read(new Date(Date.now() + 60_000).toUTCString()) - 60) < 2)
+  for (const value of ['', '0', '-5', 'soon']) assert.equal(read(value), 0, value)
 })
 
 test('money has the decimals that the server names', () => {
