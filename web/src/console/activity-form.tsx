@@ -62,6 +62,19 @@ function settingsOf(v: Record<Setting, string>): Required<Settings> {
   }
 }
 
+// bodyOf is what the API gets of a form.
+const bodyOf = (v: ReturnType<typeof valuesOf>, items: {sku_id: string; price: number; stock: number}[]) => ({
+  title: v.title.trim(),
+  description: v.description,
+  image_url: v.image_url.trim(),
+  starts_at: fromLocal(v.starts),
+  ends_at: fromLocal(v.ends),
+  per_user_limit: Number(v.limit),
+  pay_within_s: Math.round(Number(v.pay) * 60),
+  items,
+  ...settingsOf(v),
+})
+
 const rowsOf = (a?: Activity): Row[] =>
   a?.items.map((i) => ({sku_id: i.sku_id, price: fromMinor(i.price, a.currency_digits), stock: String(i.stock)})) ?? [
     {sku_id: '', price: '', stock: ''},
@@ -155,35 +168,21 @@ function Form({
     setErrors(locked ? {} : wrong)
     if (!locked && Object.keys(wrong).length) return setMessage(w('invalid_request'))
     setBusy(true)
-    const text = {title: values.title.trim(), description: values.description, image_url: values.image_url.trim()}
-    const rest = {
-      starts_at: fromLocal(values.starts),
-      ends_at: fromLocal(values.ends),
-      per_user_limit: Number(values.limit),
-      pay_within_s: Math.round(Number(values.pay) * 60),
-      items,
-    }
-    const settings = settingsOf(values)
-    const changed: ActivityPatch = {}
-    if (locked && activity) {
-      const known = settingsOf(valuesOf(activity))
-      const differs = (name: keyof Settings) => JSON.stringify(settings[name]) !== JSON.stringify(known[name])
-      if (differs('waiting_room')) changed.waiting_room = settings.waiting_room
-      if (differs('captcha')) changed.captcha = settings.captcha
-      if (differs('captcha_difficulty')) changed.captcha_difficulty = settings.captcha_difficulty
-      if (differs('degraded_sale')) changed.degraded_sale = settings.degraded_sale
-      if (text.title !== activity.title) changed.title = text.title
-      if (text.description !== (activity.description ?? '')) changed.description = text.description
-      if (text.image_url !== (activity.image_url ?? '')) changed.image_url = text.image_url
-      if (values.ends !== toLocal(activity.ends_at)) changed.ends_at = rest.ends_at
+    const sent = bodyOf(values, items)
+    const changed: Partial<typeof sent> = {...sent}
+    if (activity) {
+      // Only what differs from what the form showed is sent: it shows times without milliseconds, in a zone where an hour
+      // may occur twice.
+      const shown = bodyOf(valuesOf(activity), activity.items.map(({sku_id, price, stock}) => ({sku_id, price, stock})))
+      for (const name of Object.keys(sent) as (keyof typeof sent)[]) {
+        if (JSON.stringify(sent[name]) === JSON.stringify(shown[name])) delete changed[name]
+      }
     }
     // Empty texts are left out of a new sale.
-    const given = Object.fromEntries(
-      Object.entries(text).filter(([name, value]) => activity || value || name === 'title'),
-    ) as typeof text
+    const {description, image_url, ...rest} = sent
     const r = activity
-      ? await patchActivity(activity.activity_id, locked ? changed : {...text, ...rest, ...settings}, activity.version)
-      : await createActivity({...given, ...rest, ...settings, degraded_sale: settings.degraded_sale ?? undefined}, key)
+      ? await patchActivity(activity.activity_id, changed, activity.version)
+      : await createActivity({...rest, ...(description && {description}), ...(image_url && {image_url}), degraded_sale: sent.degraded_sale ?? undefined}, key)
     if (r.ok) return go(`/console/sales/${encodeURIComponent(r.data.activity_id)}`)
     if (!activity) {
       // The key is that of an earlier attempt with other values, which was accepted without a response.
