@@ -60,7 +60,7 @@ function SaleBody({model, sale}: {model: SaleModel; sale: Sale}) {
       <Picture url={item?.image_url || sale.image_url} name={sale.title} alt={w('image_of', {name: item?.name ?? sale.title})} eager />
       <div class="sale-body">
         <div class="sale-head">
-          <h1>{sale.title}</h1>
+          <h1 dir="auto">{sale.title}</h1>
           {item && <Price item={item} limit={sale.per_user_limit} alone={sale.items.length === 1} title={sale.title} />}
         </div>
         {created ? (
@@ -112,7 +112,7 @@ function SaleBody({model, sale}: {model: SaleModel; sale: Sale}) {
         </div>
         {model.entry.value?.part()}
         <Notes sale={sale} view={view} />
-        {sale.description && <p class="description">{sale.description}</p>}
+        {sale.description && <p class="description" dir="auto">{sale.description}</p>}
       </div>
     </article>
   )
@@ -147,7 +147,7 @@ function Choice({model, sale}: {model: SaleModel; sale: Sale}) {
       {sale.items.map((i) => (
         <label key={i.sku_id}>
           <input type="radio" name="sku" checked={model.sku.value === i.sku_id} onChange={() => (model.sku.value = i.sku_id)} />
-          <span class="choice-name">{i.name}</span>
+          <span class="choice-name" dir="auto">{i.name}</span>
           <span class="choice-price">{money(i.price, i)}</span>
           <span class="choice-left">{i.left > 0 ? w('left', {n: count(i.left)}) : w('none_left')}</span>
         </label>

@@ -85,7 +85,7 @@ function SaleCard({sale, now}: {sale: Sale; now: number}) {
         <Picture url={sale.image_url || sale.items[0]?.image_url} name={sale.title} alt="" />
         <div class="sale-card-body">
           <SaleBadge sale={sale} now={now} />
-          <h2>{sale.title}</h2>
+          <h2 dir="auto">{sale.title}</h2>
           <p class="price">{prices.length > 1 && Math.max(...prices) > low ? w('from_price', {price}) : price}</p>
           {state === 'scheduled' ? (
             <Countdown ms={start - now} label={w('starts_in')} />

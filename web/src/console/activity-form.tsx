@@ -213,7 +213,7 @@ function Form({
       {conflict && <Conflict list={conflict} />}
       {locked && <p class="note">{w('sale_locked')}</p>}
       <Field label={labels.title} name="title" error={errors.title}>
-        {(ids) => <input {...ids} maxLength={200} value={values.title} onInput={set('title')} />}
+        {(ids) => <input {...ids} dir="auto" maxLength={200} value={values.title} onInput={set('title')} />}
       </Field>
       <div class="form-row">
         <Field
@@ -447,7 +447,7 @@ function Form({
       </fieldset>
       <Field label={labels.description} name="description" hint={w('optional')} error={errors.description}>
         {(ids) => (
-          <textarea {...ids} rows={3} maxLength={5000} value={values.description} onInput={set('description')} />
+          <textarea {...ids} dir="auto" rows={3} maxLength={5000} value={values.description} onInput={set('description')} />
         )}
       </Field>
       <Field label={labels.image_url} name="image_url" hint={w('image_hint')} error={errors.image_url}>

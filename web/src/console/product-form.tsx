@@ -147,11 +147,11 @@ function Form({product, currencies, onChange}: Props) {
       <Head title={product ? w('edit_product') : w('new_product')} />
       {conflict && <Conflict list={conflict} />}
       <Field label={labels.name} name="name" error={errors.name}>
-        {(ids) => <input {...ids} maxLength={200} value={values.name} onInput={set('name')} />}
+        {(ids) => <input {...ids} dir="auto" maxLength={200} value={values.name} onInput={set('name')} />}
       </Field>
       <Field label={labels.description} name="description" hint={w('optional')} error={errors.description}>
         {(ids) => (
-          <textarea {...ids} rows={3} maxLength={5000} value={values.description} onInput={set('description')} />
+          <textarea {...ids} dir="auto" rows={3} maxLength={5000} value={values.description} onInput={set('description')} />
         )}
       </Field>
       <Field label={labels.image_url} name="image_url" hint={w('image_hint')} error={errors.image_url}>
