@@ -86,7 +86,7 @@ function OrderView({order_sn}: {order_sn: string}) {
         <table class="lines">
           <thead>
             <tr>
-              {(['item', 'unit_price', 'quantity', 'amount'] as const).map((key) => (
+              {(['item', 'amount'] as const).map((key) => (
                 <th scope="col" class={key === 'item' ? '' : 'number'}>
                   {w(key)}
                 </th>
@@ -96,18 +96,17 @@ function OrderView({order_sn}: {order_sn: string}) {
           <tbody>
             {order.lines.map((l) => (
               <tr key={l.sku_id}>
-                <td>{l.name ?? l.sku_id}</td>
-                <td class="number">{money(l.unit_price, order)}</td>
-                <td class="number">{l.qty}</td>
+                <td dir="auto">
+                  {l.name ?? l.sku_id} × {l.qty}
+                  {l.qty > 1 && <span class="muted small"> {w('each', {price: money(l.unit_price, order)})}</span>}
+                </td>
                 <td class="number">{money(l.unit_price * l.qty, order)}</td>
               </tr>
             ))}
           </tbody>
           <tfoot>
             <tr>
-              <th scope="row" colSpan={3}>
-                {w('total')}
-              </th>
+              <th scope="row">{w('total')}</th>
               <td class="number">
                 <b>{money(order.amount, order)}</b>
               </td>
