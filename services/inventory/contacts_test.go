@@ -108,7 +108,15 @@ func (s *shop) export(token, at string) [][]string {
 	s.t.Helper()
 	got := s.as(token, "GET", at, "", "Accept", "text/csv")
 	require.Equal(s.t, 200, got.status, "%s", got.body)
-	rows, err := csv.NewReader(bytes.NewReader(got.body)).ReadAll()
+	return s.sheet(got)
+}
+
+// sheet reads an export, which begins with the mark of UTF-8.
+func (s *shop) sheet(got response) [][]string {
+	s.t.Helper()
+	text, marked := bytes.CutPrefix(got.body, []byte("\xef\xbb\xbf"))
+	require.True(s.t, marked)
+	rows, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
 	require.NoError(s.t, err)
 	return rows
 }
@@ -160,11 +168,11 @@ func TestContactsInTheOrdersOfAnActivity(t *testing.T) {
 	require.Equal(t, "pending", *full["1002"].State)
 	require.Nil(t, full["1004"].State, "no order yet")
 	require.Contains(t, string(s.do("GET", at, "").body), `"order_state":null`)
-	require.Equal(t, []string{"paid", "9900", "EUR", "王小明", "'+8613812345678", "'=1+1, 1 Renmin Road"}, s.export(s.token, at)[5][9:])
-	require.Equal(t, []string{"closed", "9900", "EUR", "'=cmd()", "'+4915112345678", ""}, s.export(s.token, at)[4][9:])
-	require.Equal(t, []string{"pending", "9900", "EUR", "", "", ""}, s.export(s.token, at)[3][9:])
-	require.Equal(t, "'＝sum()", s.export(s.token, at)[2][12])
-	require.Equal(t, []string{"", "", "", "", "", ""}, s.export(s.token, at)[1][9:])
+	require.Equal(t, []string{"paid", "99.00", "EUR", "王小明", "'+8613812345678", "'=1+1, 1 Renmin Road"}, s.export(s.token, at)[5][10:])
+	require.Equal(t, []string{"closed", "99.00", "EUR", "'=cmd()", "'+4915112345678", ""}, s.export(s.token, at)[4][10:])
+	require.Equal(t, []string{"pending", "99.00", "EUR", "", "", ""}, s.export(s.token, at)[3][10:])
+	require.Equal(t, "'＝sum()", s.export(s.token, at)[2][13])
+	require.Equal(t, []string{"", "", "", "", "", ""}, s.export(s.token, at)[1][10:])
 
 	for name, token := range map[string]string{
 		"operator": s.mint("op", auth.Operator), "operator and merchant": s.mint("both", auth.Merchant, auth.Operator),
@@ -173,7 +181,7 @@ func TestContactsInTheOrdersOfAnActivity(t *testing.T) {
 		require.Equal(t, "王***", masked["1000"].Contact.Name, name)
 		require.Equal(t, "***5678", masked["1000"].Contact.Phone, name)
 		require.Nil(t, masked["1000"].Contact.Address, name)
-		require.Equal(t, []string{"paid", "9900", "EUR", "王***", "***5678", ""}, s.export(token, at)[5][9:], name)
+		require.Equal(t, []string{"paid", "99.00", "EUR", "王***", "***5678", ""}, s.export(token, at)[5][10:], name)
 		for _, got := range []response{s.as(token, "GET", at, ""), s.as(token, "GET", at, "", "Accept", "text/csv")} {
 			for _, secret := range []string{"小明", "138123", "Renmin", "cmd", "491511"} {
 				require.NotContains(t, string(got.body), secret, name)
@@ -187,7 +195,7 @@ func TestContactsInTheOrdersOfAnActivity(t *testing.T) {
 	down := list(s.token)
 	require.Nil(t, down["1000"].Contact)
 	require.Nil(t, down["1000"].State)
-	require.Equal(t, []string{"", "", "", "", "", ""}, s.export(s.token, at)[5][9:])
+	require.Equal(t, []string{"", "", "", "", "", ""}, s.export(s.token, at)[5][10:])
 	l.respond(0)
 	require.Eventually(t, func() bool { // the breaker may be open
 		return list(s.token)["1000"].Contact != nil
@@ -208,7 +216,7 @@ func TestLookupsOfAnExport(t *testing.T) {
 	rows := s.export(s.token, at)
 	require.Len(t, rows, 1+rowsOfSale)
 	for i, row := range rows[1:] {
-		require.Equal(t, []string{"paid", fmt.Sprint(rowsOfSale - 1 - i)}, row[9:11])
+		require.Equal(t, []string{"paid", contract.Decimal(int64(rowsOfSale-1-i), "EUR")}, row[10:12])
 	}
 	calls, largest := l.count()
 	require.Equal(t, []int{17, contract.MaxItems}, []int{calls, largest}, "four for 1000 rows, one for 100")

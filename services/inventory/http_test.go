@@ -1,9 +1,7 @@
 package inventory
 
 import (
-	"bytes"
 	"context"
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -263,6 +261,7 @@ func TestInvalidRequestsNameTheField(t *testing.T) {
 		{"products", `{"name":"a","skus":[{"name":"a","list_price":0,"currency":"EUR"}]}`, "skus[0].list_price"},
 		{"products", `{"name":"a","skus":[{"name":"a","list_price":1.5,"currency":"EUR"}]}`, "skus[0].list_price"},
 		{"products", `{"name":"a","skus":[{"name":"a","list_price":1,"currency":"eur"}]}`, "skus[0].currency"},
+		{"products", `{"name":"a","skus":[{"name":"a","list_price":1,"currency":"EUX"}]}`, "skus[0].currency"},
 		{"products", `{"name":"a","colour":"red","skus":[{"name":"a","list_price":1,"currency":"EUR"}]}`, "colour"},
 		{"activities", activity(`{"title":""}`), "title"},
 		{"activities", activity(`{"starts_at":null}`), "starts_at"},
@@ -285,6 +284,13 @@ func TestInvalidRequestsNameTheField(t *testing.T) {
 		{"products", `{"name":" \t\n","skus":[{"name":"a","list_price":1,"currency":"EUR"}]}`, "name"},
 		{"products", `{"name":"a","skus":[{"name":"\u00a0\u2003","list_price":1,"currency":"EUR"}]}`, "skus[0].name"},
 		{"activities", activity(`{"title":"   "}`), "title"},
+		{"activities", activity(`{"title":"\u3164"}`), "title"},
+		{"activities", activity(`{"title":"Phone \u202eRUE 05"}`), "title"},
+		{"activities", activity(`{"title":"\ud83d"}`), "title"},
+		{"activities", activity(`{"title":"a\nb"}`), "title"},
+		{"activities", activity(`{"description":"a\u0000b"}`), "description"},
+		{"products", `{"name":"A\u2067B","skus":[{"name":"a","list_price":1,"currency":"EUR"}]}`, "name"},
+		{"products", `{"name":"a","skus":[{"name":"\u200b","list_price":1,"currency":"EUR"}]}`, "skus[0].name"},
 	} {
 		got := s.do("POST", "/v1/merchant/"+c.path, c.body)
 		require.Equal(t, 400, got.status, "%s -> %s", c.body, got.body)
@@ -471,10 +477,9 @@ func TestOrdersOfAnActivity(t *testing.T) {
 	got := s.do("GET", at, "", "Accept", "text/csv")
 	require.Equal(t, 200, got.status)
 	require.Contains(t, got.header.Get("Content-Type"), "text/csv")
-	rows, err := csv.NewReader(bytes.NewReader(got.body)).ReadAll()
-	require.NoError(t, err)
+	rows := s.sheet(got)
 	require.Len(t, rows, 4)
-	require.Equal(t, []string{"1002", "bert", sku + "x1", "reserved"}, rows[1][:4])
+	require.Equal(t, []string{"1002", "bert", sku + "x1", "red x1", "reserved"}, rows[1][:5])
 	require.Equal(t, "'-1.1", rows[3][1], "a spreadsheet must not compute it")
 	var list struct {
 		Items []struct {
@@ -541,4 +546,16 @@ func TestUnreachableDatabase(t *testing.T) {
 	}
 	require.Equal(t, 503, s.do("POST", "/v1/merchant/products", `{"name":"a","skus":[{"name":"a","list_price":1,"currency":"EUR"}]}`).status)
 	require.NoError(t, s.svc.Ready())
+}
+
+func TestAmountsHaveTheDigitsOfTheirCurrency(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	for code, digits := range map[string]int{"HUF": 2, "JPY": 0, "KWD": 3} {
+		sku := s.product(code)[0]
+		want := fmt.Sprintf(`"currency":%q,"currency_digits":%d`, code, digits)
+		require.Contains(t, string(s.do("GET", "/v1/merchant/activities/"+s.draft(sku, 5), "").body), want)
+		require.Contains(t, string(s.do("GET", "/v1/merchant/products", "").body), want)
+		require.Contains(t, string(s.do("GET", "/v1/merchant/currencies", "").body), "{"+want+"}")
+	}
 }

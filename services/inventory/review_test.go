@@ -1,7 +1,6 @@
 package inventory
 
 import (
-	"encoding/csv"
 	"fmt"
 	"net/http"
 	"strings"
@@ -234,8 +233,7 @@ func TestSuspectsOfAnActivity(t *testing.T) {
 		require.Equal(t, 200, got.status)
 		require.Contains(t, got.header.Get("Content-Type"), "text/csv")
 		require.Contains(t, got.header.Get("Content-Disposition"), "abuse-")
-		rows, err := csv.NewReader(strings.NewReader(string(got.body))).ReadAll()
-		require.NoError(t, err)
+		rows := s.sheet(got)
 		require.Len(t, rows, 7)
 		require.Equal(t, []string{"address", "2001:db8::/64", "0", "200", "0", "0", "", "", "", ""}, rows[1])
 		require.Equal(t, []string{"user", "robot", "30", "0", "0", "1", "0", "0", "1", "early"}, rows[3])

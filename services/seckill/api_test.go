@@ -66,7 +66,7 @@ func TestASaleIsCacheable(t *testing.T) {
 	require.EqualValues(t, 900, first.body["pay_within_s"])
 	require.NotContains(t, first.body, "may_return_until")
 	require.Equal(t, map[string]any{
-		"sku_id": "1", "name": "one", "image_url": "/b.jpg", "price": 100.0, "list_price": 200.0, "currency": "EUR", "total": 1.0,
+		"sku_id": "1", "name": "one", "image_url": "/b.jpg", "price": 100.0, "list_price": 200.0, "currency": "EUR", "currency_digits": 2.0, "total": 1.0,
 		"left": 1.0, "paused": false,
 	}, first.body["items"].([]any)[0])
 	at, err := time.Parse(time.RFC3339Nano, first.str("server_time"))

@@ -35,7 +35,7 @@ func TestOnePurchase(t *testing.T) {
 		require.Equal(t, "open", one.body["state"])
 		require.Equal(t, false, one.body["captcha"])
 		require.NotEmpty(t, one.body["server_time"])
-		require.Equal(t, map[string]any{"sku_id": "1", "name": "one", "image_url": "", "price": 100.0, "list_price": 0.0, "currency": "EUR", "total": 10.0, "left": 10.0, "paused": false},
+		require.Equal(t, map[string]any{"sku_id": "1", "name": "one", "image_url": "", "price": 100.0, "list_price": 0.0, "currency": "EUR", "currency_digits": 2.0, "total": 10.0, "left": 10.0, "paused": false},
 			one.body["items"].([]any)[0])
 
 		p := r.path("alice", activity)

@@ -35,7 +35,7 @@ func cacheable(age int) http.HandlerFunc {
 func TestRoutes(t *testing.T) {
 	e := start(t)
 	for path, want := range map[string]*service{
-		"/": e.seckill, "/sales/7": e.seckill, "/orders": e.seckill, "/orders/244837465837465837": e.seckill,
+		"/": e.seckill, "/sales/7": e.seckill, "/sales/7/": e.seckill, "/orders": e.seckill, "/orders/244837465837465837": e.seckill,
 		"/console": e.seckill, "/console/operator": e.seckill, "/assets/board-1a2b.js": e.seckill, "/favicon.svg": e.seckill,
 		"/auth/login?next=/sales/7": e.seckill, "/auth/session": e.seckill, "/elsewhere": e.seckill,
 		"/v1/time": e.seckill, "/v1/config": e.seckill, "/v1/dev/tokens": e.seckill, "/v1/activities": e.seckill,
@@ -59,6 +59,24 @@ func TestRoutes(t *testing.T) {
 }
 
 // A browser's Origin holds the port, so the service must see it in Host.
+// A page is one document for all addresses; what is redirected keeps its address and its query.
+func TestSharedLinksReachTheService(t *testing.T) {
+	e := start(t)
+	e.seckill.use(func(w http.ResponseWriter, r *http.Request) {
+		if len(r.URL.Path) > 1 {
+			w.Header().Set("Location", strings.TrimSuffix(r.URL.Path, "/")+"?"+r.URL.RawQuery)
+			w.WriteHeader(http.StatusPermanentRedirect)
+		}
+	})
+	require.Equal(t, http.StatusOK, e.get(t, "/sales/7").status)
+	require.Equal(t, http.StatusOK, e.get(t, "/orders").status)
+	for path, want := range map[string]string{"/sales/7/?x=1": "/sales/7?x=1", "/orders/?x=1": "/orders?x=1"} {
+		r := e.get(t, path)
+		require.Equal(t, http.StatusPermanentRedirect, r.status, path)
+		require.Equal(t, want, r.header.Get("Location"), path)
+	}
+}
+
 func TestHostHasItsPort(t *testing.T) {
 	e := start(t)
 	e.do(t, http.MethodPost, "/auth/dev", "Host: shop.example:8090", "Cookie: flashsale=token", "X-Forwarded-For: 10.9.9.9")

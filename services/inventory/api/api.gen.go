@@ -632,18 +632,21 @@ type AbuseUser struct {
 	VoidedPaths int64 `json:"voided_paths"`
 }
 
-// Activity Example: {"activity_id":"1","captcha":"none","captcha_difficulty":50,"created_at":"2026-11-21T09:00:00Z","currency":"EUR","degraded_sale":{"drop":0,"per_second":100,"reserve":1},"description":"","ends_at":"2026-11-21T12:00:00Z","image_url":"","items":[{"name":"black","price":49900,"sku_id":"1","stock":100}],"merchant_id":"default","mode":"gate","pay_within_s":900,"per_user_limit":1,"reorder_limit":2,"starts_at":"2026-11-21T10:00:00Z","state":"draft","title":"Autumn sale","updated_at":"2026-11-21T09:00:00Z","version":1}
+// Activity Example: {"activity_id":"1","captcha":"none","captcha_difficulty":50,"created_at":"2026-11-21T09:00:00Z","currency":"EUR","currency_digits":2,"degraded_sale":{"drop":0,"per_second":100,"reserve":1},"description":"","ends_at":"2026-11-21T12:00:00Z","image_url":"","items":[{"name":"black","price":49900,"sku_id":"1","stock":100}],"merchant_id":"default","mode":"gate","pay_within_s":900,"per_user_limit":1,"reorder_limit":2,"starts_at":"2026-11-21T10:00:00Z","state":"draft","title":"Autumn sale","updated_at":"2026-11-21T09:00:00Z","version":1}
 type Activity struct {
 	ActivityId string `json:"activity_id"`
 
 	// Captcha the challenge that buyers solve before they may take a path: a proof of work, an image, or the widget of the
 	// provider that seckill has; kind and difficulty may change while the sale is open
-	Captcha           CaptchaKind   `json:"captcha"`
-	CaptchaDifficulty int64         `json:"captcha_difficulty"`
-	CreatedAt         time.Time     `json:"created_at"`
-	Currency          string        `json:"currency"`
-	DegradedSale      *DegradedSale `json:"degraded_sale,omitempty"`
-	Description       string        `json:"description"`
+	Captcha           CaptchaKind `json:"captcha"`
+	CaptchaDifficulty int64       `json:"captcha_difficulty"`
+	CreatedAt         time.Time   `json:"created_at"`
+	Currency          string      `json:"currency"`
+
+	// CurrencyDigits decimals of the currency by ISO 4217: amount / 10^currency_digits
+	CurrencyDigits int64         `json:"currency_digits"`
+	DegradedSale   *DegradedSale `json:"degraded_sale,omitempty"`
+	Description    string        `json:"description"`
 
 	// EndedAt the time at which it was ended before ends_at
 	EndedAt    *time.Time     `json:"ended_at,omitempty"`
@@ -740,12 +743,15 @@ type AdjustmentList struct {
 	NextCursor *string      `json:"next_cursor,omitempty"`
 }
 
-// Board Example: {"activity_id":"1","as_of":"2026-11-21T10:05:00Z","currency":"EUR","ends_at":"2026-11-21T12:00:00Z","mode":"gate","orders":{"closed":4,"paid":10,"pending":50,"rejected":0},"points":[{"accepted":2,"at":"2026-11-21T10:04:57Z","held":52,"left":38,"paths":3,"refused":{"sold_out":1},"sold":10}],"starts_at":"2026-11-21T10:00:00Z","state":"open","stock":{"as_of":"2026-11-21T10:05:00Z","skus":[]},"title":"Autumn sale","totals":{"accepted":67,"failed":0,"paths":90,"refused":{"sold_out":12},"solved":0},"units":{"held":53,"left":37,"sold":10,"total":100}}
+// Board Example: {"activity_id":"1","as_of":"2026-11-21T10:05:00Z","currency":"EUR","currency_digits":2,"ends_at":"2026-11-21T12:00:00Z","mode":"gate","orders":{"closed":4,"paid":10,"pending":50,"rejected":0},"points":[{"accepted":2,"at":"2026-11-21T10:04:57Z","held":52,"left":38,"paths":3,"refused":{"sold_out":1},"sold":10}],"starts_at":"2026-11-21T10:00:00Z","state":"open","stock":{"as_of":"2026-11-21T10:05:00Z","skus":[]},"title":"Autumn sale","totals":{"accepted":67,"failed":0,"paths":90,"refused":{"sold_out":12},"solved":0},"units":{"held":53,"left":37,"sold":10,"total":100}}
 type Board struct {
 	ActivityId string    `json:"activity_id"`
 	AsOf       time.Time `json:"as_of"`
 	Currency   string    `json:"currency"`
-	EndsAt     time.Time `json:"ends_at"`
+
+	// CurrencyDigits decimals of the currency by ISO 4217: amount / 10^currency_digits
+	CurrencyDigits int64     `json:"currency_digits"`
+	EndsAt         time.Time `json:"ends_at"`
 
 	// Mode gate: Redis decides purchases; direct: the ledger does, while Redis is unavailable; returning: nothing is sold until the gate has what was sold directly
 	Mode SaleMode `json:"mode"`
@@ -922,6 +928,17 @@ type Contact struct {
 	Phone string `json:"phone"`
 }
 
+// Currency defines model for Currency.
+type Currency struct {
+	Currency       string `json:"currency"`
+	CurrencyDigits int64  `json:"currency_digits"`
+}
+
+// CurrencyList Example: {"items":[{"currency":"EUR","currency_digits":2},{"currency":"JPY","currency_digits":0}]}
+type CurrencyList struct {
+	Items []Currency `json:"items"`
+}
+
 // DeadLetter Example: {"activity_id":"1","dead_letter_id":"1","failed_at":"2026-11-21T10:00:02Z","item":"{\"order_sn\":\"244837465837465837\",\"user_id\":\"42\",\"activity_id\":\"1\",\"lines\":[{\"sku_id\":\"1\",\"qty\":0}]}","merchant_id":"default","occurrences":1,"order_sn":"244837465837465837","state":"open","topic":"seckill-reservations","where":"inventory-reservations","why":"lines[0].qty: must be 1 to 100"}
 type DeadLetter struct {
 	ActivityId   *string    `json:"activity_id,omitempty"`
@@ -1004,13 +1021,14 @@ type HealthItem struct {
 // HealthItemBreakersState defines model for HealthItem.Breakers.State.
 type HealthItemBreakersState string
 
-// Holding Example: {"amount":9900,"changed_at":"2026-11-21T10:00:01.3Z","contact":{"address_lines":["1 Renmin Road","Shanghai 200001"],"name":"Li Lei","phone":"+8613812345678"},"currency":"EUR","expires_at":"2026-11-21T10:15:01.28Z","lines":[{"qty":1,"sku_id":"1"}],"order_created_at":"2026-11-21T10:00:01.28Z","order_sn":"244837465837465837","order_state":"pending","reserved_at":"2026-11-21T10:00:01.25Z","state":"reserved","user_id":"42"}
+// Holding Example: {"amount":9900,"changed_at":"2026-11-21T10:00:01.3Z","contact":{"address_lines":["1 Renmin Road","Shanghai 200001"],"name":"Li Lei","phone":"+8613812345678"},"currency":"EUR","currency_digits":2,"expires_at":"2026-11-21T10:15:01.28Z","lines":[{"qty":1,"sku_id":"1"}],"order_created_at":"2026-11-21T10:00:01.28Z","order_sn":"244837465837465837","order_state":"pending","reserved_at":"2026-11-21T10:00:01.25Z","state":"reserved","user_id":"42"}
 type Holding struct {
 	// Amount Minor units
 	Amount         *int64     `json:"amount"`
 	ChangedAt      time.Time  `json:"changed_at"`
 	Contact        *Contact   `json:"contact"`
 	Currency       *string    `json:"currency"`
+	CurrencyDigits *int64     `json:"currency_digits"`
 	ExpiresAt      *time.Time `json:"expires_at,omitempty"`
 	Lines          []Line     `json:"lines"`
 	OrderCreatedAt *time.Time `json:"order_created_at,omitempty"`
@@ -1238,6 +1256,7 @@ type NewProduct struct {
 
 // NewSKU defines model for NewSKU.
 type NewSKU struct {
+	// Currency a code of ISO 4217
 	Currency  string `json:"currency"`
 	ListPrice int64  `json:"list_price"`
 	Name      string `json:"name"`
@@ -1277,7 +1296,7 @@ type Problem struct {
 	Version *int64 `json:"version,omitempty"`
 }
 
-// Product Example: {"created_at":"2026-11-21T09:00:00Z","description":"","image_url":"","merchant_id":"default","name":"Phone","product_id":"1","skus":[{"currency":"EUR","list_price":99900,"name":"black","sku_id":"1"}],"updated_at":"2026-11-21T09:00:00Z","version":1}
+// Product Example: {"created_at":"2026-11-21T09:00:00Z","description":"","image_url":"","merchant_id":"default","name":"Phone","product_id":"1","skus":[{"currency":"EUR","currency_digits":2,"list_price":99900,"name":"black","sku_id":"1"}],"updated_at":"2026-11-21T09:00:00Z","version":1}
 type Product struct {
 	CreatedAt   time.Time `json:"created_at"`
 	Description string    `json:"description"`
@@ -1320,7 +1339,7 @@ type ReconciliationList struct {
 	NextCursor *string              `json:"next_cursor,omitempty"`
 }
 
-// Refund Example: {"amount":4900,"attempts":1,"created_at":"2026-11-21T10:05:00Z","currency":"EUR","last_error":"account closed","order_sn":"244837465837465837","provider":"sandbox","reason":"order_closed","refund_id":"4984557191785365628","state":"refund_failed"}
+// Refund Example: {"amount":4900,"attempts":1,"created_at":"2026-11-21T10:05:00Z","currency":"EUR","currency_digits":2,"last_error":"account closed","order_sn":"244837465837465837","provider":"sandbox","reason":"order_closed","refund_id":"4984557191785365628","state":"refund_failed"}
 type Refund struct {
 	// Amount minor units
 	Amount int64 `json:"amount"`
@@ -1329,6 +1348,9 @@ type Refund struct {
 	Attempts  int64     `json:"attempts"`
 	CreatedAt time.Time `json:"created_at"`
 	Currency  string    `json:"currency"`
+
+	// CurrencyDigits decimals of the currency by ISO 4217: amount / 10^currency_digits
+	CurrencyDigits int64 `json:"currency_digits"`
 
 	// LastError of the provider
 	LastError *string `json:"last_error,omitempty"`
@@ -1381,11 +1403,12 @@ type Repair struct {
 // ReviewItem defines model for ReviewItem.
 type ReviewItem struct {
 	// Amount minor units
-	Amount   *int64       `json:"amount"`
-	Causes   []AbuseCause `json:"causes"`
-	Currency *string      `json:"currency"`
-	Lines    []Line       `json:"lines"`
-	OrderSn  string       `json:"order_sn"`
+	Amount         *int64       `json:"amount"`
+	Causes         []AbuseCause `json:"causes"`
+	Currency       *string      `json:"currency"`
+	CurrencyDigits *int64       `json:"currency_digits"`
+	Lines          []Line       `json:"lines"`
+	OrderSn        string       `json:"order_sn"`
 
 	// OrderState null if there is no order yet or the order service does not respond
 	OrderState *ReviewItemOrderState `json:"order_state"`
@@ -1411,10 +1434,13 @@ type ReviewList struct {
 
 // SKU defines model for SKU.
 type SKU struct {
-	Currency  string `json:"currency"`
-	ListPrice int64  `json:"list_price"`
-	Name      string `json:"name"`
-	SkuId     string `json:"sku_id"`
+	Currency string `json:"currency"`
+
+	// CurrencyDigits decimals of the currency by ISO 4217: amount / 10^currency_digits
+	CurrencyDigits int64  `json:"currency_digits"`
+	ListPrice      int64  `json:"list_price"`
+	Name           string `json:"name"`
+	SkuId          string `json:"sku_id"`
 }
 
 // SKUPatch defines model for SKUPatch.
@@ -1773,6 +1799,9 @@ type ServerInterface interface {
 	// AdjustStock Add units to a live sale or withdraw them, in the database and in the gate
 	// (POST /v1/merchant/activities/{activity_id}/stock-adjustments)
 	AdjustStock(w http.ResponseWriter, r *http.Request, activityId ActivityID, params AdjustStockParams)
+	// ListCurrencies The currencies of ISO 4217
+	// (GET /v1/merchant/currencies)
+	ListCurrencies(w http.ResponseWriter, r *http.Request)
 	// ListDeadLetters Dead letters, newest first (role operator)
 	// (GET /v1/merchant/dead-letters)
 	ListDeadLetters(w http.ResponseWriter, r *http.Request, params ListDeadLettersParams)
@@ -1946,6 +1975,12 @@ func (_ Unimplemented) GetStock(w http.ResponseWriter, r *http.Request, activity
 // AdjustStock Add units to a live sale or withdraw them, in the database and in the gate
 // (POST /v1/merchant/activities/{activity_id}/stock-adjustments)
 func (_ Unimplemented) AdjustStock(w http.ResponseWriter, r *http.Request, activityId ActivityID, params AdjustStockParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// ListCurrencies The currencies of ISO 4217
+// (GET /v1/merchant/currencies)
+func (_ Unimplemented) ListCurrencies(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -2905,6 +2940,20 @@ func (siw *ServerInterfaceWrapper) AdjustStock(w http.ResponseWriter, r *http.Re
 	handler.ServeHTTP(w, r)
 }
 
+// ListCurrencies operation middleware
+func (siw *ServerInterfaceWrapper) ListCurrencies(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListCurrencies(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListDeadLetters operation middleware
 func (siw *ServerInterfaceWrapper) ListDeadLetters(w http.ResponseWriter, r *http.Request) {
 
@@ -3635,6 +3684,9 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/v1/merchant/products", wrapper.CreateProduct)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/v1/merchant/currencies", wrapper.ListCurrencies)
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/v1/merchant/products/{product_id}", wrapper.GetProduct)

@@ -80,24 +80,6 @@ func (e PaymentState) Valid() bool {
 	}
 }
 
-// Defines values for PaymentEventOutcome.
-const (
-	PaymentEventOutcomeFailed    PaymentEventOutcome = "failed"
-	PaymentEventOutcomeSucceeded PaymentEventOutcome = "succeeded"
-)
-
-// Valid indicates whether the value is a known member of the PaymentEventOutcome enum.
-func (e PaymentEventOutcome) Valid() bool {
-	switch e {
-	case PaymentEventOutcomeFailed:
-		return true
-	case PaymentEventOutcomeSucceeded:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for RefundState.
 const (
 	RefundStateRefundFailed  RefundState = "refund_failed"
@@ -173,7 +155,7 @@ type Line struct {
 	UnitPrice int64   `json:"unit_price"`
 }
 
-// Order Example: {"activity_id":"1","activity_title":"Kettles","amount":9900,"contact_given":true,"created_at":"2026-11-21T10:00:01.28Z","currency":"EUR","expires_at":"2026-11-21T10:15:01.28Z","lines":[{"name":"Kettle","qty":1,"sku_id":"1","unit_price":9900}],"order_sn":"244837465837465837","paid_at":"2026-11-21T10:02:00.5Z","payments":[{"amount":9900,"created_at":"2026-11-21T10:01:50.1Z","currency":"EUR","order_sn":"244837465837465837","payment_id":"4984557191785365628","provider":"sandbox","state":"succeeded"}],"refunds":[{"amount":9900,"created_at":"2026-11-21T10:03:00.1Z","currency":"EUR","payment_id":"4984557191785365628","reason":"second","refund_id":"4984557191785365628","refunded_at":"2026-11-21T10:03:01.1Z","state":"refunded"}],"state":"paid","user_id":"42"}
+// Order Example: {"activity_id":"1","activity_title":"Kettles","amount":9900,"contact_given":true,"created_at":"2026-11-21T10:00:01.28Z","currency":"EUR","currency_digits":2,"expires_at":"2026-11-21T10:15:01.28Z","lines":[{"name":"Kettle","qty":1,"sku_id":"1","unit_price":9900}],"order_sn":"244837465837465837","paid_at":"2026-11-21T10:02:00.5Z","payments":[{"amount":9900,"created_at":"2026-11-21T10:01:50.1Z","currency":"EUR","currency_digits":2,"order_sn":"244837465837465837","payment_id":"4984557191785365628","provider":"sandbox","state":"succeeded"}],"refunds":[{"amount":9900,"created_at":"2026-11-21T10:03:00.1Z","currency":"EUR","currency_digits":2,"payment_id":"4984557191785365628","reason":"second","refund_id":"4984557191785365628","refunded_at":"2026-11-21T10:03:01.1Z","state":"refunded"}],"state":"paid","user_id":"42"}
 type Order struct {
 	ActivityId string `json:"activity_id"`
 
@@ -189,6 +171,9 @@ type Order struct {
 	ContactGiven bool      `json:"contact_given"`
 	CreatedAt    time.Time `json:"created_at"`
 	Currency     string    `json:"currency"`
+
+	// CurrencyDigits decimals of the currency by ISO 4217: amount / 10^currency_digits
+	CurrencyDigits int64 `json:"currency_digits"`
 
 	// ExpiresAt Payable before this time
 	ExpiresAt time.Time  `json:"expires_at"`
@@ -215,33 +200,44 @@ type OrderList struct {
 // OrderState defines model for OrderState.
 type OrderState string
 
-// Payment Example: {"amount":9900,"created_at":"2026-11-21T10:01:50.1Z","currency":"EUR","order_sn":"244837465837465837","payment_id":"4984557191785365628","provider":"sandbox","state":"succeeded"}
+// Payment Example: {"amount":9900,"created_at":"2026-11-21T10:01:50.1Z","currency":"EUR","currency_digits":2,"order_sn":"244837465837465837","payment_id":"4984557191785365628","provider":"sandbox","state":"succeeded"}
 type Payment struct {
 	// Amount Minor units
-	Amount    int64        `json:"amount"`
-	CreatedAt time.Time    `json:"created_at"`
-	Currency  string       `json:"currency"`
-	OrderSn   string       `json:"order_sn"`
-	PaymentId string       `json:"payment_id"`
-	Provider  string       `json:"provider"`
-	State     PaymentState `json:"state"`
+	Amount    int64     `json:"amount"`
+	CreatedAt time.Time `json:"created_at"`
+	Currency  string    `json:"currency"`
+
+	// CurrencyDigits decimals of the currency by ISO 4217: amount / 10^currency_digits
+	CurrencyDigits int64        `json:"currency_digits"`
+	OrderSn        string       `json:"order_sn"`
+	PaymentId      string       `json:"payment_id"`
+	Provider       string       `json:"provider"`
+	State          PaymentState `json:"state"`
 }
 
 // PaymentState defines model for Payment.State.
 type PaymentState string
 
-// PaymentEvent Example: {"amount":9900,"currency":"EUR","event_id":"evt_1","outcome":"succeeded","payment_id":"4984557191785365628"}
+// PaymentEvent Codes are compared without case. An event of another outcome changes nothing, and needs no payment_id, amount or
+// currency.
+//
+// Example: {"amount":9900,"currency":"EUR","event_id":"evt_1","outcome":"succeeded","payment_id":"4984557191785365628"}
 type PaymentEvent struct {
 	// Amount Amount that the provider took
-	Amount    int64               `json:"amount"`
-	Currency  string              `json:"currency"`
-	EventId   string              `json:"event_id"`
-	Outcome   PaymentEventOutcome `json:"outcome"`
-	PaymentId string              `json:"payment_id"`
-}
+	Amount *int64 `json:"amount,omitempty"`
 
-// PaymentEventOutcome defines model for PaymentEvent.Outcome.
-type PaymentEventOutcome string
+	// Currency A code of ISO 4217
+	//
+	// Example: EUR
+	Currency *string `json:"currency,omitempty"`
+	EventId  string  `json:"event_id"`
+
+	// Outcome succeeded or failed
+	//
+	// Example: succeeded
+	Outcome   string  `json:"outcome"`
+	PaymentId *string `json:"payment_id,omitempty"`
+}
 
 // PaymentRequest defines model for PaymentRequest.
 type PaymentRequest struct {
@@ -269,7 +265,10 @@ type Refund struct {
 	Amount    int64     `json:"amount"`
 	CreatedAt time.Time `json:"created_at"`
 	Currency  string    `json:"currency"`
-	PaymentId string    `json:"payment_id"`
+
+	// CurrencyDigits decimals of the currency by ISO 4217: amount / 10^currency_digits
+	CurrencyDigits int64  `json:"currency_digits"`
+	PaymentId      string `json:"payment_id"`
 
 	// Reason second, late, cancelled, rejected, wrong_amount, no_order, provider, or one given by inventory (no_stock, review)
 	Reason string `json:"reason"`

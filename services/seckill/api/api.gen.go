@@ -272,6 +272,9 @@ type Activity struct {
 type ActivityItem struct {
 	Currency string `json:"currency"`
 
+	// CurrencyDigits decimals of the currency by ISO 4217: amount / 10^currency_digits
+	CurrencyDigits int64 `json:"currency_digits"`
+
 	// ImageUrl as that of the sale
 	ImageUrl string `json:"image_url"`
 

@@ -76,14 +76,20 @@ export const TIMEOUT_MS = 10_000
 
 export const within = (ms = TIMEOUT_MS) => AbortSignal.timeout(ms)
 
+// retryAfter reads Retry-After in s: a number, or the date that a proxy may send, by the clock of the response.
+export function retryAfter(headers: Headers): number {
+  const value = headers.get('Retry-After') ?? ''
+  const s = Number(value) || (Date.parse(value) - (Date.parse(headers.get('Date') ?? '') || Date.now())) / 1000
+  return s > 0 ? s : 0
+}
+
 // result turns a call of openapi-fetch into a value. It never rejects.
 export async function result<T>(
   call: Promise<{data?: unknown; error?: unknown; response: Response}>,
 ): Promise<Result<T>> {
   try {
     const {data, error, response} = await call
-    const after = Number(response.headers.get('Retry-After'))
-    const retryAfterS = after > 0 ? after : 0
+    const retryAfterS = retryAfter(response.headers)
     if (response.ok) return {ok: true, data: data as T, etag: response.headers.get('ETag') ?? '', retryAfterS}
     return failure(response, error, retryAfterS)
   } catch {

@@ -19,6 +19,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/merchant/currencies": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The currencies of ISO 4217 */
+        get: operations["listCurrencies"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/merchant/products/{product_id}": {
         parameters: {
             query?: never;
@@ -307,8 +324,9 @@ export interface paths {
         /**
          * Reservations of the ledger with their orders, newest first; the whole list as CSV with Accept text/csv
          * @description State, amount and contact come from the order service. While it does not respond, the list is served without
-         *     them: null, or empty in CSV. In CSV, a cell that a spreadsheet would evaluate has a ' in front, as each phone
-         *     number has.
+         *     them: null, or empty in CSV. CSV begins with the mark of UTF-8; a cell that a spreadsheet would evaluate, or a
+         *     number that it would round, has a ' in front, as each phone number and order_sn has. Amounts are decimals of their
+         *     currency.
          */
         get: operations["listActivityOrders"];
         put?: never;
@@ -646,10 +664,33 @@ export interface components {
              */
             version?: number;
         };
+        Currency: {
+            currency: string;
+            /** Format: int64 */
+            currency_digits: number;
+        };
+        /**
+         * @example {
+         *       "items": [
+         *         {
+         *           "currency": "EUR",
+         *           "currency_digits": 2
+         *         },
+         *         {
+         *           "currency": "JPY",
+         *           "currency_digits": 0
+         *         }
+         *       ]
+         *     }
+         */
+        CurrencyList: {
+            items: components["schemas"]["Currency"][];
+        };
         NewSKU: {
             name: string;
             /** Format: int64 */
             list_price: number;
+            /** @description a code of ISO 4217 */
             currency: string;
         };
         /**
@@ -692,6 +733,11 @@ export interface components {
             /** Format: int64 */
             list_price: number;
             currency: string;
+            /**
+             * Format: int64
+             * @description decimals of the currency by ISO 4217: amount / 10^currency_digits
+             */
+            currency_digits: number;
         };
         /**
          * @example {
@@ -706,7 +752,8 @@ export interface components {
          *           "sku_id": "1",
          *           "name": "black",
          *           "list_price": 99900,
-         *           "currency": "EUR"
+         *           "currency": "EUR",
+         *           "currency_digits": 2
          *         }
          *       ],
          *       "created_at": "2026-11-21T09:00:00Z",
@@ -896,6 +943,7 @@ export interface components {
          *       "captcha": "none",
          *       "captcha_difficulty": 50,
          *       "currency": "EUR",
+         *       "currency_digits": 2,
          *       "version": 1,
          *       "items": [
          *         {
@@ -942,6 +990,11 @@ export interface components {
             /** Format: int64 */
             captcha_difficulty: number;
             currency: string;
+            /**
+             * Format: int64
+             * @description decimals of the currency by ISO 4217: amount / 10^currency_digits
+             */
+            currency_digits: number;
             /**
              * Format: int64
              * @description rises with every change
@@ -1138,6 +1191,7 @@ export interface components {
          *       "ends_at": "2026-11-21T12:00:00Z",
          *       "as_of": "2026-11-21T10:05:00Z",
          *       "currency": "EUR",
+         *       "currency_digits": 2,
          *       "units": {
          *         "total": 100,
          *         "left": 37,
@@ -1190,6 +1244,11 @@ export interface components {
             /** Format: date-time */
             as_of: string;
             currency: string;
+            /**
+             * Format: int64
+             * @description decimals of the currency by ISO 4217: amount / 10^currency_digits
+             */
+            currency_digits: number;
             units: components["schemas"]["BoardUnits"];
             orders: components["schemas"]["BoardOrders"];
             totals: components["schemas"]["BoardRequests"];
@@ -1404,6 +1463,7 @@ export interface components {
          *       "order_state": "pending",
          *       "amount": 9900,
          *       "currency": "EUR",
+         *       "currency_digits": 2,
          *       "contact": {
          *         "name": "Li Lei",
          *         "phone": "+8613812345678",
@@ -1441,6 +1501,8 @@ export interface components {
              */
             amount: number | null;
             currency: string | null;
+            /** Format: int64 */
+            currency_digits: number | null;
             contact: components["schemas"]["Contact"] | null;
         };
         /**
@@ -1579,6 +1641,8 @@ export interface components {
              */
             amount: number | null;
             currency: string | null;
+            /** Format: int64 */
+            currency_digits: number | null;
             causes: components["schemas"]["AbuseCause"][];
         };
         ReviewList: {
@@ -1656,6 +1720,7 @@ export interface components {
          *       "provider": "sandbox",
          *       "amount": 4900,
          *       "currency": "EUR",
+         *       "currency_digits": 2,
          *       "state": "refund_failed",
          *       "reason": "order_closed",
          *       "attempts": 1,
@@ -1674,6 +1739,11 @@ export interface components {
              */
             amount: number;
             currency: string;
+            /**
+             * Format: int64
+             * @description decimals of the currency by ISO 4217: amount / 10^currency_digits
+             */
+            currency_digits: number;
             /** @enum {string} */
             state: "refund_pending" | "refunded" | "refund_failed";
             reason: string;
@@ -2044,6 +2114,30 @@ export interface operations {
             415: components["responses"]["UnsupportedMediaType"];
             429: components["responses"]["RateLimited"];
             503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    listCurrencies: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All of them */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CurrencyList"];
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
             default: components["responses"]["Failed"];
         };
     };
@@ -2741,7 +2835,7 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["HoldingList"];
                     /**
-                     * @example order_sn,user_id,lines,state,reason,reserved_at,order_created_at,expires_at,changed_at,order_state,amount,currency,contact_name,contact_phone,contact_address
+                     * @example order_sn,user_id,lines,skus,state,reason,reserved_at,order_created_at,expires_at,changed_at,order_state,amount,currency,contact_name,contact_phone,contact_address
                      *     244837465837465837,42,1x1,reserved,,2026-11-21T10:00:01.250Z,2026-11-21T10:00:01.280Z,2026-11-21T10:15:01.280Z,2026-11-21T10:00:01.300Z,pending,9900,EUR,Li Lei,'+8613812345678,"1 Renmin Road, Shanghai 200001"
                      */
                     "text/csv": string;

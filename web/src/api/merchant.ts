@@ -26,12 +26,16 @@ import type {
   ReconciliationList,
   ReviewList,
 } from './types.ts'
+import type {Currency} from '../base/money.ts'
 
 const match = (version: number | undefined) => (version === undefined ? undefined : {'If-Match': `"${version}"`})
 const once = (key: string) => ({'Idempotency-Key': key})
 
 export const listProducts = (cursor?: string) =>
   result<Page<Product>>(client.GET('/v1/merchant/products', {params: {query: {limit: 50, cursor}}, signal: within()}))
+
+export const listCurrencies = () =>
+  result<{items: Currency[]}>(client.GET('/v1/merchant/currencies', {signal: within()}))
 
 export const getProduct = (product_id: string) =>
   result<Product>(client.GET('/v1/merchant/products/{product_id}', {params: {path: {product_id}}, signal: within()}))

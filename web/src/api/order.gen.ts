@@ -177,6 +177,7 @@ export interface components {
          *       ],
          *       "amount": 9900,
          *       "currency": "EUR",
+         *       "currency_digits": 2,
          *       "created_at": "2026-11-21T10:00:01.28Z",
          *       "expires_at": "2026-11-21T10:15:01.28Z",
          *       "paid_at": "2026-11-21T10:02:00.5Z",
@@ -189,6 +190,7 @@ export interface components {
          *           "provider": "sandbox",
          *           "amount": 9900,
          *           "currency": "EUR",
+         *           "currency_digits": 2,
          *           "created_at": "2026-11-21T10:01:50.1Z"
          *         }
          *       ],
@@ -198,6 +200,7 @@ export interface components {
          *           "payment_id": "4984557191785365628",
          *           "amount": 9900,
          *           "currency": "EUR",
+         *           "currency_digits": 2,
          *           "state": "refunded",
          *           "reason": "second",
          *           "created_at": "2026-11-21T10:03:00.1Z",
@@ -220,6 +223,11 @@ export interface components {
              */
             amount: number;
             currency: string;
+            /**
+             * Format: int64
+             * @description decimals of the currency by ISO 4217: amount / 10^currency_digits
+             */
+            currency_digits: number;
             /** Format: date-time */
             created_at: string;
             /**
@@ -275,6 +283,11 @@ export interface components {
             /** Format: int64 */
             amount: number;
             currency: string;
+            /**
+             * Format: int64
+             * @description decimals of the currency by ISO 4217: amount / 10^currency_digits
+             */
+            currency_digits: number;
             /** @enum {string} */
             state: "refund_pending" | "refunded" | "refund_failed";
             /** @description second, late, cancelled, rejected, wrong_amount, no_order, provider, or one given by inventory (no_stock, review) */
@@ -292,6 +305,7 @@ export interface components {
          *       "provider": "sandbox",
          *       "amount": 9900,
          *       "currency": "EUR",
+         *       "currency_digits": 2,
          *       "created_at": "2026-11-21T10:01:50.1Z"
          *     }
          */
@@ -307,6 +321,11 @@ export interface components {
              */
             amount: number;
             currency: string;
+            /**
+             * Format: int64
+             * @description decimals of the currency by ISO 4217: amount / 10^currency_digits
+             */
+            currency_digits: number;
             /** Format: date-time */
             created_at: string;
         };
@@ -329,6 +348,8 @@ export interface components {
             pay_url: string;
         };
         /**
+         * @description Codes are compared without case. An event of another outcome changes nothing, and needs no payment_id, amount or
+         *     currency.
          * @example {
          *       "event_id": "evt_1",
          *       "payment_id": "4984557191785365628",
@@ -339,15 +360,22 @@ export interface components {
          */
         PaymentEvent: {
             event_id: string;
-            payment_id: string;
-            /** @enum {string} */
-            outcome: "succeeded" | "failed";
+            payment_id?: string;
+            /**
+             * @description succeeded or failed
+             * @example succeeded
+             */
+            outcome: string;
             /**
              * Format: int64
              * @description Amount that the provider took
              */
-            amount: number;
-            currency: string;
+            amount?: number;
+            /**
+             * @description A code of ISO 4217
+             * @example EUR
+             */
+            currency?: string;
         };
         /**
          * @example {

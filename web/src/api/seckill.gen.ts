@@ -449,6 +449,11 @@ export interface components {
              */
             list_price: number;
             currency: string;
+            /**
+             * Format: int64
+             * @description decimals of the currency by ISO 4217: amount / 10^currency_digits
+             */
+            currency_digits: number;
             /** Format: int64 */
             total: number;
             /**
@@ -948,6 +953,7 @@ export interface operations {
                      *           "price": 9900,
                      *           "list_price": 19900,
                      *           "currency": "EUR",
+                     *           "currency_digits": 2,
                      *           "total": 100,
                      *           "left": 42,
                      *           "paused": false

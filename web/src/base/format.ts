@@ -1,25 +1,6 @@
-// Formats of money, numbers and times, in the language of the page and the time zone of the device.
+// Formats of numbers and times, in the language of the page and the time zone of the device.
 
 import {locale} from './words.ts'
-
-// digits is the number of decimals of a currency.
-export function digits(currency: string): number {
-  try {
-    return new Intl.NumberFormat('en', {style: 'currency', currency}).resolvedOptions().maximumFractionDigits ?? 2
-  } catch {
-    return 2
-  }
-}
-
-// money formats an amount in minor units. Decimals are left out where they are all zero.
-export function money(minor: number, currency: string): string {
-  try {
-    const options = {style: 'currency', currency, currencyDisplay: 'narrowSymbol', trailingZeroDisplay: 'stripIfInteger'}
-    return (minor / 10 ** digits(currency)).toLocaleString(locale.value, options as Intl.NumberFormatOptions)
-  } catch {
-    return `${minor} ${currency}`
-  }
-}
 
 export const count = (n: number) => n.toLocaleString(locale.value)
 

@@ -3,7 +3,8 @@ import type {Failure} from '../api/client.ts'
 import {getOrder} from '../api/orders.ts'
 import type {Order} from '../api/types.ts'
 import {clock, config, lost, tick} from '../base/app.ts'
-import {money, time} from '../base/format.ts'
+import {time} from '../base/format.ts'
+import {money} from '../base/money.ts'
 import {around, loop, type Loop} from '../base/loop.ts'
 import {Bar, Link} from '../base/parts.tsx'
 import {code, codeKey} from '../base/problem.ts'
@@ -85,7 +86,7 @@ function OrderView({order_sn}: {order_sn: string}) {
         <table class="lines">
           <thead>
             <tr>
-              {(['item', 'unit_price', 'quantity', 'amount'] as const).map((key) => (
+              {(['item', 'amount'] as const).map((key) => (
                 <th scope="col" class={key === 'item' ? '' : 'number'}>
                   {w(key)}
                 </th>
@@ -95,20 +96,19 @@ function OrderView({order_sn}: {order_sn: string}) {
           <tbody>
             {order.lines.map((l) => (
               <tr key={l.sku_id}>
-                <td>{l.name ?? l.sku_id}</td>
-                <td class="number">{money(l.unit_price, order.currency)}</td>
-                <td class="number">{l.qty}</td>
-                <td class="number">{money(l.unit_price * l.qty, order.currency)}</td>
+                <td dir="auto">
+                  {l.name ?? l.sku_id} × {l.qty}
+                  {l.qty > 1 && <span class="muted small"> {w('each', {price: money(l.unit_price, order)})}</span>}
+                </td>
+                <td class="number">{money(l.unit_price * l.qty, order)}</td>
               </tr>
             ))}
           </tbody>
           <tfoot>
             <tr>
-              <th scope="row" colSpan={3}>
-                {w('total')}
-              </th>
+              <th scope="row">{w('total')}</th>
               <td class="number">
-                <b>{money(order.amount, order.currency)}</b>
+                <b>{money(order.amount, order)}</b>
               </td>
             </tr>
           </tfoot>
@@ -116,11 +116,11 @@ function OrderView({order_sn}: {order_sn: string}) {
       </div>
       <Records
         title={w('payments')}
-        rows={order.payments?.map((p) => [`${money(p.amount, p.currency)} · ${p.provider}`, paymentState(p.state), p.created_at ?? ''])}
+        rows={order.payments?.map((p) => [`${money(p.amount, p)} · ${p.provider}`, paymentState(p.state), p.created_at ?? ''])}
       />
       <Records
         title={w('refunds')}
-        rows={order.refunds?.map((r) => [money(r.amount, r.currency), w(`refund_${r.state}`), r.refunded_at ?? r.created_at])}
+        rows={order.refunds?.map((r) => [money(r.amount, r), w(`refund_${r.state}`), r.refunded_at ?? r.created_at])}
       />
       <ContactSection order={order} onSaved={() => setOrder({...order, contact_given: true})} />
       <footer class="order-foot">

@@ -3,7 +3,8 @@ import type {Failure} from '../api/client.ts'
 import {listOrders} from '../api/orders.ts'
 import type {Order, OrderState} from '../api/types.ts'
 import {lost, tick} from '../base/app.ts'
-import {money, time} from '../base/format.ts'
+import {time} from '../base/format.ts'
+import {money} from '../base/money.ts'
 import {loop, type Loop} from '../base/loop.ts'
 import {Badge, Link, Skeleton} from '../base/parts.tsx'
 import {say} from '../base/problem.ts'
@@ -100,7 +101,7 @@ function OrderList() {
                   <span class="muted small">{w('ordered_at', {t: time(order.created_at, now)})}</span>
                 </span>
                 <span class="order-side">
-                  <b class="amount">{money(order.amount, order.currency)}</b>
+                  <b class="amount">{money(order.amount, order)}</b>
                   <OrderBadge state={order.state} />
                   {order.state === 'pending' && Date.parse(order.expires_at) > now && (
                     <span class="small tabular">

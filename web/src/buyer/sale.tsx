@@ -1,7 +1,8 @@
 import {useEffect, useMemo} from 'preact/hooks'
 import type {Reservation, Sale, SaleItem} from '../api/types.ts'
 import {clock, config, session, tick} from '../base/app.ts'
-import {count, money, time} from '../base/format.ts'
+import {count, time} from '../base/format.ts'
+import {money} from '../base/money.ts'
 import {useEffectOf} from '../base/mount.ts'
 import {Bar, Link, Picture} from '../base/parts.tsx'
 import {code, codeKey, say} from '../base/problem.ts'
@@ -59,7 +60,7 @@ function SaleBody({model, sale}: {model: SaleModel; sale: Sale}) {
       <Picture url={item?.image_url || sale.image_url} name={sale.title} alt={w('image_of', {name: item?.name ?? sale.title})} eager />
       <div class="sale-body">
         <div class="sale-head">
-          <h1>{sale.title}</h1>
+          <h1 dir="auto">{sale.title}</h1>
           {item && <Price item={item} limit={sale.per_user_limit} alone={sale.items.length === 1} title={sale.title} />}
         </div>
         {created ? (
@@ -111,7 +112,7 @@ function SaleBody({model, sale}: {model: SaleModel; sale: Sale}) {
         </div>
         {model.entry.value?.part()}
         <Notes sale={sale} view={view} />
-        {sale.description && <p class="description">{sale.description}</p>}
+        {sale.description && <p class="description" dir="auto">{sale.description}</p>}
       </div>
     </article>
   )
@@ -126,11 +127,11 @@ function Price({item, limit, alone, title}: {item: SaleItem; limit: number; alon
   const off = item.list_price && item.list_price > item.price
   return (
     <p class="price-line">
-      <b class="price">{money(item.price, item.currency)}</b>
+      <b class="price">{money(item.price, item)}</b>
       {off ? (
         <s>
           <span class="hidden">{w('list_price', {price: ''})}</span>
-          {money(item.list_price as number, item.currency)}
+          {money(item.list_price as number, item)}
         </s>
       ) : null}
       {alone && item.name !== title && <span class="muted">{item.name}</span>}
@@ -146,8 +147,8 @@ function Choice({model, sale}: {model: SaleModel; sale: Sale}) {
       {sale.items.map((i) => (
         <label key={i.sku_id}>
           <input type="radio" name="sku" checked={model.sku.value === i.sku_id} onChange={() => (model.sku.value = i.sku_id)} />
-          <span class="choice-name">{i.name}</span>
-          <span class="choice-price">{money(i.price, i.currency)}</span>
+          <span class="choice-name" dir="auto">{i.name}</span>
+          <span class="choice-price">{money(i.price, i)}</span>
           <span class="choice-left">{i.left > 0 ? w('left', {n: count(i.left)}) : w('none_left')}</span>
         </label>
       ))}

@@ -3,7 +3,8 @@ import {listSales} from '../api/buying.ts'
 import type {Failure} from '../api/client.ts'
 import type {Sale} from '../api/types.ts'
 import {config, session, tick} from '../base/app.ts'
-import {count, money, time} from '../base/format.ts'
+import {count, time} from '../base/format.ts'
+import {money} from '../base/money.ts'
 import {around, loop} from '../base/loop.ts'
 import {Badge, Bar, Link, Picture, Skeleton} from '../base/parts.tsx'
 import {say} from '../base/problem.ts'
@@ -71,8 +72,8 @@ function SaleCard({sale, now}: {sale: Sale; now: number}) {
   const state = stateOf(sale, now)
   const prices = sale.items.map((i) => i.price)
   const low = Math.min(...prices)
-  const currency = sale.items[0]?.currency ?? 'EUR'
-  const price = Number.isFinite(low) ? money(low, currency) : ''
+  const [first] = sale.items
+  const price = first ? money(low, first) : ''
   const total = sale.items.reduce((sum, i) => sum + i.total, 0)
   const left = leftOf(sale)
   const stock = w('left_of', {left: count(left), total: count(total)})
@@ -84,7 +85,7 @@ function SaleCard({sale, now}: {sale: Sale; now: number}) {
         <Picture url={sale.image_url || sale.items[0]?.image_url} name={sale.title} alt="" />
         <div class="sale-card-body">
           <SaleBadge sale={sale} now={now} />
-          <h2>{sale.title}</h2>
+          <h2 dir="auto">{sale.title}</h2>
           <p class="price">{prices.length > 1 && Math.max(...prices) > low ? w('from_price', {price}) : price}</p>
           {state === 'scheduled' ? (
             <Countdown ms={start - now} label={w('starts_in')} />

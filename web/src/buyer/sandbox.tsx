@@ -5,7 +5,7 @@ import type {Failure} from '../api/client.ts'
 import {getPayment, playSandbox} from '../api/orders.ts'
 import type {Payment} from '../api/types.ts'
 import {lost} from '../base/app.ts'
-import {money} from '../base/format.ts'
+import {money} from '../base/money.ts'
 import {Link} from '../base/parts.tsx'
 import {say} from '../base/problem.ts'
 import {go} from '../base/route.ts'
@@ -60,7 +60,7 @@ function Sandbox({order_sn, payment_id}: Props) {
   return (
     <section class="card sandbox">
       <h1>{own('title')}</h1>
-      <p class="price big">{money(payment.amount, payment.currency)}</p>
+      <p class="price big">{money(payment.amount, payment)}</p>
       <p class="muted">{w('order_of', {sn: order_sn})}</p>
       <p class="note">{own('hint')}</p>
       <div class="stack">

@@ -2,12 +2,13 @@ import {useState} from 'preact/hooks'
 import {createActivity, getActivity, listProducts, patchActivity} from '../api/merchant.ts'
 import type {Activity, ActivityPatch, Product} from '../api/types.ts'
 import {clock} from '../base/app.ts'
-import {digits} from '../base/format.ts'
 import {fromMinor, toMinor} from '../base/minor.ts'
+import {money, type Currency} from '../base/money.ts'
 import {Field, Link, Wrong} from '../base/parts.tsx'
 import {fieldErrors} from '../base/problem.ts'
 import {newKey} from '../base/random.ts'
 import {go} from '../base/route.ts'
+import {amountWrong, understood} from './amount.ts'
 import {Conflict, differences, settle, type Difference} from './conflict.tsx'
 import {fromLocal, shortUTC, toLocal} from './local-time.ts'
 import {Failed, Head, useForm, usePages, useRead, type Pages} from './parts.tsx'
@@ -61,8 +62,21 @@ function settingsOf(v: Record<Setting, string>): Required<Settings> {
   }
 }
 
+// bodyOf is what the API gets of a form.
+const bodyOf = (v: ReturnType<typeof valuesOf>, items: {sku_id: string; price: number; stock: number}[]) => ({
+  title: v.title.trim(),
+  description: v.description,
+  image_url: v.image_url.trim(),
+  starts_at: fromLocal(v.starts),
+  ends_at: fromLocal(v.ends),
+  per_user_limit: Number(v.limit),
+  pay_within_s: Math.round(Number(v.pay) * 60),
+  items,
+  ...settingsOf(v),
+})
+
 const rowsOf = (a?: Activity): Row[] =>
-  a?.items.map((i) => ({sku_id: i.sku_id, price: fromMinor(i.price, a.currency), stock: String(i.stock)})) ?? [
+  a?.items.map((i) => ({sku_id: i.sku_id, price: fromMinor(i.price, a.currency_digits), stock: String(i.stock)})) ?? [
     {sku_id: '', price: '', stock: ''},
   ]
 
@@ -110,7 +124,7 @@ function Form({
   const skus = (products.items ?? []).flatMap((p) => p.skus.map((s) => ({...s, label: `${p.name} · ${s.name}`})))
   const nameOf = (sku: string) =>
     skus.find((s) => s.sku_id === sku)?.label ?? activity?.items.find((i) => i.sku_id === sku)?.name ?? sku
-  const currencyOf = (sku: string) => skus.find((s) => s.sku_id === sku)?.currency ?? activity?.currency ?? 'EUR'
+  const currencyOf = (sku: string): Currency | undefined => skus.find((s) => s.sku_id === sku) ?? activity
   const labels = {
     title: w('sale_title'),
     description: w('sale_description'),
@@ -132,9 +146,7 @@ function Form({
   const rowTexts = (list: Row[]) =>
     Object.fromEntries(
       list.map((r) => {
-        const currency = currencyOf(r.sku_id)
-        const price = toMinor(r.price, currency)
-        return [`sku ${r.sku_id}`, `${price ? fromMinor(price, currency) : r.price} × ${r.stock}`]
+        return [`sku ${r.sku_id}`, `${understood(r.price, currencyOf(r.sku_id)) || r.price} × ${r.stock}`]
       }),
     )
   const set = (name: keyof typeof values) => (e: {currentTarget: {value: string}}) =>
@@ -145,9 +157,10 @@ function Form({
     if (busy) return
     const wrong: Record<string, string> = {}
     const items = rows.map((r, i) => {
-      const price = toMinor(r.price, currencyOf(r.sku_id))
+      const currency = currencyOf(r.sku_id)
+      const price = currency && toMinor(r.price, currency.currency_digits)
       if (!r.sku_id) wrong[`items[${i}].sku_id`] = w('choose_sku')
-      if (!price) wrong[`items[${i}].price`] = w('invalid_request')
+      if (!price) wrong[`items[${i}].price`] = currency ? amountWrong(currency) : w('invalid_request')
       if (!/^[1-9]\d*$/.test(r.stock)) wrong[`items[${i}].stock`] = w('invalid_request')
       return {sku_id: r.sku_id, price: price ?? 0, stock: Number(r.stock)}
     })
@@ -155,35 +168,21 @@ function Form({
     setErrors(locked ? {} : wrong)
     if (!locked && Object.keys(wrong).length) return setMessage(w('invalid_request'))
     setBusy(true)
-    const text = {title: values.title.trim(), description: values.description, image_url: values.image_url.trim()}
-    const rest = {
-      starts_at: fromLocal(values.starts),
-      ends_at: fromLocal(values.ends),
-      per_user_limit: Number(values.limit),
-      pay_within_s: Math.round(Number(values.pay) * 60),
-      items,
-    }
-    const settings = settingsOf(values)
-    const changed: ActivityPatch = {}
-    if (locked && activity) {
-      const known = settingsOf(valuesOf(activity))
-      const differs = (name: keyof Settings) => JSON.stringify(settings[name]) !== JSON.stringify(known[name])
-      if (differs('waiting_room')) changed.waiting_room = settings.waiting_room
-      if (differs('captcha')) changed.captcha = settings.captcha
-      if (differs('captcha_difficulty')) changed.captcha_difficulty = settings.captcha_difficulty
-      if (differs('degraded_sale')) changed.degraded_sale = settings.degraded_sale
-      if (text.title !== activity.title) changed.title = text.title
-      if (text.description !== (activity.description ?? '')) changed.description = text.description
-      if (text.image_url !== (activity.image_url ?? '')) changed.image_url = text.image_url
-      if (values.ends !== toLocal(activity.ends_at)) changed.ends_at = rest.ends_at
+    const sent = bodyOf(values, items)
+    const changed: Partial<typeof sent> = {...sent}
+    if (activity) {
+      // Only what differs from what the form showed is sent: it shows times without milliseconds, in a zone where an hour
+      // may occur twice.
+      const shown = bodyOf(valuesOf(activity), activity.items.map(({sku_id, price, stock}) => ({sku_id, price, stock})))
+      for (const name of Object.keys(sent) as (keyof typeof sent)[]) {
+        if (JSON.stringify(sent[name]) === JSON.stringify(shown[name])) delete changed[name]
+      }
     }
     // Empty texts are left out of a new sale.
-    const given = Object.fromEntries(
-      Object.entries(text).filter(([name, value]) => activity || value || name === 'title'),
-    ) as typeof text
+    const {description, image_url, ...rest} = sent
     const r = activity
-      ? await patchActivity(activity.activity_id, locked ? changed : {...text, ...rest, ...settings}, activity.version)
-      : await createActivity({...given, ...rest, ...settings, degraded_sale: settings.degraded_sale ?? undefined}, key)
+      ? await patchActivity(activity.activity_id, changed, activity.version)
+      : await createActivity({...rest, ...(description && {description}), ...(image_url && {image_url}), degraded_sale: sent.degraded_sale ?? undefined}, key)
     if (r.ok) return go(`/console/sales/${encodeURIComponent(r.data.activity_id)}`)
     if (!activity) {
       // The key is that of an earlier attempt with other values, which was accepted without a response.
@@ -214,7 +213,7 @@ function Form({
       {conflict && <Conflict list={conflict} />}
       {locked && <p class="note">{w('sale_locked')}</p>}
       <Field label={labels.title} name="title" error={errors.title}>
-        {(ids) => <input {...ids} maxLength={200} value={values.title} onInput={set('title')} />}
+        {(ids) => <input {...ids} dir="auto" maxLength={200} value={values.title} onInput={set('title')} />}
       </Field>
       <div class="form-row">
         <Field
@@ -398,7 +397,7 @@ function Form({
                   )}
                   {skus.map((s) => (
                     <option key={s.sku_id} value={s.sku_id}>
-                      {s.label} ({fromMinor(s.list_price, s.currency)} {s.currency})
+                      {s.label} ({money(s.list_price, s)})
                     </option>
                   ))}
                 </select>
@@ -407,13 +406,13 @@ function Form({
             <Field
               label={w('price')}
               name={`item-${i}-price`}
-              hint={w('unit_hint', {currency: currencyOf(row.sku_id)})}
+              hint={understood(row.price, currencyOf(row.sku_id)) || currencyOf(row.sku_id)?.currency}
               error={errors[`items[${i}].price`]}
             >
               {(ids) => (
                 <input
                   {...ids}
-                  inputMode={digits(currencyOf(row.sku_id)) ? 'decimal' : 'numeric'}
+                  inputMode="decimal"
                   value={row.price}
                   onInput={(e) => setRow(i, {price: e.currentTarget.value})}
                 />
@@ -448,7 +447,7 @@ function Form({
       </fieldset>
       <Field label={labels.description} name="description" hint={w('optional')} error={errors.description}>
         {(ids) => (
-          <textarea {...ids} rows={3} maxLength={5000} value={values.description} onInput={set('description')} />
+          <textarea {...ids} dir="auto" rows={3} maxLength={5000} value={values.description} onInput={set('description')} />
         )}
       </Field>
       <Field label={labels.image_url} name="image_url" hint={w('image_hint')} error={errors.image_url}>

@@ -4,7 +4,8 @@ import {useEffect, useState} from 'preact/hooks'
 import {act, getActivity, getBoard, type Act} from '../api/merchant.ts'
 import type {Activity, Board} from '../api/types.ts'
 import {clock} from '../base/app.ts'
-import {count, money, stamp, time} from '../base/format.ts'
+import {count, stamp, time} from '../base/format.ts'
+import {money} from '../base/money.ts'
 import {Link} from '../base/parts.tsx'
 import {SuspectsView} from './suspects.tsx'
 import {AdjustButton} from './adjust.tsx'
@@ -170,7 +171,7 @@ function Draft({activity}: {activity: Activity}) {
             {activity.items.map((i) => (
               <tr key={i.sku_id}>
                 <td>{i.name}</td>
-                <td class="number">{money(i.price, activity.currency)}</td>
+                <td class="number">{money(i.price, activity)}</td>
                 <td class="number">{count(i.stock)}</td>
               </tr>
             ))}

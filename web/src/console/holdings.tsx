@@ -1,7 +1,8 @@
 import {useState} from 'preact/hooks'
 import {holdingsCSV, listHoldings} from '../api/merchant.ts'
 import type {Activity, HoldingList} from '../api/types.ts'
-import {count, money, stamp} from '../base/format.ts'
+import {count, stamp} from '../base/format.ts'
+import {money, type Currency} from '../base/money.ts'
 import {Field} from '../base/parts.tsx'
 import {here, setQuery} from '../base/route.ts'
 import {Table, usePages} from './parts.tsx'
@@ -90,7 +91,7 @@ export function HoldingsView({activity}: {activity: Activity}) {
           {
             title: w('amount'),
             number: true,
-            cell: (h) => (typeof h.amount === 'number' && h.currency ? money(h.amount, h.currency) : w('none')),
+            cell: (h) => (typeof h.amount === 'number' ? money(h.amount, h as Currency) : w('none')),
           },
           {title: w('reserved_at'), cell: (h) => <time dateTime={h.reserved_at}>{stamp(h.reserved_at)}</time>},
           {title: w('contact'), cell: (h) => (h.contact ? `${h.contact.name} ${h.contact.phone}` : w('none'))},

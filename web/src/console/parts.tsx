@@ -16,7 +16,7 @@ export function Head({title, children}: {title: string; children?: ComponentChil
   }, [title])
   return (
     <div class="head">
-      <h1>{title}</h1>
+      <h1 dir="auto">{title}</h1>
       {children && <div class="row">{children}</div>}
     </div>
   )

@@ -1,11 +1,13 @@
 import {useState} from 'preact/hooks'
-import {createProduct, getProduct, patchProduct} from '../api/merchant.ts'
+import {createProduct, getProduct, listCurrencies, patchProduct} from '../api/merchant.ts'
 import type {Product} from '../api/types.ts'
 import {fromMinor, toMinor} from '../base/minor.ts'
+import type {Currency} from '../base/money.ts'
 import {Field, Wrong} from '../base/parts.tsx'
 import {fieldErrors} from '../base/problem.ts'
 import {newKey} from '../base/random.ts'
 import {go} from '../base/route.ts'
+import {amountWrong, understood} from './amount.ts'
 import {Conflict, differences, settle, type Difference} from './conflict.tsx'
 import {Failed, Head, useForm, useRead} from './parts.tsx'
 import {sentence, w} from './words.ts'
@@ -21,21 +23,22 @@ const rowsOf = (p?: Product): Row[] =>
   p?.skus.map((s) => ({
     sku_id: s.sku_id,
     name: s.name,
-    price: fromMinor(s.list_price, s.currency),
+    price: fromMinor(s.list_price, s.currency_digits),
     currency: s.currency,
   })) ?? [{name: '', price: '', currency: 'EUR'}]
+
+const find = (currencies: Currency[], code: string) => currencies.find((c) => c.currency === code)
 
 // The rows as fields of a conflict. A new row is compared with the stored SKU of its name.
 const rowKey = (r: Row, stored: Row[]) =>
   `sku ${r.sku_id ?? stored.find((s) => s.name === r.name.trim())?.sku_id ?? r.name}`
 const rowLabels = (list: Row[], stored: Row[]) =>
   Object.fromEntries(list.map((r) => [rowKey(r, stored), `${w('sku')} ${r.name}`]))
-const rowTexts = (list: Row[], stored: Row[]) =>
+const rowTexts = (list: Row[], stored: Row[], currencies: Currency[]) =>
   Object.fromEntries(
     list.map((r) => {
-      const price = toMinor(r.price, r.currency)
-      const text = price === undefined ? r.price : fromMinor(price, r.currency)
-      return [rowKey(r, stored), `${r.name.trim()} · ${text} ${r.currency}`]
+      const price = understood(r.price, find(currencies, r.currency)) || `${r.price} ${r.currency}`
+      return [rowKey(r, stored), `${r.name.trim()} · ${price}`]
     }),
   )
 
@@ -50,19 +53,28 @@ export function ProductForm({id}: {id?: string}) {
     () => (id ? getProduct(id) : Promise.resolve({ok: true as const, data: undefined, etag: ''})),
     [id],
   )
-  if (id && !read.data) {
+  const table = useRead(listCurrencies, [])
+  if ((id && !read.data) || !table.data) {
     return (
       <>
-        <Head title={w('edit_product')} />
-        <Failed failure={read.failure} retry={read.reload} />
+        <Head title={id ? w('edit_product') : w('new_product')} />
+        <Failed failure={read.failure ?? table.failure} retry={() => (read.reload(), table.reload())} />
       </>
     )
   }
   const product = read.data as Product | undefined
-  return <Form product={product} onChange={read.setData as (p: Product) => void} />
+  // A SKU of before codes were checked may have one that the table lacks.
+  const currencies = [...table.data.items, ...(product?.skus ?? [])]
+  return <Form product={product} currencies={currencies} onChange={read.setData as (p: Product) => void} />
 }
 
-function Form({product, onChange}: {product?: Product; onChange: (p: Product) => void}) {
+interface Props {
+  product?: Product
+  currencies: Currency[]
+  onChange: (p: Product) => void
+}
+
+function Form({product, currencies, onChange}: Props) {
   useForm()
   const [values, setValues] = useState(valuesOf(product))
   const [rows, setRows] = useState(rowsOf(product))
@@ -81,8 +93,10 @@ function Form({product, onChange}: {product?: Product; onChange: (p: Product) =>
     if (busy) return
     const wrong: Record<string, string> = {}
     const skus = rows.map((r, i) => {
-      const list_price = toMinor(r.price, r.currency)
-      if (!list_price) wrong[`skus[${i}].list_price`] = w('invalid_request')
+      const currency = find(currencies, r.currency)
+      const list_price = currency && toMinor(r.price, currency.currency_digits)
+      if (!currency) wrong[`skus[${i}].currency`] = w('currency_wrong')
+      else if (!list_price) wrong[`skus[${i}].list_price`] = amountWrong(currency)
       return {
         ...(r.sku_id && {sku_id: r.sku_id}),
         name: r.name.trim(),
@@ -118,8 +132,8 @@ function Form({product, onChange}: {product?: Product; onChange: (p: Product) =>
       if (fresh) {
         const theirs = rowsOf(fresh)
         const names = {...labels, ...rowLabels(rows, theirs), ...rowLabels(theirs, theirs)}
-        const yours = {...values, ...rowTexts(rows, theirs)}
-        setConflict(differences(names, yours, {...valuesOf(fresh), ...rowTexts(theirs, theirs)}))
+        const yours = {...values, ...rowTexts(rows, theirs, currencies)}
+        setConflict(differences(names, yours, {...valuesOf(fresh), ...rowTexts(theirs, theirs, currencies)}))
         onChange(fresh)
         setValues(valuesOf(fresh))
         setRows(theirs)
@@ -133,11 +147,11 @@ function Form({product, onChange}: {product?: Product; onChange: (p: Product) =>
       <Head title={product ? w('edit_product') : w('new_product')} />
       {conflict && <Conflict list={conflict} />}
       <Field label={labels.name} name="name" error={errors.name}>
-        {(ids) => <input {...ids} maxLength={200} value={values.name} onInput={set('name')} />}
+        {(ids) => <input {...ids} dir="auto" maxLength={200} value={values.name} onInput={set('name')} />}
       </Field>
       <Field label={labels.description} name="description" hint={w('optional')} error={errors.description}>
         {(ids) => (
-          <textarea {...ids} rows={3} maxLength={5000} value={values.description} onInput={set('description')} />
+          <textarea {...ids} dir="auto" rows={3} maxLength={5000} value={values.description} onInput={set('description')} />
         )}
       </Field>
       <Field label={labels.image_url} name="image_url" hint={w('image_hint')} error={errors.image_url}>
@@ -145,6 +159,11 @@ function Form({product, onChange}: {product?: Product; onChange: (p: Product) =>
       </Field>
       <fieldset>
         <legend>{w('skus')}</legend>
+        <datalist id="currencies">
+          {currencies.map((c) => (
+            <option key={c.currency} value={c.currency} />
+          ))}
+        </datalist>
         {rows.map((row, i) => (
           <div class="form-row" key={row.sku_id ?? `new-${i}`}>
             <Field label={w('sku_name')} name={`sku-${i}-name`} error={errors[`skus[${i}].name`]}>
@@ -157,7 +176,12 @@ function Form({product, onChange}: {product?: Product; onChange: (p: Product) =>
                 />
               )}
             </Field>
-            <Field label={w('list_price')} name={`sku-${i}-price`} error={errors[`skus[${i}].list_price`]}>
+            <Field
+              label={w('list_price')}
+              name={`sku-${i}-price`}
+              hint={understood(row.price, find(currencies, row.currency))}
+              error={errors[`skus[${i}].list_price`]}
+            >
               {(ids) => (
                 <input
                   {...ids}
@@ -172,6 +196,7 @@ function Form({product, onChange}: {product?: Product; onChange: (p: Product) =>
                 <input
                   {...ids}
                   maxLength={3}
+                  list="currencies"
                   readOnly={!!row.sku_id}
                   value={row.currency}
                   onInput={(e) => setRow(i, {currency: e.currentTarget.value.toUpperCase()})}

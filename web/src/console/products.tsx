@@ -1,5 +1,6 @@
 import {listProducts} from '../api/merchant.ts'
-import {money, stamp} from '../base/format.ts'
+import {stamp} from '../base/format.ts'
+import {money} from '../base/money.ts'
 import {Link} from '../base/parts.tsx'
 import {Head, Table, usePages} from './parts.tsx'
 import {w} from './words.ts'
@@ -32,7 +33,7 @@ export function ProductsPage() {
           },
           {
             title: w('skus'),
-            cell: (p) => p.skus.map((s) => `${s.name} ${money(s.list_price, s.currency)}`).join(' · '),
+            cell: (p) => p.skus.map((s) => `${s.name} ${money(s.list_price, s)}`).join(' · '),
           },
           {title: w('at'), cell: (p) => <time dateTime={p.created_at}>{stamp(p.created_at)}</time>},
         ]}

@@ -3,7 +3,8 @@
 import {useState} from 'preact/hooks'
 import {suspectsCSV, cancelReviewed, getSuspects, listReview} from '../api/merchant.ts'
 import type {SuspectLists, SuspectCause, Activity, CancelResult, ReviewItem} from '../api/types.ts'
-import {count, money, time} from '../base/format.ts'
+import {count, time} from '../base/format.ts'
+import {money, type Currency} from '../base/money.ts'
 import {clock} from '../base/app.ts'
 import {Dialog, Field, Wrong} from '../base/parts.tsx'
 import {Failed, Table, useForm, usePages, useRead, type Pages} from './parts.tsx'
@@ -144,7 +145,7 @@ function Review({activity, list, done}: {activity: Activity; list: Pages<ReviewI
           {
             title: w('amount'),
             number: true,
-            cell: (o) => (typeof o.amount === 'number' && o.currency ? money(o.amount, o.currency) : w('none')),
+            cell: (o) => (typeof o.amount === 'number' ? money(o.amount, o as Currency) : w('none')),
           },
         ]}
       />

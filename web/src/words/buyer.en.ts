@@ -94,7 +94,7 @@ export const buyer = {
   amount: 'Amount',
   total: 'Total',
   item: 'Item',
-  unit_price: 'Unit price',
+  each: '{price} each',
   cancel_ask: 'Cancel this order?',
   cancel_hint: 'Its units go back on sale at once, and others can buy them.',
   cancel_keep: 'Keep order',

@@ -96,7 +96,7 @@ export const buyer: Record<keyof typeof en, string> = {
   amount: '金额',
   total: '合计',
   item: '商品',
-  unit_price: '单价',
+  each: '单价 {price}',
   cancel_ask: '确定取消此订单？',
   cancel_hint: '商品会立即返场，其他人可以购买。',
   cancel_keep: '保留订单',

@@ -475,3 +475,57 @@ test('a challenge: chosen for a new sale, refused by field, changed and switched
   await expect(page.getByText('Mode: gate')).toBeVisible()
   expect(sale.challenge).toBeUndefined()
 })
+
+test('an amount that can be read in two ways is refused, and the form says what it understood', async ({page, shop}) => {
+  populate(shop)
+  await signIn(page, 'anna', ['merchant'])
+  await page.goto('/console/products/new')
+  await page.getByLabel('Product name').fill('Grand piano')
+  await page.getByLabel('SKU name').fill('black')
+  const price = page.getByLabel('List price')
+  const currency = page.getByLabel('Currency')
+  for (const [code, text, understood] of [
+    ['EUR', '9000', '€9,000.00'],
+    ['EUR', '9000,50', '€9,000.50'],
+    ['JPY', '10000', 'JP¥10,000'],
+    ['KWD', '01.500', 'KWD 1.500'],
+  ] as const) {
+    await currency.fill(code)
+    await price.fill(text)
+    await expect(price).toHaveAccessibleDescription(understood)
+  }
+  for (const [code, text, example] of [
+    ['EUR', '9,000', '9000.00'],
+    ['USD', '2.500', '9000.00'],
+    ['JPY', '10,000', '9000,'],
+    ['KWD', '1.500', '01.500'],
+  ] as const) {
+    await currency.fill(code)
+    await price.fill(text)
+    await page.getByRole('button', {name: 'Save'}).click()
+    await expect(price).toHaveAttribute('aria-invalid', 'true')
+    await expect(price).toHaveAccessibleDescription(new RegExp(example))
+  }
+  await currency.fill('EUX')
+  await page.getByRole('button', {name: 'Save'}).click()
+  await expect(currency).toHaveAccessibleDescription(/such as EUR/)
+  await currency.fill('EUR')
+  await price.fill('9000')
+  await page.getByRole('button', {name: 'Save'}).click()
+  await expect(page.getByRole('row', {name: /Grand piano/})).toContainText('€9,000.00')
+})
+
+test.describe('in a zone where an hour occurs twice', () => {
+  test.use({timezoneId: 'Europe/Berlin'})
+  test('a form leaves the times alone that nobody changed', async ({page, shop}) => {
+    populate(shop)
+    const draft = shop.sales.get('7')
+    Object.assign(draft, {starts_at: '2027-10-31T01:30:00Z', ends_at: '2027-10-31T03:30:00.500Z'})
+    await signIn(page, 'anna', ['merchant'])
+    await page.goto(`/console/sales/${draft.activity_id}/edit`)
+    await page.getByLabel('Title').fill('Night sale')
+    await page.getByRole('button', {name: 'Save'}).click()
+    await expect(page.getByRole('heading', {name: 'Night sale'})).toBeVisible()
+    expect(draft).toMatchObject({title: 'Night sale', starts_at: '2027-10-31T01:30:00Z', ends_at: '2027-10-31T03:30:00.500Z'})
+  })
+})

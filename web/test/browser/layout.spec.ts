@@ -61,3 +61,23 @@ test('targets are at least 24 px', async ({page, shop}) => {
     }
   }
 })
+
+test('names of any length and direction stay on their line of the page', async ({page, shop}) => {
+  const word = 'Donaudampfschifffahrtsgesellschaftskapitän'
+  const sku = (sku_id: string, name: string) => ({sku_id, name, price: 900000, list_price: 0, currency: 'HUF', total: 5, left: 5})
+  shop.sale('1', {title: `${word} ${word}`, items: [sku('11', `${word} 1`), sku('12', `${word} 2`)], per_user_limit: 2})
+  shop.sale('2', {title: 'מבצע סתיו', description: 'שלום', items: [sku('21', 'כחול')]})
+  await page.setViewportSize({width: 320, height: 640})
+  await signIn(page)
+  await page.goto('/sales/1')
+  await buy(page).click()
+  await expect(page.getByRole('button', {name: /Pay/})).toBeVisible()
+  for (const path of ['/', '/sales/1', '/orders', `/orders/${[...shop.orders.keys()][0]}`]) {
+    await page.goto(path)
+    await expect(page.getByText(word).first()).toBeVisible()
+    expect(await page.evaluate(() => document.documentElement.scrollWidth), path).toBe(320)
+  }
+  await page.goto('/sales/2')
+  const title = page.getByRole('heading', {level: 1})
+  expect(await title.evaluate((e) => getComputedStyle(e).direction)).toBe('rtl')
+})

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
 import {test} from 'node:test'
 import {best, Clock, jumped} from '../../src/base/clock.ts'
+import {retryAfter} from '../../src/api/client.ts'
 import {fromMinor, toMinor} from '../../src/base/minor.ts'
+import {money} from '../../src/base/money.ts'
 import {getSession} from '../../src/api/session.ts'
 import {loadSession, session, userID} from '../../src/base/app.ts'
 import {retryable, retryDelay} from '../../src/base/retry.ts'
@@ -98,15 +100,55 @@ test('damaged storage is no flight', () => {
   assert.ok(parse('{"path":"a","order_sn":"1","lines":[{"sku_id":"1","qty":1}],"accepted":false}'))
 })
 
-test('amounts', () => {
-  assert.equal(toMinor('12.5', 'EUR'), 1250)
-  assert.equal(toMinor('12,50', 'EUR'), 1250)
-  assert.equal(toMinor('100', 'JPY'), 100)
-  assert.equal(toMinor('1.5', 'JPY'), undefined)
-  assert.equal(toMinor('0.001', 'EUR'), undefined)
-  assert.equal(toMinor('-1', 'EUR'), undefined)
-  assert.equal(fromMinor(5, 'EUR'), '0.05')
-  assert.equal(fromMinor(500, 'JPY'), '500')
+test('an amount that can be read in two ways is refused', () => {
+  for (const [text, digits, want] of [
+    ['9000', 2, 900000],
+    ['9000.00', 2, 900000],
+    [' 12,50 ', 2, 1250],
+    ['0.05', 2, 5],
+    ['100', 0, 100],
+    ['1234.500', 3, 1234500],
+    ['0,500', 3, 500],
+    ['01.500', 3, 1500],
+    ['9,000', 2, undefined],
+    ['2.500', 2, undefined],
+    ['10,000', 0, undefined],
+    ['1.500', 3, undefined],
+    ['12,500', 3, undefined],
+    ['1,234.50', 2, undefined],
+    ['1 234', 2, undefined],
+    ['12.5', 2, undefined],
+    ['12.', 2, undefined],
+    ['.50', 2, undefined],
+    ['-1', 2, undefined],
+    ['', 2, undefined],
+  ] as const)
+    assert.equal(toMinor(text, digits), want, `${text} with ${digits} decimals`)
+})
+
+test('an amount in a form is read as what was stored', () => {
+  for (const digits of [0, 2, 3, 4])
+    for (const minor of [1, 5, 99, 500, 999, 1000, 1500, 9900, 12345, 999999, 1000000, 1500000, 100000000000])
+      assert.equal(toMinor(fromMinor(minor, digits), digits), minor, `${fromMinor(minor, digits)} with ${digits} decimals`)
+})
+
+test('a pause may be a number or a date', () => {
+  const read = (value: string, date?: string) => retryAfter(new Headers({'Retry-After': value, ...(date && {Date: date})}))
+  assert.equal(read('5'), 5)
+  assert.equal(read('Sat, 28 Nov 2026 12:01:00 GMT', 'Sat, 28 Nov 2026 12:00:00 GMT'), 60)
+  assert.equal(read('Sat, 28 Nov 2026 11:00:00 GMT', 'Sat, 28 Nov 2026 12:00:00 GMT'), 0)
+  assert.ok(Math.abs(read(new Date(Date.now() + 60_000).toUTCString()) - 60) < 2)
+  for (const value of ['', '0', '-5', 'soon']) assert.equal(read(value), 0, value)
+})
+
+test('money has the decimals that the server names', () => {
+  const shown = (minor: number, currency: string, currency_digits: number) => money(minor, {currency, currency_digits})
+  assert.equal(shown(900000, 'EUR', 2), '€9,000.00')
+  assert.equal(shown(250, 'USD', 2), 'US$2.50')
+  assert.equal(shown(10000, 'JPY', 0), 'JP¥10,000')
+  assert.equal(shown(100, 'CNY', 2), 'CN¥1.00')
+  assert.equal(shown(990000, 'HUF', 2), 'HUF\u00a09,900.00')
+  assert.equal(shown(1500, 'KWD', 3), 'KWD\u00a01.500')
 })
 
 test('language, texts and countdowns', () => {

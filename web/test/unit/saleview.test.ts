@@ -12,6 +12,7 @@ const item = (left: number): SaleItem => ({
   price: 1,
   list_price: 0,
   currency: 'EUR',
+  currency_digits: 2,
   total: 10,
   left,
   paused: false,

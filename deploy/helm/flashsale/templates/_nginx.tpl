@@ -290,7 +290,7 @@ http {
             {{- include "flashsale.nginxShared" $sales | nindent 12 }}
         }
         # A buyer's page is one document, whatever its address: the script in it reads the address.
-        location ~ ^/((sales|orders)(/[^/]*)?)?$ {
+        location ~ ^/(orders|(sales|orders)/[^/]+)?$ {
             {{- $page }}
             error_page 502 504 = @page_unavailable;
             error_page 429 = @page_limited;

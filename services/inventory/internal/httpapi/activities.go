@@ -24,7 +24,8 @@ func (m *Merchant) activityView(a core.Activity) api.Activity {
 		Description: a.Description, ImageUrl: a.ImageURL, State: api.ActivityState(a.Phase(m.now())),
 		StartsAt: a.StartsAt, EndsAt: a.EndsAt, EndedAt: a.EndedAt, PerUserLimit: a.PerUserLimit, PayWithinS: a.PayWithinS,
 		ReorderLimit: a.ReorderLimit, WaitingRoom: waitingRoom(a),
-		Captcha: api.CaptchaKind(a.Challenge.Kind), CaptchaDifficulty: a.Challenge.Difficulty, Currency: a.Currency, Version: a.Version,
+		Captcha: api.CaptchaKind(a.Challenge.Kind), CaptchaDifficulty: a.Challenge.Difficulty, Currency: a.Currency,
+		CurrencyDigits: contract.CurrencyDigits(a.Currency), Version: a.Version,
 		CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
 		Items: views(a.Items, func(it core.Stock) api.ActivityItem {
 			return api.ActivityItem{SkuId: it.SKUID, Name: it.Name, Price: it.Price, Stock: it.Total}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/eventstream"
 	"flashsale.internal/pkg/httpserver"
 	"flashsale.internal/services/inventory/api"
@@ -29,7 +30,8 @@ func (m *Merchant) boardView(s *board.Sample) api.Board {
 	return api.Board{
 		ActivityId: a.ID, Title: a.Title, State: api.ActivityState(a.Phase(s.AsOf)), Mode: api.SaleMode(a.Mode),
 		StartsAt: a.StartsAt, EndsAt: a.EndsAt,
-		AsOf: s.AsOf, Currency: a.Currency, Units: unitsView(s.Units), Orders: boardOrders(s), Totals: requestsView(s.Totals),
+		AsOf: s.AsOf, Currency: a.Currency, CurrencyDigits: contract.CurrencyDigits(a.Currency),
+		Units: unitsView(s.Units), Orders: boardOrders(s), Totals: requestsView(s.Totals),
 		Stock: stockView(s.Stock), Points: views(s.Points, pointView),
 	}
 }

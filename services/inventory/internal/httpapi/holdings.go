@@ -1,11 +1,8 @@
 package httpapi
 
 import (
-	"encoding/csv"
-	"mime"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -56,7 +53,8 @@ func (h orderDetails) view(r ledger.Row) api.Holding {
 		return v
 	}
 	state := api.HoldingOrderState(d.State)
-	v.OrderState, v.Amount, v.Currency = &state, &d.Amount, &d.Currency
+	digits := contract.CurrencyDigits(d.Currency)
+	v.OrderState, v.Amount, v.Currency, v.CurrencyDigits = &state, &d.Amount, &d.Currency, &digits
 	if c := d.Contact; c != nil {
 		v.Contact = &api.Contact{Name: c.Name, Phone: c.Phone}
 		if len(c.AddressLines) > 0 {
@@ -90,13 +88,14 @@ func (m *Merchant) ListActivityOrders(
 	if !ok {
 		return
 	}
-	if _, err := m.merchants.Activity(r.Context(), caller(r).Scope(), id); err != nil {
+	a, err := m.merchants.Activity(r.Context(), caller(r).Scope(), id)
+	if err != nil {
 		m.refuse(w, r, err)
 		return
 	}
 	w.Header().Set("Vary", "Accept")
 	if acceptsCSV(r) {
-		m.csv(w, r, id, filter)
+		m.csv(w, r, a, filter)
 		return
 	}
 	list, err := m.merchants.Rows.ReservationsOfActivity(r.Context(), caller(r).Scope(), id, filter, p)
@@ -135,34 +134,6 @@ func reservationFilter(query url.Values) (f core.ReservationFilter, err error) {
 	return f, validFormat(query)
 }
 
-// validFormat checks the format of a list that may be an export.
-func validFormat(query url.Values) error {
-	if format := query.Get("format"); query.Has("format") && format != "csv" && format != "json" {
-		return contract.InvalidField("format", "must be csv or json")
-	}
-	return nil
-}
-
-// acceptsCSV reports whether the query has the format csv, or has none and the Accept header names text/csv and does
-// not prefer application/json.
-func acceptsCSV(r *http.Request) bool {
-	if query := r.URL.Query(); query.Has("format") {
-		return query.Get("format") == "csv"
-	}
-	quality := map[string]float64{} // by media type, 0 to 1
-	for element := range strings.SplitSeq(strings.Join(r.Header.Values("Accept"), ","), ",") {
-		media, params, err := mime.ParseMediaType(element)
-		if err != nil {
-			continue
-		}
-		quality[media] = 1
-		if q, ok := params["q"]; ok {
-			quality[media], _ = strconv.ParseFloat(q, 64) // 0 if q is not a number
-		}
-	}
-	return quality["text/csv"] > 0 && quality["text/csv"] >= quality["application/json"]
-}
-
 const csvPage = 1000
 
 // lookupBudget bounds the lookups of one export. When it is used up, the rest is sent without the columns of orders, so
@@ -186,11 +157,13 @@ func (b *lookupBudget) spend(took time.Duration, err error) {
 
 // csv sends the whole list, page by page. A failure after the first page aborts the connection, so that the client
 // does not take the incomplete list for a complete one.
-func (m *Merchant) csv(w http.ResponseWriter, r *http.Request, id string, filter core.ReservationFilter) {
-	out := csv.NewWriter(w)
+func (m *Merchant) csv(
+	w http.ResponseWriter, r *http.Request, a *core.Activity, filter core.ReservationFilter,
+) {
+	var out *sheet
 	cursor, budget := "", newLookupBudget()
 	for first := true; ; first = false {
-		rows, err := m.merchants.Rows.ReservationsOfActivity(r.Context(), caller(r).Scope(), id, filter,
+		rows, err := m.merchants.Rows.ReservationsOfActivity(r.Context(), caller(r).Scope(), a.ID, filter,
 			core.Page{Limit: csvPage, Cursor: cursor})
 		if err != nil && first {
 			m.refuse(w, r, err)
@@ -201,73 +174,54 @@ func (m *Merchant) csv(w http.ResponseWriter, r *http.Request, id string, filter
 			panic(http.ErrAbortHandler)
 		}
 		if first {
-			w.Header().Set("Content-Type", "text/csv; charset=utf-8; header=present")
-			w.Header().Set("Content-Disposition", `attachment; filename="orders-`+id+`.csv"`)
-			_ = out.Write([]string{
-				"order_sn", "user_id", "lines", "state", "reason", "reserved_at",
+			out = newSheet(w, "orders-"+a.ID, "order_sn", "user_id", "lines", "skus", "state", "reason", "reserved_at",
 				"order_created_at", "expires_at", "changed_at",
-				"order_state", "amount", "currency", "contact_name", "contact_phone", "contact_address",
-			})
+				"order_state", "amount", "currency", "contact_name", "contact_phone", "contact_address")
 		}
 		var h orderDetails
 		if budget.left() {
 			began := time.Now()
-			h, err = m.withOrders(r, id, rows)
+			h, err = m.withOrders(r, a.ID, rows)
 			budget.spend(time.Since(began), err)
 		}
 		for _, row := range rows {
-			_ = out.Write(h.csvRecord(row)) // out.Error returns its error after Flush
+			out.row(h.csvRecord(row, a)...)
 		}
-		out.Flush()
-		if out.Error() != nil || len(rows) < csvPage {
+		if out.flush() != nil || len(rows) < csvPage {
 			return
 		}
 		cursor = rows[len(rows)-1].OrderSN
 	}
 }
 
-// csvRecord returns the fields of a reservation. Its lines are written as <sku_id>x<qty>, separated by spaces.
-func (h orderDetails) csvRecord(r ledger.Row) []string {
-	lines := make([]string, len(r.Lines))
+// csvRecord returns the fields of a reservation. Its lines are written as <sku_id>x<qty>, separated by spaces, and again
+// with the names of the SKUs.
+func (h orderDetails) csvRecord(r ledger.Row, a *core.Activity) []string {
+	lines, skus := make([]string, len(r.Lines)), make([]string, len(r.Lines))
 	for i, l := range r.Lines {
-		lines[i] = l.SKUID + "x" + strconv.FormatInt(l.Qty, 10)
+		qty := "x" + strconv.FormatInt(l.Qty, 10)
+		lines[i], skus[i] = l.SKUID+qty, nameOf(a, l.SKUID)+" "+qty
 	}
 	var state, amount, currency, name, phone, address string
 	if d, ok := h[r.OrderSN]; ok {
-		state, amount, currency = d.State, strconv.FormatInt(d.Amount, 10), d.Currency
+		state, amount, currency = d.State, contract.Decimal(d.Amount, d.Currency), d.Currency
 		if c := d.Contact; c != nil {
 			name, phone, address = c.Name, c.Phone, strings.Join(c.AddressLines, ", ")
 		}
 	}
-	fields := []string{
-		r.OrderSN, r.UserID, strings.Join(lines, " "), string(r.State), r.Reason,
+	return []string{
+		r.OrderSN, r.UserID, strings.Join(lines, " "), strings.Join(skus, ", "), string(r.State), r.Reason,
 		timestamp(&r.ReservedAt), timestamp(r.OrderCreatedAt), timestamp(r.ExpiresAt), timestamp(&r.ChangedAt),
 		state, amount, currency, name, phone, address,
 	}
-	for i := range fields {
-		fields[i] = escapeFormula(fields[i])
-	}
-	return fields
 }
 
-// timestamp returns "" for nil.
-func timestamp(t *time.Time) string {
-	if t == nil {
-		return ""
+// nameOf returns the name of a SKU of the activity, or its id.
+func nameOf(a *core.Activity, sku string) string {
+	for _, it := range a.Items {
+		if it.SKUID == sku && it.Name != "" {
+			return it.Name
+		}
 	}
-	return t.UTC().Format("2006-01-02T15:04:05.000Z")
-}
-
-// formula matches what a spreadsheet may evaluate, with the separator before it. A spreadsheet may split a cell at ;
-// and at white space other than a blank.
-var formula = regexp.MustCompile(`(^|[;；\t\r\n][\s"]*)([=+\-@＝＋－＠])`)
-
-// escapeFormula quotes each part of a text that a spreadsheet would evaluate as a formula. Every phone number begins
-// with + and is quoted, too.
-func escapeFormula(s string) string {
-	s = formula.ReplaceAllString(s, "$1'$2")
-	if strings.HasPrefix(s, "\t") || strings.HasPrefix(s, "\r") || strings.HasPrefix(s, "\n") {
-		return "'" + s
-	}
-	return s
+	return sku
 }

@@ -33,12 +33,15 @@ func TestAcceptsCSV(t *testing.T) {
 	}
 }
 
-func TestEscapeFormula(t *testing.T) {
+func TestCells(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                             "",
 		"Li":                           "Li",
 		"a=b; c-d, +e":                 "a=b; c-d, +e",
 		"=1+1":                         "'=1+1",
+		"132271680851542028":           "'132271680851542028",
+		"123456789012345":              "123456789012345",
+		"99.00":                        "99.00",
 		"+4915112345678":               "'+4915112345678",
 		"＝1":                           "'＝1",
 		"\tx":                          "'\tx",
@@ -48,7 +51,7 @@ func TestEscapeFormula(t *testing.T) {
 		"Li\t-1\n＋2":                   "Li\t'-1\n'＋2",
 		"No. 1-3; House a-b; 100 @ me": "No. 1-3; House a-b; 100 @ me",
 	} {
-		require.Equal(t, want, escapeFormula(text), text)
+		require.Equal(t, want, cell(text), text)
 	}
 }
 

@@ -92,6 +92,7 @@ func NewMerchant(d Deps) http.Handler {
 		r.Use(byAddress, httpserver.Timeout(callTimeout), verifier.Require(auth.Merchant))
 		r.With(write).Post("/v1/merchant/products", w.CreateProduct)
 		r.With(read).Get("/v1/merchant/products", w.ListProducts)
+		r.With(read).Get("/v1/merchant/currencies", w.ListCurrencies)
 		r.With(read).Get("/v1/merchant/products/{product_id}", w.GetProduct)
 		r.With(write).Patch("/v1/merchant/products/{product_id}", w.PatchProduct)
 		r.With(write).Post("/v1/merchant/activities", w.CreateActivity)

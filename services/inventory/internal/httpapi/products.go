@@ -15,7 +15,10 @@ func productView(p merchants.Product) api.Product {
 		ProductId: p.ID, MerchantId: p.MerchantID, Name: p.Name, Description: p.Description, ImageUrl: p.ImageURL,
 		Version: p.Version, CreatedAt: p.CreatedAt, UpdatedAt: p.UpdatedAt,
 		Skus: views(p.SKUs, func(k merchants.SKU) api.SKU {
-			return api.SKU{SkuId: k.ID, Name: k.Name, ListPrice: k.ListPrice, Currency: k.Currency}
+			return api.SKU{
+				SkuId: k.ID, Name: k.Name, ListPrice: k.ListPrice, Currency: k.Currency,
+				CurrencyDigits: contract.CurrencyDigits(k.Currency),
+			}
 		}),
 	}
 }
@@ -68,6 +71,15 @@ func (m *Merchant) ListProducts(w http.ResponseWriter, r *http.Request, _ api.Li
 	}
 	list, next := cutPage(list, p, func(p merchants.Product) string { return p.ID })
 	httpserver.WriteJSON(w, http.StatusOK, api.ProductList{Items: views(list, productView), NextCursor: next})
+}
+
+// ListCurrencies implements api.ServerInterface.
+func (m *Merchant) ListCurrencies(w http.ResponseWriter, _ *http.Request) {
+	httpserver.WriteJSON(w, http.StatusOK, api.CurrencyList{
+		Items: views(contract.Currencies(), func(code string) api.Currency {
+			return api.Currency{Currency: code, CurrencyDigits: contract.CurrencyDigits(code)}
+		}),
+	})
 }
 
 // GetProduct implements api.ServerInterface.

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"time"
 
+	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/httpserver"
 	"flashsale.internal/services/inventory/api"
 	"flashsale.internal/services/inventory/internal/merchants"
@@ -47,10 +48,10 @@ func (m *Merchant) SettleRefund(w http.ResponseWriter, r *http.Request, id strin
 	var body api.RefundSettlement
 	err := httpserver.DecodeJSON(w, r, &body)
 	if err == nil {
-		err = httpserver.CheckText("reference", body.Reference, maxRefundReference)
+		err = contract.CheckText("reference", body.Reference, contract.Text{Most: maxRefundReference})
 	}
 	if err == nil {
-		err = httpserver.CheckText("reason", body.Reason, maxRefundReason)
+		err = contract.CheckText("reason", body.Reason, contract.Text{Most: maxRefundReason})
 	}
 	if err != nil {
 		m.refuse(w, r, err)
@@ -71,7 +72,8 @@ func (m *Merchant) writeRefund(w http.ResponseWriter, r *http.Request, refund me
 func refundView(r merchants.Refund) api.Refund {
 	v := api.Refund{
 		RefundId: r.ID, OrderSn: r.OrderSN, Provider: r.Provider, Amount: r.Amount, Currency: r.Currency,
-		State: api.RefundState(r.State), Reason: r.Reason, Attempts: r.Attempts, NextAttemptAt: inUTC(r.NextAttemptAt),
+		CurrencyDigits: contract.CurrencyDigits(r.Currency),
+		State:          api.RefundState(r.State), Reason: r.Reason, Attempts: r.Attempts, NextAttemptAt: inUTC(r.NextAttemptAt),
 		LastError: optional(r.LastError), CreatedAt: r.CreatedAt.UTC(), RefundedAt: inUTC(r.RefundedAt),
 	}
 	if r.Settled != nil {

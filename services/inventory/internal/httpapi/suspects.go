@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"encoding/csv"
 	"net/http"
 	"strconv"
 	"strings"
@@ -73,28 +72,19 @@ func suspectCauses(list []merchants.SuspectCause) []api.AbuseCause {
 
 // writeSuspectsCSV sends a row for each address and each user.
 func writeSuspectsCSV(w http.ResponseWriter, id string, v api.Abuse) {
-	w.Header().Set("Content-Type", "text/csv; charset=utf-8; header=present")
-	w.Header().Set("Content-Disposition", `attachment; filename="abuse-`+id+`.csv"`)
-	out := csv.NewWriter(w)
-	write := func(fields ...string) {
-		for i := range fields {
-			fields[i] = escapeFormula(fields[i])
-		}
-		_ = out.Write(fields) // an error means that the client has disconnected
-	}
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
-	write("kind", "subject", "early", "rate_limited", "failed_challenges", "voided_paths", "expired_holds",
+	out := newSheet(w, "abuse-"+id, "kind", "subject", "early", "rate_limited", "failed_challenges", "voided_paths", "expired_holds",
 		"cancelled_holds", "purchases", "causes")
 	for _, a := range v.Addresses {
-		write("address", a.Address, number(a.Early), number(a.RateLimited), number(a.FailedChallenges),
+		out.row("address", a.Address, number(a.Early), number(a.RateLimited), number(a.FailedChallenges),
 			number(a.VoidedPaths), "", "", "", "")
 	}
 	for _, u := range v.Users {
 		causes := views(u.Causes, func(c api.AbuseCause) string { return string(c) })
-		write("user", u.UserId, number(u.Early), number(u.RateLimited), number(u.FailedChallenges), number(u.VoidedPaths),
+		out.row("user", u.UserId, number(u.Early), number(u.RateLimited), number(u.FailedChallenges), number(u.VoidedPaths),
 			number(u.ExpiredHolds), number(u.CancelledHolds), number(u.Purchases), strings.Join(causes, " "))
 	}
-	out.Flush()
+	_ = out.flush()
 }
 
 // ListReview implements api.ServerInterface.
@@ -122,7 +112,8 @@ func (h orderDetails) reviewItem(o merchants.ReviewedOrder) api.ReviewItem {
 	v := h.view(o.Row)
 	item := api.ReviewItem{
 		OrderSn: v.OrderSn, UserId: v.UserId, Lines: v.Lines, State: api.ReviewItemState(v.State), ReservedAt: v.ReservedAt,
-		Amount: v.Amount, Currency: v.Currency, Causes: suspectCauses(o.Causes),
+		Amount: v.Amount, Currency: v.Currency, CurrencyDigits: v.CurrencyDigits,
+		Causes: suspectCauses(o.Causes),
 	}
 	if v.OrderState != nil {
 		state := api.ReviewItemOrderState(*v.OrderState)

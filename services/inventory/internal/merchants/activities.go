@@ -14,12 +14,17 @@ import (
 // Bounds of merchants' requests.
 const (
 	maxItems      = 100
-	maxText       = 200                                 // characters of a title, name or reason
 	maxLimit      = contract.MaxLines * contract.MaxQty // one purchase cannot hold more
 	defaultWindow = 900                                 // seconds to pay
 
 	defaultReorders = 2
 	maxReorders     = 15 // the gate keeps the latest 16 purchases of a buyer that ended
+)
+
+// The texts that merchants write: a title, a name or a reason, and a description.
+var (
+	oneLine    = contract.Text{Most: 200}
+	paragraphs = contract.Text{Most: 5000, Optional: true, Lines: true}
 )
 
 // ActivityDraftItem is one SKU of a new activity.
@@ -362,9 +367,10 @@ func (s *Service) transition(
 }
 
 func validate(a *core.Activity) error {
+	if err := contract.CheckText("title", a.Title, oneLine); err != nil {
+		return err
+	}
 	switch {
-	case !validText(a.Title):
-		return contract.InvalidField("title", "must have 1 to 200 characters, not only white space")
 	case a.StartsAt.Year() < 2000 || a.StartsAt.Year() > core.LastYear:
 		return contract.InvalidField("starts_at", "is required, from 2000 to 2200")
 	case a.EndsAt.Year() < 2000 || a.EndsAt.Year() > core.LastYear:

@@ -28,8 +28,9 @@ func (s *Service) AdjustStock(ctx context.Context, by core.Caller, r AdjustmentR
 		return nil, contract.InvalidField("sku_id", "not an id")
 	case r.Delta == 0 || r.Delta < -contract.MaxStock || r.Delta > contract.MaxStock:
 		return nil, contract.InvalidField("delta", "must be -100000000 to 100000000 and not 0")
-	case !validText(r.Reason):
-		return nil, contract.InvalidField("reason", "must have 1 to 200 characters, not only white space")
+	}
+	if err := contract.CheckText("reason", r.Reason, oneLine); err != nil {
+		return nil, err
 	}
 	now, err := s.Deps.Activities.Now(ctx)
 	if err != nil {

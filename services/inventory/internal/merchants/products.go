@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/services/inventory/internal/core"
@@ -138,10 +136,10 @@ func skuToPatch(p *Product, i int, sp SKUPatch) (*SKU, error) {
 }
 
 func (p *Product) validate() error {
-	switch {
-	case !validText(p.Name):
-		return contract.InvalidField("name", "must have 1 to 200 characters, not only white space")
-	case len(p.SKUs) < 1 || len(p.SKUs) > maxItems:
+	if err := contract.CheckText("name", p.Name, oneLine); err != nil {
+		return err
+	}
+	if len(p.SKUs) < 1 || len(p.SKUs) > maxItems {
 		return contract.InvalidField("skus", "must have 1 to 100 elements")
 	}
 	if err := validatePresentation(p.Description, p.ImageURL); err != nil {
@@ -149,13 +147,14 @@ func (p *Product) validate() error {
 	}
 	for i, k := range p.SKUs {
 		field := fmt.Sprintf("skus[%d].", i)
+		if err := contract.CheckText(field+"name", k.Name, oneLine); err != nil {
+			return err
+		}
 		switch {
-		case !validText(k.Name):
-			return contract.InvalidField(field+"name", "must have 1 to 200 characters, not only white space")
 		case k.ListPrice < 1 || k.ListPrice > contract.MaxPrice:
 			return contract.InvalidField(field+"list_price", "must be 1 to 100000000000")
-		case !currencyCode(k.Currency):
-			return contract.InvalidField(field+"currency", "must be three capital letters")
+		case !contract.IsCurrency(k.Currency):
+			return contract.InvalidField(field+"currency", "must be a code of ISO 4217, such as EUR")
 		}
 	}
 	return nil
@@ -163,35 +162,14 @@ func (p *Product) validate() error {
 
 // validatePresentation checks what buyers see of a product or an activity besides its name.
 func validatePresentation(description, imageURL string) error {
-	switch {
-	case !atMost(description, 5000):
-		return contract.InvalidField("description", "must have at most 5000 characters")
-	case len(imageURL) > 500 || !webAddress(imageURL):
+	if err := contract.CheckText("description", description, paragraphs); err != nil {
+		return err
+	}
+	if len(imageURL) > 500 || !webAddress(imageURL) {
 		return contract.InvalidField("image_url",
 			"must be an http or https address, or a path of this site, of at most 500 characters")
 	}
 	return nil
-}
-
-func atMost(s string, characters int) bool {
-	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= characters
-}
-
-// validText reports whether a required text has 1 to maxText characters, not only white space.
-func validText(s string) bool {
-	return atMost(s, maxText) && strings.TrimSpace(s) != ""
-}
-
-func currencyCode(s string) bool {
-	if len(s) != 3 {
-		return false
-	}
-	for i := range len(s) {
-		if s[i] < 'A' || s[i] > 'Z' {
-			return false
-		}
-	}
-	return true
 }
 
 // webAddress reports whether a page may show this address: an absolute one over http(s), or a relative one of this

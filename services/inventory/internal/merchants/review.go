@@ -144,10 +144,7 @@ func validateCancel(orderSNs []string, reason string) error {
 		}
 		seen[sn] = true
 	}
-	if !validText(reason) {
-		return contract.InvalidField("reason", "must have 1 to 200 characters, not only white space")
-	}
-	return nil
+	return contract.CheckText("reason", reason, oneLine)
 }
 
 // rowsOf returns the rows of an activity, by order_sn.

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"flashsale.internal/pkg/contract"
 )
@@ -57,8 +56,8 @@ func NewContact(
 ) (Contact, error) {
 	var wrong []contract.FieldError
 	check := func(field, text string, most int) string {
-		text, message := cleanText(text, most)
-		if message != "" {
+		text = strings.TrimFunc(text, func(r rune) bool { return unicode.Is(unicode.Zs, r) })
+		if message := (contract.Text{Most: most}).Check(text); message != "" {
 			wrong = append(wrong, contract.FieldError{Field: field, Message: message})
 		}
 		return text
@@ -84,30 +83,6 @@ func NewContact(
 	}
 	return c, nil
 }
-
-// cleanText returns the text without spaces around it, and what is wrong with it, "" for nothing. The message never
-// contains the text.
-func cleanText(text string, most int) (string, string) {
-	if !utf8.ValidString(text) || strings.ContainsRune(text, utf8.RuneError) {
-		return "", "must be valid UTF-8"
-	}
-	if strings.ContainsFunc(text, forbidden) {
-		return "", "must not have control characters"
-	}
-	text = strings.TrimSpace(text)
-	if n := utf8.RuneCountInString(text); n < 1 || n > most || !strings.ContainsFunc(text, visible) {
-		return "", fmt.Sprintf("must have 1 to %d characters, not only white space", most)
-	}
-	return text, ""
-}
-
-// forbidden reports control characters, line separators, and characters that change the direction of the text around
-// them.
-func forbidden(r rune) bool {
-	return unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp) || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069
-}
-
-func visible(r rune) bool { return unicode.In(r, unicode.L, unicode.N, unicode.P, unicode.S) }
 
 // errContactFormat is the error of a decrypted contact that cannot be parsed. It must not contain the text.
 var errContactFormat = errors.New("decrypted contact cannot be parsed")

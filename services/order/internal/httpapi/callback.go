@@ -6,6 +6,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"strings"
 	"unicode/utf8"
 
 	"flashsale.internal/pkg/contract"
@@ -43,11 +44,15 @@ func (p *Public) PaymentCallback(w http.ResponseWriter, r *http.Request, name st
 		p.refuse(w, r, contract.Refuse(contract.CodeUnauthenticated, "The signature is missing, wrong or too old."))
 		return
 	}
-	event, err := parseEvent(provider.Name(), body)
-	if err != nil {
+	event, used, err := parseEvent(provider.Name(), body)
+	switch {
+	case err != nil:
 		p.tel.Log.WarnContext(r.Context(), "parse signed payment callback failed",
 			"provider", provider.Name(), "error", err)
 		p.refuse(w, r, err)
+		return
+	case !used:
+		w.WriteHeader(http.StatusNoContent)
 		return
 	}
 	handled, err := p.core.Callback(r.Context(), event)
@@ -62,48 +67,53 @@ func (p *Public) PaymentCallback(w http.ResponseWriter, r *http.Request, name st
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// parseEvent parses the body of a callback. It ignores unknown fields, since providers add fields.
-func parseEvent(provider string, body []byte) (core.PaymentEvent, error) {
+// parseEvent parses the body of a callback. used is false for an event of a type that changes no payment, since providers
+// send and add others; for the same reason unknown fields are ignored. Codes are compared without case.
+func parseEvent(provider string, body []byte) (event core.PaymentEvent, used bool, err error) {
 	var e struct {
-		EventID   string       `json:"event_id"`
-		PaymentID string       `json:"payment_id"`
-		Outcome   core.Outcome `json:"outcome"`
-		Amount    *int64       `json:"amount"`
-		Currency  string       `json:"currency"`
+		EventID   string `json:"event_id"`
+		PaymentID string `json:"payment_id"`
+		Outcome   string `json:"outcome"`
+		Amount    *int64 `json:"amount"`
+		Currency  string `json:"currency"`
 	}
 	if !utf8.Valid(body) {
-		return core.PaymentEvent{}, contract.InvalidField("body", "is not UTF-8")
+		return event, false, contract.InvalidField("body", "is not UTF-8")
 	}
 	if err := json.Unmarshal(body, &e); err != nil { // also fails for a second JSON value
 		var wrong *json.UnmarshalTypeError
 		if errors.As(err, &wrong) && wrong.Field != "" {
-			return core.PaymentEvent{}, contract.InvalidField(wrong.Field, "has the wrong type")
+			return event, false, contract.InvalidField(wrong.Field, "has the wrong type")
 		}
-		return core.PaymentEvent{}, contract.InvalidField("body", "is not one JSON object")
+		return event, false, contract.InvalidField("body", "is not one JSON object")
+	}
+	event = core.PaymentEvent{
+		Provider: provider, EventID: e.EventID, PaymentID: e.PaymentID, Outcome: core.Outcome(strings.ToLower(e.Outcome)),
+		Currency: strings.ToUpper(e.Currency),
 	}
 	switch {
-	case !printable(e.EventID, 1, 64):
-		return core.PaymentEvent{}, contract.InvalidField("event_id", "must have 1 to 64 printable characters")
+	case !printable(e.EventID):
+		return event, false, contract.InvalidField("event_id", "must have 1 to 64 printable characters")
+	case !printable(e.Outcome):
+		return event, false, contract.InvalidField("outcome", "must have 1 to 64 printable characters")
+	case event.Outcome != core.OutcomeSucceeded && event.Outcome != core.OutcomeFailed:
+		return event, false, nil
 	case !contract.ValidID(e.PaymentID):
-		return core.PaymentEvent{}, contract.InvalidField("payment_id", "is not an id")
-	case e.Outcome != core.OutcomeSucceeded && e.Outcome != core.OutcomeFailed:
-		return core.PaymentEvent{}, contract.InvalidField("outcome", "must be succeeded or failed")
+		return event, false, contract.InvalidField("payment_id", "is not an id")
 	case e.Amount == nil:
-		return core.PaymentEvent{}, contract.InvalidField("amount", "is required")
+		return event, false, contract.InvalidField("amount", "is required")
 	case *e.Amount < 0:
-		return core.PaymentEvent{}, contract.InvalidField("amount", "must not be negative")
-	case !printable(e.Currency, 3, 3):
-		return core.PaymentEvent{}, contract.InvalidField("currency", "must have 3 characters")
+		return event, false, contract.InvalidField("amount", "must not be negative")
+	case !contract.IsCurrency(event.Currency):
+		return event, false, contract.InvalidField("currency", "must be a code of ISO 4217")
 	}
-	return core.PaymentEvent{
-		Provider: provider, EventID: e.EventID, PaymentID: e.PaymentID, Outcome: e.Outcome, Amount: *e.Amount,
-		Currency: e.Currency,
-	}, nil
+	event.Amount = *e.Amount
+	return event, true, nil
 }
 
-// printable reports whether s consists of shortest to longest printable ASCII characters without spaces.
-func printable(s string, shortest, longest int) bool {
-	if len(s) < shortest || len(s) > longest {
+// printable reports whether s consists of 1 to 64 printable ASCII characters without spaces.
+func printable(s string) bool {
+	if len(s) < 1 || len(s) > 64 {
 		return false
 	}
 	for i := range len(s) {

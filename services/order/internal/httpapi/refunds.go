@@ -47,7 +47,7 @@ func (a *Internal) RetryRefund(w http.ResponseWriter, r *http.Request, refundID 
 		a.refuse(w, r, err)
 		return
 	}
-	if err := httpserver.CheckText("by", body.By, 64); err != nil {
+	if err := contract.CheckText("by", body.By, contract.Text{Most: 64}); err != nil {
 		a.refuse(w, r, err)
 		return
 	}
@@ -74,7 +74,7 @@ func (a *Internal) SettleRefund(w http.ResponseWriter, r *http.Request, refundID
 		name, value string
 		most        int
 	}{{"by", body.By, 64}, {"reference", body.Reference, 128}, {"reason", body.Reason, 255}} {
-		if err := httpserver.CheckText(field.name, field.value, field.most); err != nil {
+		if err := contract.CheckText(field.name, field.value, contract.Text{Most: field.most}); err != nil {
 			a.refuse(w, r, err)
 			return
 		}

@@ -17,7 +17,8 @@ func orderView(o core.Order, about contract.ActivityInfo) api.Order {
 	v := api.Order{
 		OrderSn: o.OrderSN, ActivityId: o.ActivityID, UserId: o.UserID, State: api.OrderState(o.State),
 		Lines: make([]api.Line, len(o.Lines)), Amount: o.Amount, Currency: o.Currency,
-		CreatedAt: o.CreatedAt, ExpiresAt: o.ExpiresAt,
+		CurrencyDigits: contract.CurrencyDigits(o.Currency),
+		CreatedAt:      o.CreatedAt, ExpiresAt: o.ExpiresAt,
 		PaidAt: optionalTime(o.PaidAt), ClosedAt: optionalTime(o.ClosedAt),
 	}
 	for i, l := range o.Lines {
@@ -45,7 +46,8 @@ func orderView(o core.Order, about contract.ActivityInfo) api.Order {
 		for i, r := range o.Refunds {
 			refunds[i] = api.Refund{
 				RefundId: r.PaymentID, PaymentId: r.PaymentID, Amount: r.Amount, Currency: r.Currency,
-				State: api.RefundState(r.State), Reason: r.Reason, CreatedAt: r.CreatedAt,
+				CurrencyDigits: contract.CurrencyDigits(r.Currency),
+				State:          api.RefundState(r.State), Reason: r.Reason, CreatedAt: r.CreatedAt,
 			}
 			if r.State == core.RefundDone {
 				refunds[i].RefundedAt = optionalTime(r.FinishedAt)
@@ -59,7 +61,8 @@ func orderView(o core.Order, about contract.ActivityInfo) api.Order {
 func paymentView(p core.Payment) api.Payment {
 	return api.Payment{
 		PaymentId: p.PaymentID, OrderSn: p.OrderSN, State: api.PaymentState(p.State), Provider: p.Provider,
-		Amount: p.Amount, Currency: p.Currency, CreatedAt: p.CreatedAt,
+		Amount: p.Amount, Currency: p.Currency,
+		CurrencyDigits: contract.CurrencyDigits(p.Currency), CreatedAt: p.CreatedAt,
 	}
 }
 

@@ -39,7 +39,8 @@ func toActivity(v core.ActivityView) api.Activity {
 	for _, i := range v.Items {
 		a.Items = append(a.Items, api.ActivityItem{
 			SkuId: i.SKUID, Name: i.Name, ImageUrl: i.ImageURL, Price: i.Price, ListPrice: i.ListPrice,
-			Currency: i.Currency, Total: i.Total, Left: v.Left[i.SKUID],
+			Currency:       i.Currency,
+			CurrencyDigits: contract.CurrencyDigits(i.Currency), Total: i.Total, Left: v.Left[i.SKUID],
 		})
 	}
 	return a

@@ -75,10 +75,30 @@ func (p *Pages) Mount(r chi.Router) {
 	if p.challenge != nil {
 		r.Get("/sales/{activity_id}/challenge", p.document(p.challenge))
 	}
+	// A link that was shared with a slash at its end, or without an activity.
+	for _, pattern := range []string{"/sales/{activity_id}/", "/orders/", "/orders/{order_sn}/"} {
+		r.Get(pattern, func(w http.ResponseWriter, r *http.Request) {
+			redirect(w, r, strings.TrimSuffix(r.URL.EscapedPath(), "/"))
+		})
+	}
+	for _, pattern := range []string{"/sales", "/sales/"} {
+		r.Get(pattern, func(w http.ResponseWriter, r *http.Request) { redirect(w, r, "/") })
+	}
 	r.Get("/console", console)
 	r.Get("/console/*", console)
 	r.Get("/assets/*", p.asset)
 	r.Get("/favicon.svg", p.named("favicon.svg", iconCaching))
+}
+
+// redirect sends the browser to another path of this site, with the query. The patterns of the routes keep the path from
+// beginning with two slashes, which would name another host.
+func redirect(w http.ResponseWriter, r *http.Request, path string) {
+	if r.URL.RawQuery != "" {
+		path += "?" + r.URL.RawQuery
+	}
+	w.Header().Set("Cache-Control", "no-cache")
+	w.Header().Set("Location", path)
+	w.WriteHeader(http.StatusPermanentRedirect)
 }
 
 func (p *Pages) document(f *file) http.HandlerFunc {

@@ -82,10 +82,22 @@ func TestRoutesOfThePages(t *testing.T) {
 	}
 }
 
+func TestSharedLinksLeadToTheirPage(t *testing.T) {
+	h := site(t)
+	for path, want := range map[string]string{
+		"/sales/7/": "/sales/7", "/sales/7/?utm=a%20b&x=%2F": "/sales/7?utm=a%20b&x=%2F", "/orders/": "/orders",
+		"/orders/123/": "/orders/123", "/sales": "/", "/sales/?lang=zh": "/?lang=zh", "/sales/%2F%2Fevil.test/": "/sales/%2F%2Fevil.test",
+	} {
+		w := get(h, http.MethodGet, path, "Accept", html)
+		require.Equal(t, http.StatusPermanentRedirect, w.Code, path)
+		require.Equal(t, want, w.Header().Get("Location"), path)
+	}
+}
+
 func TestBrowsersGetPagesAndProgramsGetProblems(t *testing.T) {
 	h := site(t)
 	for path, status := range map[string]int{
-		"/nothing": 404, "/assets/old-chunk.js": 404, "/assets/": 404, "/assets/../index.html": 404, "/sales/": 404, "/orders/1/2": 404,
+		"/nothing": 404, "/assets/old-chunk.js": 404, "/assets/": 404, "/assets/../index.html": 404, "//sales/7/": 404, "/orders/1/2": 404,
 		"/panics": 500,
 	} {
 		w := get(h, http.MethodGet, path, "Accept", html)
