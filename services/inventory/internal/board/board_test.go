@@ -81,7 +81,14 @@ func (s *sale) Readiness(context.Context, *core.Activity) (core.Readiness, error
 	return s.ready, nil
 }
 
-func (s *sale) Requests(context.Context, string) (Requests, error) { return Requests{Accepted: 3}, nil }
+func (s *sale) Requests(context.Context, string) (Requests, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if errors.Is(s.err, core.ErrGateUnavailable) {
+		return Requests{}, s.err
+	}
+	return Requests{Accepted: 3, Paths: 9, Refused: map[string]int64{"sold_out": 1}}, nil
+}
 
 func (s *sale) RequestsSince(_ context.Context, _ string, since time.Time) (list []Second, err error) {
 	s.mu.Lock()
@@ -352,6 +359,27 @@ func TestStockWhilePurchasesLand(t *testing.T) {
 		require.True(t, (<-stream.Updates()).Stock.AsOf.After(first.Stock.AsOf))
 		stream.Close()
 		b.running.Wait()
+	})
+}
+
+// While a sale goes on without its gate, the board has the requests of before. The purchases are those of the ledger.
+func TestTheRequestsOfASaleStayWhileItGoesOnWithoutItsGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSale()
+		b := boardOf(s)
+		_, err := b.Snapshot(t.Context(), core.AllMerchants(), "1")
+		require.NoError(t, err)
+		s.mu.Lock()
+		s.activity.Mode, s.err = contract.ModeRedisless, fmt.Errorf("%w: connection refused", core.ErrGateUnavailable)
+		s.mu.Unlock()
+		for range 3 {
+			time.Sleep(time.Second)
+			got, err := b.Snapshot(t.Context(), core.AllMerchants(), "1")
+			require.NoError(t, err)
+			require.EqualValues(t, 9, got.Totals.Paths)
+			require.Equal(t, map[string]int64{"sold_out": 1}, got.Totals.Refused)
+			require.Equal(t, merchants.ReservationCounts{Reserved: 2, Sold: 1}.All(), got.Totals.Accepted)
+		}
 	})
 }
 

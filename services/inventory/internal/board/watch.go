@@ -183,6 +183,9 @@ func (w *watch) take(ctx context.Context) (*Sample, error) {
 	if s.Totals, err = b.Gate.Requests(ctx, w.activityID); err != nil && !without(err) {
 		return nil, err
 	}
+	if err != nil && w.latest != nil {
+		s.Totals = w.latest.Totals
+	}
 	if !present { // its counts may have expired
 		s.Totals.Accepted = s.Orders.All()
 	}
