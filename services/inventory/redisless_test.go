@@ -517,6 +517,76 @@ func TestDegradedSaleOfAnActivity(t *testing.T) {
 	require.Contains(t, string(s.do("GET", at+"/board", "").body), `"mode":"gate"`)
 }
 
+// The board shows whether a sale would go on if Redis failed now, in its first event and in the later ones, and also
+// while Redis has failed and the sale cannot go on.
+func TestTheBoardShowsWhetherASaleCouldGoOnWithoutRedis(t *testing.T) {
+	t.Parallel()
+	s, at, id, sku := selling(t, 10)
+	s.svc.board.Interval = 20 * time.Millisecond
+	type view struct {
+		Mode      string
+		Readiness string `json:"degraded_readiness"`
+		Units     struct{ Left int64 }
+	}
+	read := func() (v view) {
+		got := s.do("GET", at+"/board", "")
+		require.Equal(t, 200, got.status, "%s", got.body)
+		got.into(t, &v)
+		return v
+	}
+	becomes := func(want string) {
+		t.Helper()
+		require.Eventually(t, func() bool { return read().Readiness == want }, 10*time.Second, 20*time.Millisecond, want)
+	}
+	set := func(degraded string) {
+		require.Equal(t, 200, s.do("PATCH", at, `{"degraded_sale":`+degraded+`}`).status)
+	}
+	require.Equal(t, "off", read().Readiness)
+	set(`{"per_second":5}`) // after the publication: its gate was not read yet
+	becomes("unread")
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.svc.watch.Run(ctx, func(error) {}) }()
+	becomes("ready")
+	cancel()
+	require.NoError(t, <-ended)
+
+	url, stop := s.serve()
+	defer stop()
+	events := s.events(url + at + "/board/events")
+	next := func() (v view) {
+		for e := range events {
+			if e[0] == "board" || e[0] == "point" {
+				require.NoError(t, json.Unmarshal([]byte(e[1]), &v))
+				return v
+			}
+		}
+		t.Fatal("the stream has ended")
+		return v
+	}
+	require.Equal(t, "ready", next().Readiness)
+	// No process of inventory has read the gate for a minute.
+	require.NoError(t, s.db.Exec("UPDATE redisless_sales SET seen_at = ? WHERE activity_id = ?", time.Now().UTC().Add(-time.Minute), id).Error)
+	for next().Readiness != "outdated" {
+	}
+	becomes("outdated")
+	s.mini.SetError("LOADING Redis is loading the dataset in memory")
+	require.Equal(t, view{"gate", "outdated", struct{ Left int64 }{10}}, read())
+	for range 3 {
+		require.Equal(t, "outdated", next().Readiness)
+	}
+	s.mini.SetError("")
+
+	require.Equal(t, 200, s.do("POST", at+"/end", "").status)
+	becomes("inactive")
+	draft := "/v1/merchant/activities/" + s.draft(sku, 3)
+	require.Equal(t, 200, s.do("PATCH", draft, `{"degraded_sale":{"per_second":5}}`).status)
+	at = draft
+	require.Equal(t, "inactive", read().Readiness)
+	require.Equal(t, 200, s.do("POST", at+"/publish", "").status)
+	becomes("ready") // by its publication
+}
+
 // A process that stops publishes the deductions of its redisless purchases. Without the broker it leaves them to the
 // sweep.
 func TestDeductionsOfRedislessPurchasesArePublishedAtTheEnd(t *testing.T) {

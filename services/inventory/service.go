@@ -169,7 +169,9 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if limits == nil {
 		limits = admission.None(tel)
 	}
-	s.board = board.New(board.Deps{Gate: s.gate, Ledger: s.merchants, Now: deps.Now, Log: tel.Log}, board.DefaultConfig())
+	s.board = board.New(board.Deps{
+		Gate: s.gate, Ledger: s.merchants, Redisless: s.redisless, Now: deps.Now, Log: tel.Log,
+	}, board.DefaultConfig())
 	if err := errors.Join(tel.ObserveStreams(s.board.Open), s.observeModes()); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}

@@ -21,7 +21,10 @@ type Sale struct {
 	PayWithinS int64
 	Challenge  contract.Challenge
 	PerSecond  int // purchases while Redis is unavailable; 0 means that the sale stops then
+	RoomRate   int64
+	StartsIn   time.Duration // 0 means that it has started a minute ago
 
+	StartsAt          time.Time
 	ActivityID, SKUID string
 	Merchant          *client.Caller
 }
@@ -35,7 +38,7 @@ func (s Sale) CountOrders(t *testing.T, r *rig.Rig) int64 {
 	return Count(t, r.Dependencies.OrderDSN, "SELECT COUNT(*) FROM orders WHERE activity_id = ?", s.ActivityID)
 }
 
-// Open creates and publishes a sale with the stock and pay window of s. A user may buy one unit.
+// Open creates and publishes a sale with the stock, pay window, start and rules of s. A user may buy one unit.
 func Open(t *testing.T, r *rig.Rig, s Sale) Sale {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
@@ -46,11 +49,18 @@ func Open(t *testing.T, r *rig.Rig, s Sale) Sale {
 	s.SKUID, err = s.Merchant.NewProduct(ctx, client.Product{Name: "Phone", ListPrice: 99900, Currency: "EUR"})
 	require.NoError(t, err)
 	now := time.Now()
+	s.StartsAt = now.Add(-time.Minute)
+	if s.StartsIn > 0 {
+		s.StartsAt = now.Add(s.StartsIn)
+	}
 	draft := client.Draft{
-		Title: "Sale", StartsAt: now.Add(-time.Minute), EndsAt: now.Add(time.Hour), PerUserLimit: 1,
+		Title: "Sale", StartsAt: s.StartsAt, EndsAt: now.Add(time.Hour), PerUserLimit: 1,
 		PayWithinS: s.PayWithinS,
 		Items:      []client.Item{{SKUID: s.SKUID, Price: 49900, Stock: s.Stock}},
 		Challenge:  s.Challenge.Kind, ChallengeDifficulty: s.Challenge.Difficulty,
+	}
+	if s.RoomRate > 0 {
+		draft.WaitingRoom = &client.WaitingRoom{AdmitPerSecond: s.RoomRate}
 	}
 	if s.PerSecond > 0 {
 		draft.DegradedSale = &client.DegradedSale{PerSecond: int64(s.PerSecond)}

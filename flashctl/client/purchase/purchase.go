@@ -37,9 +37,16 @@ type Attempt struct {
 // Buy makes one attempt to buy. The client retries after temporary refusals (429, 503, a time-out). If the sale has
 // not started, Buy waits for its start.
 func Buy(ctx context.Context, c *client.Caller, userID, activityID string, lines []contract.Line) Attempt {
+	return BuyWith(ctx, c, userID, activityID, "", lines)
+}
+
+// BuyWith is Buy with a ticket of the waiting room.
+func BuyWith(
+	ctx context.Context, c *client.Caller, userID, activityID, ticket string, lines []contract.Line,
+) Attempt {
 	a := Attempt{UserID: userID}
 	began := time.Now()
-	path, err := newPath(ctx, c, activityID)
+	path, err := newPath(ctx, c, activityID, ticket)
 	a.PathTook = time.Since(began)
 	if err != nil {
 		a.Outcome, a.Err = outcomeOf(err), err
@@ -64,8 +71,8 @@ func Buy(ctx context.Context, c *client.Caller, userID, activityID string, lines
 
 // newPath requests a path. It waits for the start of the sale if necessary, and joins a waiting room, in which the client
 // waits by repeating the request. It solves a proof of work where the sale has a challenge.
-func newPath(ctx context.Context, c *client.Caller, activityID string) (client.Path, error) {
-	ticket, pass := "", ""
+func newPath(ctx context.Context, c *client.Caller, activityID, ticket string) (client.Path, error) {
+	pass := ""
 	for {
 		path, err := c.NewPathWith(ctx, activityID, ticket, pass)
 		switch client.CodeOf(err) {

@@ -176,6 +176,36 @@ func (e DeadLetterState) Valid() bool {
 	}
 }
 
+// Defines values for DegradedReadiness.
+const (
+	Importing DegradedReadiness = "importing"
+	Inactive  DegradedReadiness = "inactive"
+	Off       DegradedReadiness = "off"
+	Outdated  DegradedReadiness = "outdated"
+	Ready     DegradedReadiness = "ready"
+	Unread    DegradedReadiness = "unread"
+)
+
+// Valid indicates whether the value is a known member of the DegradedReadiness enum.
+func (e DegradedReadiness) Valid() bool {
+	switch e {
+	case Importing:
+		return true
+	case Inactive:
+		return true
+	case Off:
+		return true
+	case Outdated:
+		return true
+	case Ready:
+		return true
+	case Unread:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for HealthSource.
 const (
 	HealthSourceRedis HealthSource = "redis"
@@ -743,15 +773,20 @@ type AdjustmentList struct {
 	NextCursor *string      `json:"next_cursor,omitempty"`
 }
 
-// Board Example: {"activity_id":"1","as_of":"2026-11-21T10:05:00Z","currency":"EUR","currency_digits":2,"ends_at":"2026-11-21T12:00:00Z","mode":"gate","orders":{"closed":4,"paid":10,"pending":50,"rejected":0},"points":[{"accepted":2,"at":"2026-11-21T10:04:57Z","held":52,"left":38,"paths":3,"refused":{"sold_out":1},"sold":10}],"starts_at":"2026-11-21T10:00:00Z","state":"open","stock":{"as_of":"2026-11-21T10:05:00Z","skus":[]},"title":"Autumn sale","totals":{"accepted":67,"failed":0,"paths":90,"refused":{"sold_out":12},"solved":0},"units":{"held":53,"left":37,"sold":10,"total":100}}
+// Board Example: {"activity_id":"1","as_of":"2026-11-21T10:05:00Z","currency":"EUR","currency_digits":2,"degraded_readiness":"ready","ends_at":"2026-11-21T12:00:00Z","mode":"gate","orders":{"closed":4,"paid":10,"pending":50,"rejected":0},"points":[{"accepted":2,"at":"2026-11-21T10:04:57Z","held":52,"left":38,"paths":3,"refused":{"sold_out":1},"sold":10}],"starts_at":"2026-11-21T10:00:00Z","state":"open","stock":{"as_of":"2026-11-21T10:05:00Z","skus":[]},"title":"Autumn sale","totals":{"accepted":67,"failed":0,"paths":90,"refused":{"sold_out":12},"solved":0},"units":{"held":53,"left":37,"sold":10,"total":100}}
 type Board struct {
 	ActivityId string    `json:"activity_id"`
 	AsOf       time.Time `json:"as_of"`
 	Currency   string    `json:"currency"`
 
 	// CurrencyDigits decimals of the currency by ISO 4217: amount / 10^currency_digits
-	CurrencyDigits int64     `json:"currency_digits"`
-	EndsAt         time.Time `json:"ends_at"`
+	CurrencyDigits int64 `json:"currency_digits"`
+
+	// DegradedReadiness whether the sale would go on if Redis failed now. ready: it would, or it does; off: it has no degraded_sale;
+	// inactive: it is a draft or has ended; unread: its gate was not read yet, some seconds after degraded_sale was
+	// set; outdated: its gate was last read too long ago; importing: an import after a restore is not complete
+	DegradedReadiness DegradedReadiness `json:"degraded_readiness"`
+	EndsAt            time.Time         `json:"ends_at"`
 
 	// Mode gate: Redis decides purchases; direct: the ledger does, while Redis is unavailable; returning: nothing is sold until the gate has what was sold directly
 	Mode SaleMode `json:"mode"`
@@ -777,7 +812,7 @@ type Board struct {
 	// effort: a killed process loses those of its last second, and they begin at 0 when Redis loses its data.
 	Totals BoardRequests `json:"totals"`
 
-	// Units Units over all SKUs, as the gate counts them; as the database does, if the sale has no gate (a draft, or long ended).
+	// Units Units over all SKUs, as the gate counts them; as the database does, if the sale has no gate (a draft, or long ended), or goes on or stops without it.
 	Units BoardUnits `json:"units"`
 }
 
@@ -829,7 +864,7 @@ type BoardRequests struct {
 	Solved int64 `json:"solved"`
 }
 
-// BoardUnits Units over all SKUs, as the gate counts them; as the database does, if the sale has no gate (a draft, or long ended).
+// BoardUnits Units over all SKUs, as the gate counts them; as the database does, if the sale has no gate (a draft, or long ended), or goes on or stops without it.
 type BoardUnits struct {
 	// Held of queued and created purchases
 	Held  int64 `json:"held"`
@@ -841,6 +876,11 @@ type BoardUnits struct {
 // BoardUpdate defines model for BoardUpdate.
 type BoardUpdate struct {
 	AsOf time.Time `json:"as_of"`
+
+	// DegradedReadiness whether the sale would go on if Redis failed now. ready: it would, or it does; off: it has no degraded_sale;
+	// inactive: it is a draft or has ended; unread: its gate was not read yet, some seconds after degraded_sale was
+	// set; outdated: its gate was last read too long ago; importing: an import after a restore is not complete
+	DegradedReadiness DegradedReadiness `json:"degraded_readiness"`
 
 	// Mode gate: Redis decides purchases; direct: the ledger does, while Redis is unavailable; returning: nothing is sold until the gate has what was sold directly
 	Mode SaleMode `json:"mode"`
@@ -857,7 +897,7 @@ type BoardUpdate struct {
 	// effort: a killed process loses those of its last second, and they begin at 0 when Redis loses its data.
 	Totals BoardRequests `json:"totals"`
 
-	// Units Units over all SKUs, as the gate counts them; as the database does, if the sale has no gate (a draft, or long ended).
+	// Units Units over all SKUs, as the gate counts them; as the database does, if the sale has no gate (a draft, or long ended), or goes on or stops without it.
 	Units BoardUnits `json:"units"`
 }
 
@@ -968,6 +1008,11 @@ type DeadLetterList struct {
 	Items      []DeadLetter `json:"items"`
 	NextCursor *string      `json:"next_cursor,omitempty"`
 }
+
+// DegradedReadiness whether the sale would go on if Redis failed now. ready: it would, or it does; off: it has no degraded_sale;
+// inactive: it is a draft or has ended; unread: its gate was not read yet, some seconds after degraded_sale was
+// set; outdated: its gate was last read too long ago; importing: an import after a restore is not complete
+type DegradedReadiness string
 
 // DegradedSale defines model for DegradedSale.
 type DegradedSale struct {

@@ -138,26 +138,48 @@ func newSchedule(seed uint64) (s schedule) {
 	return s
 }
 
-func runFailover(t *testing.T, seed uint64, wait, rate int) failoverResult {
-	at := newSchedule(seed)
+// replicated is a Redis master and its replica, and the server that becomes the replica of that one.
+type replicated struct {
+	master, replica, next *rig.RedisServer
+	at                    *rig.Proxy // the address of the master, for the services
+	way                   *rig.Proxy // from the replica to its master
+	lag                   time.Duration
+}
+
+// startReplicated starts the servers, for services that wait for so many replicas.
+func startReplicated(t *testing.T, wait int, lag time.Duration) *replicated {
+	t.Helper()
 	var flags []string
 	if wait > 0 { // as operations.md requires it
 		flags = []string{"--min-replicas-to-write", strconv.Itoa(wait)}
 	}
-	between := func(master *rig.RedisServer) *rig.Proxy { // a master and its replica
-		way := rig.Forward(t, master.Addr)
-		way.Delay(t, replicationDelay)
-		return way
+	start := func() *rig.RedisServer { return rig.StartRedis(t, flags...) }
+	r := &replicated{master: start(), replica: start(), next: start(), lag: lag}
+	r.way = r.between(t, r.master)
+	require.NoError(t, r.replica.Follow(t.Context(), r.way.Addr))
+	r.replica.WaitFollowing(t)
+	r.at = rig.Forward(t, r.master.Addr)
+	r.master.WaitWritable(t)
+	return r
+}
+
+// between returns a way to a master for its replica.
+func (r *replicated) between(t *testing.T, master *rig.RedisServer) *rig.Proxy {
+	t.Helper()
+	way := rig.Forward(t, master.Addr)
+	if r.lag > 0 {
+		way.Delay(t, r.lag)
 	}
-	master, promoted, next := rig.StartRedis(t, flags...), rig.StartRedis(t, flags...), rig.StartRedis(t, flags...)
-	way := between(master)
-	require.NoError(t, promoted.Follow(t.Context(), way.Addr))
-	promoted.WaitFollowing(t)
-	redis := rig.Forward(t, master.Addr)
-	master.WaitWritable(t)
+	return way
+}
+
+func runFailover(t *testing.T, seed uint64, wait, rate int) failoverResult {
+	at := newSchedule(seed)
+	servers := startReplicated(t, wait, replicationDelay)
+	master, promoted := servers.master, servers.replica
 
 	f := &failover{bids: map[string]*bid{}}
-	f.rig = rig.Start(t, rig.RedisAt(redis.Addr), rig.Env("PATH_RATE", "100000"), rig.Env("GATE_WAIT_REPLICAS", strconv.Itoa(wait)))
+	f.rig = rig.Start(t, rig.RedisAt(servers.at.Addr), rig.Env("PATH_RATE", "100000"), rig.Env("GATE_WAIT_REPLICAS", strconv.Itoa(wait)))
 	f.client = client.New(f.rig.Client.Origins(), client.Options{
 		Secret: rig.TokenSecret, Timeout: 5 * time.Second, Attempts: 1000, Connections: 1024,
 	})
@@ -179,14 +201,14 @@ func runFailover(t *testing.T, seed uint64, wait, rate int) failoverResult {
 	}()
 	require.NoError(t, shop.Until(ctx, f.began.Add(at.kill)))
 	f.killed = time.Now()
-	rig.KillMaster(t, master, promoted, way)
+	rig.KillMaster(t, master, promoted, servers.way)
 	ofMaster, ofReplica := master.CopyFiles(t), promoted.CopyFiles(t)
 	require.NoError(t, shop.Until(ctx, f.began.Add(at.promote)))
 	t.Logf("killed %s, promoting %s", master.Addr, promoted)
 	f.promoted = time.Now()
 	promoted.Promote(t)
-	redis.PointTo(t, promoted.Addr)
-	fresh := &freshReplica{server: next, way: between(promoted)}
+	servers.at.PointTo(t, promoted.Addr)
+	fresh := &freshReplica{server: servers.next, way: servers.between(t, promoted)}
 	attaching := make(chan error, 1)
 	go func() { attaching <- fresh.attach(ctx, f.began.Add(at.attach)) }()
 	before := f.sale.GateEntries(ctx, t, rig.LoadRedis(t, ofMaster).Client())

@@ -100,6 +100,11 @@ var mutants = []mutant{
 		hidden: "the checks of a sale do not count by second", test: unit{"services/inventory", "TestRedislessPurchasesAreBoundedBySecond"},
 	},
 	{
+		name: "the board promises a sale whose gate was read too long ago", file: soldDir + "mode.go",
+		old: "case outdated(a, seen, now):", now: "case outdated(a, seen, now) && seen.IsZero():",
+		hidden: "the simulation has no boards", test: unit{"services/inventory/internal/redisless", "^TestReadinessIsWhatAnOutageFinds$"},
+	},
+	{
 		name: "a repeated redisless purchase is sold again", file: soldDir + "selling.go",
 		old:    "rows, broken, err := tx.ReadableReservations(sns)",
 		now:    "rows, broken, err := map[string]ledger.Row{}, []ledger.Row{}, error(nil)",

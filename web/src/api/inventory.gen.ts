@@ -898,6 +898,13 @@ export interface components {
          */
         SaleMode: "gate" | "direct" | "returning";
         /**
+         * @description whether the sale would go on if Redis failed now. ready: it would, or it does; off: it has no degraded_sale;
+         *     inactive: it is a draft or has ended; unread: its gate was not read yet, some seconds after degraded_sale was
+         *     set; outdated: its gate was last read too long ago; importing: an import after a restore is not complete
+         * @enum {string}
+         */
+        DegradedReadiness: "ready" | "off" | "inactive" | "unread" | "outdated" | "importing";
+        /**
          * @description the challenge that buyers solve before they may take a path: a proof of work, an image, or the widget of the
          *     provider that seckill has; kind and difficulty may change while the sale is open
          * @enum {string}
@@ -1094,7 +1101,7 @@ export interface components {
             items: components["schemas"]["Change"][];
             next_cursor?: string;
         };
-        /** @description Units over all SKUs, as the gate counts them; as the database does, if the sale has no gate (a draft, or long ended). */
+        /** @description Units over all SKUs, as the gate counts them; as the database does, if the sale has no gate (a draft, or long ended), or goes on or stops without it. */
         BoardUnits: {
             /** Format: int64 */
             total: number;
@@ -1187,6 +1194,7 @@ export interface components {
          *       "title": "Autumn sale",
          *       "state": "open",
          *       "mode": "gate",
+         *       "degraded_readiness": "ready",
          *       "starts_at": "2026-11-21T10:00:00Z",
          *       "ends_at": "2026-11-21T12:00:00Z",
          *       "as_of": "2026-11-21T10:05:00Z",
@@ -1237,6 +1245,7 @@ export interface components {
             title: string;
             state: components["schemas"]["ActivityState"];
             mode: components["schemas"]["SaleMode"];
+            degraded_readiness: components["schemas"]["DegradedReadiness"];
             /** Format: date-time */
             starts_at: string;
             /** Format: date-time */
@@ -1261,6 +1270,7 @@ export interface components {
             as_of: string;
             state: components["schemas"]["ActivityState"];
             mode: components["schemas"]["SaleMode"];
+            degraded_readiness: components["schemas"]["DegradedReadiness"];
             units: components["schemas"]["BoardUnits"];
             orders: components["schemas"]["BoardOrders"];
             totals: components["schemas"]["BoardRequests"];

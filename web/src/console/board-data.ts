@@ -60,4 +60,12 @@ export function stack(list: readonly number[][]): number[][] {
   return sums
 }
 
+// withoutRedis returns what the board shows of a sale with degraded_sale: whether it would go on without Redis, and why
+// not. A sale that goes on without Redis already shows its mode.
+export function withoutRedis({mode, degraded_readiness: ready}: Pick<Board, 'mode' | 'degraded_readiness'>) {
+  if (ready === 'off' || ready === 'inactive') return undefined
+  if (ready === 'ready') return mode === 'gate' ? {tone: 'good', badge: 'redisless_ready'} as const : undefined
+  return {tone: 'warning', badge: 'redisless_stops', note: `redisless_${ready}`} as const
+}
+
 export const total = (refused: Record<string, number>) => Object.values(refused).reduce((sum, n) => sum + n, 0)

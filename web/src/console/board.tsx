@@ -8,7 +8,7 @@ import {lost} from '../base/app.ts'
 import {count, stamp, time} from '../base/format.ts'
 import {Badge, Bar} from '../base/parts.tsx'
 import {follow} from '../base/stream.ts'
-import {apply, latestPoint, reasons, total} from './board-data.ts'
+import {apply, latestPoint, reasons, total, withoutRedis} from './board-data.ts'
 import {Chart} from './chart.tsx'
 import {Failed} from './parts.tsx'
 import {RoomCard} from './room.tsx'
@@ -63,13 +63,20 @@ export function BoardView({id, activity, board, onBoard}: Props) {
   const {units, orders, totals} = board
   const refused = total(totals.refused)
   const latest = latestPoint(board)
+  const redisless = withoutRedis(board)
   return (
     <div class="board">
       <p class="row as-of">
         <Badge tone={mode === 'stream' ? 'good' : 'warning'}>{mode === 'stream' ? w('live') : w('polling')}</Badge>
         <span class="muted tabular">{w('as_of', {t: time(board.as_of, Date.parse(board.as_of), true)})}</span>
         <Mode mode={board.mode} />
+        {redisless && <Badge tone={redisless.tone}>{w(redisless.badge)}</Badge>}
       </p>
+      {redisless?.note && (
+        <p class="note" role="status">
+          {w(redisless.note)}
+        </p>
+      )}
       {board.mode !== 'gate' && (
         <p class="note" role="status">
           {w(`mode_${board.mode}_text`)}

@@ -429,8 +429,16 @@ test('waiting room, reorder limit and degraded sale: created, refused by field, 
   // A sale without a room cannot get one.
   await page.goto('/console/sales/1/edit')
   await expect(rate).toBeDisabled()
+  // The board states whether the sale would go on without Redis, and why not.
+  const kept = shop.sales.get('1')
+  kept.degraded_readiness = 'ready'
+  await page.goto('/console/sales/1')
+  await expect(page.getByText('Without Redis: goes on')).toBeVisible()
+  kept.degraded_readiness = 'outdated'
+  await expect(page.getByText('Without Redis: stops')).toBeVisible()
+  await expect(page.getByRole('status').getByText('were last read too long ago')).toBeVisible()
   // The board states that the ledger decides.
-  shop.sales.get('1').mode = 'direct'
+  Object.assign(kept, {mode: 'direct', degraded_readiness: 'ready'})
   await page.goto('/console/sales/1')
   await expect(page.getByText('Mode: direct')).toBeVisible()
   await expect(page.getByText('Redis is unavailable. The ledger sells')).toBeVisible()

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import {test} from 'node:test'
 import type {Board, BoardPoint} from '../../src/api/types.ts'
-import {apply, lastSecond, latestPoint, reasons, series, stack} from '../../src/console/board-data.ts'
+import {apply, lastSecond, latestPoint, reasons, series, stack, withoutRedis} from '../../src/console/board-data.ts'
 import {differences} from '../../src/console/conflict.tsx'
 import {fromLocal, toLocal} from '../../src/console/local-time.ts'
 import {diff, parseRule} from '../../src/console/rule-diff.ts'
@@ -38,6 +38,20 @@ test('the latest figures are those of seconds that the server sends: they settle
   assert.equal(latestPoint(asOf(12_500, [point(7, 5)]))?.accepted, 5) // a sample was late
   assert.equal(latestPoint(asOf(13_000, [point(7, 5)])), undefined)
   assert.equal(latestPoint(asOf(10_000, [])), undefined)
+})
+
+test('a sale with degraded_sale shows whether it would go on without Redis, and why not', () => {
+  const of = (mode: Board['mode'], degraded_readiness: Board['degraded_readiness']) => withoutRedis({mode, degraded_readiness})
+  assert.equal(of('gate', 'off'), undefined)
+  assert.equal(of('gate', 'inactive'), undefined)
+  assert.deepEqual(of('gate', 'ready'), {tone: 'good', badge: 'redisless_ready'})
+  assert.equal(of('direct', 'ready'), undefined)
+  for (const mode of ['gate', 'direct', 'returning'] as const)
+    for (const why of ['unread', 'outdated', 'importing'] as const)
+      assert.deepEqual(of(mode, why), {tone: 'warning', badge: 'redisless_stops', note: `redisless_${why}`})
+  // A change arrives with the events of each second.
+  const b = apply({...board([]), degraded_readiness: 'ready'}, {degraded_readiness: 'outdated', point: null} as never)
+  assert.equal(b.degraded_readiness, 'outdated')
 })
 
 test('series fill absent seconds with 0 and stack up', () => {

@@ -53,10 +53,12 @@ type Point struct {
 type Sample struct {
 	AsOf     time.Time
 	Activity core.Activity
-	Units    Units // as the gate counts them; as the database does, if the activity has no gate
-	Orders   merchants.ReservationCounts
-	Totals   Requests // since the publication; if the activity has no gate, Accepted is the database's
-	Stock    *merchants.StockView
+	// Readiness states whether the sale would go on if its gate were lost at AsOf.
+	Readiness core.Readiness
+	Units     Units // as the gate counts them; as the database does, if the gate cannot be read
+	Orders    merchants.ReservationCounts
+	Totals    Requests // since the publication; if the gate cannot be read, Accepted is the database's
+	Stock     *merchants.StockView
 	// Points holds the seconds with requests, oldest first, up to some seconds ago: processes that respond have added
 	// their counts of them. Counts that are added late change a point.
 	Points  []Point
@@ -76,6 +78,11 @@ type Counters interface {
 type Ledger interface {
 	Activity(ctx context.Context, in core.Scope, id string) (*core.Activity, error)
 	ReservationCounts(ctx context.Context, in core.Scope, activityID string) (merchants.ReservationCounts, error)
+}
+
+// Redisless is the part of redisless.Service that the board needs.
+type Redisless interface {
+	Readiness(ctx context.Context, a *core.Activity) (core.Readiness, error)
 }
 
 // Config has the bounds and intervals of a Board.
@@ -99,10 +106,11 @@ func DefaultConfig() Config {
 
 // Deps are the ports of a Board.
 type Deps struct {
-	Gate   Counters
-	Ledger Ledger
-	Now    func() time.Time
-	Log    *slog.Logger
+	Gate      Counters
+	Ledger    Ledger
+	Redisless Redisless
+	Now       func() time.Time
+	Log       *slog.Logger
 }
 
 // Board takes samples of activities for their viewers. It is safe for concurrent use.
@@ -258,6 +266,16 @@ func (s *Stream) Close() {
 
 func stopping() error {
 	return contract.Refuse(contract.CodeUnavailable, "this server is stopping").After(time.Second)
+}
+
+// withoutGate reports whether a sample that failed to read the gate with err has the database's counts instead: the
+// sale goes on without its gate, or its merchant must see that it cannot.
+func withoutGate(err error, a *core.Activity, r core.Readiness) bool {
+	switch r {
+	case core.ReadinessUnread, core.ReadinessOutdated, core.ReadinessImporting:
+		return a.WithoutGate(err) || errors.Is(err, core.ErrGateUnavailable)
+	}
+	return a.WithoutGate(err)
 }
 
 // gateAbsent reports whether err means that the activity has no gate, and need not have one.

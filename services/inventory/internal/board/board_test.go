@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -30,6 +31,7 @@ type sale struct {
 	audits   []time.Time
 	lands    bool // a purchase lands between each two readings of the ledger
 	panics   bool // each audit of the gate panics
+	ready    core.Readiness
 	err      error
 }
 
@@ -73,7 +75,20 @@ func (s *sale) Audit(context.Context, string) (core.GateAudit, error) {
 	return s.audit, s.err
 }
 
-func (s *sale) Requests(context.Context, string) (Requests, error) { return Requests{Accepted: 3}, nil }
+func (s *sale) Readiness(context.Context, *core.Activity) (core.Readiness, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ready, nil
+}
+
+func (s *sale) Requests(context.Context, string) (Requests, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if errors.Is(s.err, core.ErrGateUnavailable) {
+		return Requests{}, s.err
+	}
+	return Requests{Accepted: 3, Paths: 9, Refused: map[string]int64{"sold_out": 1}}, nil
+}
 
 func (s *sale) RequestsSince(_ context.Context, _ string, since time.Time) (list []Second, err error) {
 	s.mu.Lock()
@@ -102,7 +117,7 @@ func boardOf(s *sale, change ...func(*Config)) *Board {
 	for _, f := range change {
 		f(&c)
 	}
-	return New(Deps{Gate: s, Ledger: s, Now: time.Now, Log: slog.New(slog.DiscardHandler)}, c)
+	return New(Deps{Gate: s, Ledger: s, Redisless: s, Now: time.Now, Log: slog.New(slog.DiscardHandler)}, c)
 }
 
 // All viewers of an activity share one sampler, which audits the gate once a second and stops with the last of them.
@@ -344,5 +359,55 @@ func TestStockWhilePurchasesLand(t *testing.T) {
 		require.True(t, (<-stream.Updates()).Stock.AsOf.After(first.Stock.AsOf))
 		stream.Close()
 		b.running.Wait()
+	})
+}
+
+// While a sale goes on without its gate, the board has the requests of before. The purchases are those of the ledger.
+func TestTheRequestsOfASaleStayWhileItGoesOnWithoutItsGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSale()
+		b := boardOf(s)
+		_, err := b.Snapshot(t.Context(), core.AllMerchants(), "1")
+		require.NoError(t, err)
+		s.mu.Lock()
+		s.activity.Mode, s.err = contract.ModeRedisless, fmt.Errorf("%w: connection refused", core.ErrGateUnavailable)
+		s.mu.Unlock()
+		for range 3 {
+			time.Sleep(time.Second)
+			got, err := b.Snapshot(t.Context(), core.AllMerchants(), "1")
+			require.NoError(t, err)
+			require.EqualValues(t, 9, got.Totals.Paths)
+			require.Equal(t, map[string]int64{"sold_out": 1}, got.Totals.Refused)
+			require.Equal(t, merchants.ReservationCounts{Reserved: 2, Sold: 1}.All(), got.Totals.Accepted)
+		}
+	})
+}
+
+// Of a sale that stops with its gate, the board shows why, with the counts of the database. The others have no board
+// until the gate responds, or the sale goes on without it.
+func TestABoardShowsThatASaleStopsWithItsGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSale()
+		s.activity.Items[0] = core.Stock{SKUID: "1", Total: 10, Available: 6, Reserved: 3, Sold: 1}
+		b := boardOf(s)
+		s.fail(fmt.Errorf("%w: connection refused", core.ErrGateUnavailable))
+		for ready, stops := range map[core.Readiness]bool{
+			core.ReadinessReady: false, core.ReadinessOff: false, core.ReadinessInactive: false,
+			core.ReadinessUnread: true, core.ReadinessOutdated: true, core.ReadinessImporting: true,
+		} {
+			s.mu.Lock()
+			s.ready = ready
+			s.mu.Unlock()
+			time.Sleep(time.Second)
+			got, err := b.Snapshot(t.Context(), core.AllMerchants(), "1")
+			if !stops {
+				require.Equal(t, contract.CodeGateUnavailable, contract.CodeOf(err), ready)
+				continue
+			}
+			require.NoError(t, err, ready)
+			require.Equal(t, ready, got.Readiness)
+			require.Equal(t, Units{Total: 15, Left: 11, Held: 3, Sold: 1}, got.Units)
+			require.Nil(t, got.Stock.SKUs[0].Gate)
+		}
 	})
 }

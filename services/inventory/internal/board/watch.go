@@ -160,32 +160,40 @@ func (w *watch) take(ctx context.Context) (*Sample, error) {
 	if err != nil {
 		return nil, err
 	}
+	ready, err := b.Redisless.Readiness(ctx, before)
+	if err != nil {
+		return nil, err
+	}
+	without := func(err error) bool { return withoutGate(err, before, ready) }
 	audit, err := b.Gate.Audit(ctx, w.activityID)
 	present := err == nil
-	if err != nil && !gateAbsent(err, before, b.Now()) && !before.WithoutGate(err) {
+	if err != nil && !gateAbsent(err, before, b.Now()) && !without(err) {
 		return nil, err
 	}
 	if !present {
 		audit = core.GateAudit{}
 	}
-	s := &Sample{AsOf: b.Now().UTC(), Activity: *before, Units: unitsOf(before, audit, present)}
+	s := &Sample{AsOf: b.Now().UTC(), Activity: *before, Readiness: ready, Units: unitsOf(before, audit, present)}
 	if s.Stock, err = w.stock(ctx, before, audit, present); err != nil {
 		return nil, err
 	}
 	if s.Orders, err = b.Ledger.ReservationCounts(ctx, in, w.activityID); err != nil {
 		return nil, err
 	}
-	if s.Totals, err = b.Gate.Requests(ctx, w.activityID); err != nil && !before.WithoutGate(err) {
+	if s.Totals, err = b.Gate.Requests(ctx, w.activityID); err != nil && !without(err) {
 		return nil, err
+	}
+	if err != nil && w.latest != nil {
+		s.Totals = w.latest.Totals
 	}
 	if !present { // its counts may have expired
 		s.Totals.Accepted = s.Orders.All()
 	}
 	s.Points, err = w.readPoints(ctx, s)
-	if before.WithoutGate(err) && w.latest != nil {
+	if without(err) && w.latest != nil {
 		s.Points, err = w.latest.Points, nil
 	}
-	if before.WithoutGate(err) {
+	if without(err) {
 		err = nil
 	}
 	s.Reading = w.read

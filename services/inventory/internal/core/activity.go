@@ -154,6 +154,19 @@ type RedislessSale struct {
 	SoldSecond, SoldCount int64
 }
 
+// Readiness states whether a sale would go on if its gate were lost now, or why not. Merchants read these words.
+type Readiness string
+
+// Readiness of sales.
+const (
+	ReadinessReady     Readiness = "ready"
+	ReadinessOff       Readiness = "off"       // it has no degraded sale
+	ReadinessInactive  Readiness = "inactive"  // it is a draft, or has ended
+	ReadinessUnread    Readiness = "unread"    // its gate was never read
+	ReadinessOutdated  Readiness = "outdated"  // its gate was last read too long ago
+	ReadinessImporting Readiness = "importing" // an import after a restore is not complete
+)
+
 // Redisless reports whether purchases are decided by the ledger alone.
 func (a *Activity) Redisless() bool { return a.Mode == contract.ModeRedisless }
 

@@ -29,7 +29,7 @@ func (m *Merchant) boardView(s *board.Sample) api.Board {
 	a := s.Activity
 	return api.Board{
 		ActivityId: a.ID, Title: a.Title, State: api.ActivityState(a.Phase(s.AsOf)), Mode: api.SaleMode(a.Mode),
-		StartsAt: a.StartsAt, EndsAt: a.EndsAt,
+		DegradedReadiness: api.DegradedReadiness(s.Readiness), StartsAt: a.StartsAt, EndsAt: a.EndsAt,
 		AsOf: s.AsOf, Currency: a.Currency, CurrencyDigits: contract.CurrencyDigits(a.Currency),
 		Units: unitsView(s.Units), Orders: boardOrders(s), Totals: requestsView(s.Totals),
 		Stock: stockView(s.Stock), Points: views(s.Points, pointView),
@@ -107,6 +107,7 @@ func (sent *boardProgress) write(out *eventstream.Writer, s *board.Sample) {
 	update := api.BoardUpdate{
 		AsOf: s.AsOf, State: api.ActivityState(s.Activity.Phase(s.AsOf)), Units: unitsView(s.Units), Orders: boardOrders(s),
 		Totals: requestsView(s.Totals), Mode: api.SaleMode(s.Activity.Mode),
+		DegradedReadiness: api.DegradedReadiness(s.Readiness),
 	}
 	written := false
 	for _, p := range s.Points {

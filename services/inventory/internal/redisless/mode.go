@@ -115,15 +115,10 @@ func (s *Service) becomeRedisless(
 	}
 	a, err = s.Sales.ChangeMode(ctx, activityID, func(a *core.Activity, d *core.RedislessSale, now time.Time) (bool, error) {
 		changed, unread = false, false
-		_, ended := a.EndedSince(now)
-		if a.Redisless() || a.Degraded == nil || ended || a.State == core.ActivityDraft || a.State == core.ActivityEnded {
+		if a.Redisless() || a.Degraded == nil || !active(a, now) {
 			return false, nil
 		}
-		slack := figuresSlack
-		if since := now.Add(-lost); since.Before(a.StartsAt) { // the gate had accepted nothing then, and was read seldom
-			slack += farEvery
-		}
-		unread = d.SeenAt.Before(now.Add(-lost - slack))
+		unread = outdated(a, d.SeenAt, now.Add(-lost))
 		if unread || !d.SeenAt.Equal(read) || d.SeenAt.After(now.Add(-lostAfter)) {
 			return false, nil
 		}
@@ -140,6 +135,54 @@ func (s *Service) becomeRedisless(
 			core.ErrGateUnavailable, activityID))
 	}
 	return a, unread, err
+}
+
+// active reports whether a sale is published and has not ended.
+func active(a *core.Activity, now time.Time) bool {
+	_, ended := a.EndedSince(now)
+	return !ended && a.State != core.ActivityDraft && a.State != core.ActivityEnded
+}
+
+// outdated reports whether the gate was last read too long before it was lost: what it accepted since is not known.
+func outdated(a *core.Activity, seen, lost time.Time) bool {
+	slack := figuresSlack
+	if lost.Before(a.StartsAt) { // the gate had accepted nothing then, and was read seldom
+		slack += farEvery
+	}
+	return seen.Before(lost.Add(-slack))
+}
+
+// Readiness returns whether the sale would go on if its gate were lost now. One that is redisless goes on.
+func (s *Service) Readiness(ctx context.Context, a *core.Activity) (core.Readiness, error) {
+	if a.Degraded == nil {
+		return core.ReadinessOff, nil
+	}
+	now, err := s.Rows.Now(ctx)
+	if err != nil {
+		return "", err
+	}
+	if !active(a, now) {
+		return core.ReadinessInactive, nil
+	}
+	pending, err := s.Sales.PendingImports(ctx)
+	if err != nil {
+		return "", err
+	}
+	sales, err := s.Sales.RedislessSales(ctx, []string{a.ID})
+	if err != nil {
+		return "", err
+	}
+	switch seen := sales[a.ID].SeenAt; {
+	case pending.Include(a.ID):
+		return core.ReadinessImporting, nil
+	case a.Redisless():
+		return core.ReadinessReady, nil
+	case seen.IsZero():
+		return core.ReadinessUnread, nil
+	case outdated(a, seen, now):
+		return core.ReadinessOutdated, nil
+	}
+	return core.ReadinessReady, nil
 }
 
 // landedSince returns when the gate was last read, and by SKU the units of purchases that were in its figures and have

@@ -19,6 +19,12 @@ type modeStore struct {
 	Rows
 	now, seen time.Time
 	early     bool // the sales start in an hour
+	change    func(*core.Activity)
+	pending   core.PendingImports
+}
+
+func (s modeStore) PendingImports(context.Context) (core.PendingImports, error) {
+	return s.pending, nil
 }
 
 func (s modeStore) Now(context.Context) (time.Time, error) { return s.now, nil }
@@ -28,10 +34,14 @@ func (s modeStore) activity(id string) core.Activity {
 	if s.early {
 		starts = s.now.Add(time.Hour)
 	}
-	return core.Activity{
+	a := core.Activity{
 		ID: id, State: core.ActivityPublished, Mode: contract.ModeGate, Degraded: &core.DegradedSale{PerSecond: 1},
 		StartsAt: starts, EndsAt: s.now.Add(2 * time.Hour),
 	}
+	if s.change != nil {
+		s.change(&a)
+	}
+	return a
 }
 
 func (s modeStore) DegradedActivities(context.Context, time.Time) ([]core.Activity, error) {
@@ -113,6 +123,86 @@ func TestASaleThatCannotBecomeRedislessHoldsUpNoOther(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, contract.ModeGate, modes.Activities[1].Mode)
 	require.Len(t, raised.keys, 1)
+}
+
+// The board promises what an outage that begins now finds: the sale becomes redisless once the gate is lost for
+// lostAfter, or an incident is raised.
+func TestReadinessIsWhatAnOutageFinds(t *testing.T) {
+	now := time.Now()
+	state := func(is core.ActivityState) func(*core.Activity) { return func(a *core.Activity) { a.State = is } }
+	mode := func(is contract.SaleMode) func(*core.Activity) { return func(a *core.Activity) { a.Mode = is } }
+	never := now.Sub(time.Time{})
+	for _, c := range []struct {
+		want   core.Readiness
+		age    time.Duration // of the last reading
+		early  bool
+		change func(*core.Activity)
+	}{
+		{want: core.ReadinessReady},
+		{want: core.ReadinessReady, age: figuresSlack},
+		{want: core.ReadinessOutdated, age: figuresSlack + time.Millisecond},
+		{want: core.ReadinessReady, age: figuresSlack + farEvery, early: true},
+		{want: core.ReadinessOutdated, age: figuresSlack + farEvery + time.Millisecond, early: true},
+		{want: core.ReadinessUnread, age: never},
+		{want: core.ReadinessReady, change: state(core.ActivityPaused)},
+		{want: core.ReadinessOutdated, age: time.Minute, change: state(core.ActivityPaused)},
+		{want: core.ReadinessReady, change: mode(contract.ModeReturning)},
+		{want: core.ReadinessOutdated, age: time.Minute, change: mode(contract.ModeReturning)},
+		{want: core.ReadinessInactive, change: state(core.ActivityDraft)},
+		{want: core.ReadinessInactive, change: state(core.ActivityEnded)},
+		{want: core.ReadinessInactive, change: func(a *core.Activity) { a.EndsAt = now }},
+		{want: core.ReadinessOff, change: func(a *core.Activity) { a.Degraded = nil }},
+	} {
+		store := modeStore{now: now, seen: now.Add(-c.age), early: c.early, change: c.change}
+		if c.age == never {
+			store.seen = time.Time{}
+		}
+		raised := &raised{}
+		service := func() *Service {
+			return &Service{Deps: Deps{
+				Sales: store, Rows: store, Recorder: &warnings{}, Incidents: raised,
+				Watch: &Watch{contacts: map[string]contact{"2": {lostSince: now.Add(-lostAfter)}}},
+			}}
+		}
+		a := store.activity("2")
+		ready, err := service().Readiness(t.Context(), &a)
+		require.NoError(t, err)
+		require.Equal(t, c.want, ready, "%+v", c)
+
+		store.now = now.Add(lostAfter) // the reading stays, and the gate is lost since then
+		store.change = func(b *core.Activity) {
+			if b.ID == a.ID {
+				*b = a
+			}
+		}
+		modes, err := service().Modes(t.Context(), map[string]time.Duration{"2": lostAfter})
+		require.NoError(t, err)
+		goesOn := modes.Activities[1].Mode == contract.ModeRedisless
+		require.Equal(t, c.want == core.ReadinessReady, goesOn, "%+v", c)
+		if c.want == core.ReadinessUnread || c.want == core.ReadinessOutdated {
+			require.Equal(t, []string{"gate not read 2"}, raised.keys, "%+v", c)
+		} else {
+			require.Empty(t, raised.keys, "%+v", c)
+		}
+	}
+
+	// One that is redisless goes on, unless an import holds up its purchases.
+	store := modeStore{now: now, seen: now.Add(-time.Hour), change: mode(contract.ModeRedisless)}
+	for _, c := range []struct {
+		pending core.PendingImports
+		want    core.Readiness
+	}{
+		{nil, core.ReadinessReady},
+		{core.PendingImports{"1": true}, core.ReadinessReady},
+		{core.PendingImports{"2": true}, core.ReadinessImporting},
+		{core.PendingImports{core.AllActivities: true}, core.ReadinessImporting},
+	} {
+		store.pending = c.pending
+		a := store.activity("2")
+		ready, err := (&Service{Deps: Deps{Sales: store, Rows: store}}).Readiness(t.Context(), &a)
+		require.NoError(t, err)
+		require.Equal(t, c.want, ready)
+	}
 }
 
 // raised collects the keys of incidents.

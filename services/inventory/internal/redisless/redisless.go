@@ -18,6 +18,7 @@ type Sales interface {
 	DegradedActivities(ctx context.Context, now time.Time) ([]core.Activity, error)
 	// RedislessSales returns the figures of activities, by activity.
 	RedislessSales(ctx context.Context, activityIDs []string) (map[string]core.RedislessSale, error)
+	PendingImports(ctx context.Context) (core.PendingImports, error)
 	// ChangeMode locks the activity and its stock, and calls fn to change the mode and the figures. It writes both if fn
 	// returns true, and returns the activity. A ledger transaction runs before or after the change.
 	ChangeMode(
