@@ -132,7 +132,7 @@ var mutants = []mutant{
 		test:   unit{"services/inventory", "TestTheGateGetsWhatWasSoldWithoutIt"},
 	},
 	{
-		name: "a refused purchase ends a hand-over", file: "services/seckill/internal/redisless/watch.go",
+		name: "a refused purchase ends a hand-over", file: "services/seckill/internal/redisless/accepted.go",
 		old: "case errors.Is(err, core.ErrRefused) && len(list) > 1:", now: "case errors.Is(err, core.ErrRefused) && len(list) > MaxAccepted:",
 		hidden: "seckill keeps no malformed purchase",
 		test:   unit{"services/seckill/internal/redisless", "TestARefusedPurchaseHoldsUpNoOther"},
@@ -184,7 +184,7 @@ var mutants = []mutant{
 		old: "return c.Modes.ReturnToGate(ctx, a)", now: "return nil",
 	},
 	{
-		name: "accepted purchases are not handed over", file: keptDir + "watch.go",
+		name: "accepted purchases are not handed over", file: keptDir + "accepted.go",
 		old: "list := w.accepted.first(activityID, handOverSize)", now: "list := w.accepted.first(activityID, 0)",
 		hidden: "most are published in time", test: unit{"services/seckill/internal/redisless", "TestAcceptedPurchasesAreHandedOverFirst"},
 	},

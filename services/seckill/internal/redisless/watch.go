@@ -4,7 +4,6 @@ package redisless
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
@@ -367,70 +366,6 @@ func (w *Watch) lost(now time.Time) map[string]time.Duration {
 		}
 	}
 	return lost
-}
-
-// handOver sends inventory what this process has accepted and not seen published, for each sale that has become
-// redisless. Redisless purchases of this process wait for it.
-func (w *Watch) handOver(ctx context.Context) {
-	s := w.modes.Load()
-	if s == nil {
-		return
-	}
-	for id, m := range s.byID {
-		if m.Mode == contract.ModeRedisless && ctx.Err() == nil {
-			w.handOverOf(ctx, id, m.Outage)
-		}
-	}
-}
-
-func (w *Watch) handOverOf(ctx context.Context, activityID string, outage int64) {
-	for {
-		list := w.accepted.first(activityID, handOverSize)
-		if len(list) == 0 {
-			break
-		}
-		if !w.handOverList(ctx, activityID, outage, list) {
-			return // the next round repeats it
-		}
-	}
-	w.mu.Lock()
-	w.handed[activityID] = outage
-	w.mu.Unlock()
-}
-
-// handOverList reports whether inventory has taken the purchases. If it refuses a call, halves of it follow, and a
-// purchase that it refuses alone is given up: it may hold up no other.
-func (w *Watch) handOverList(ctx context.Context, activityID string, outage int64, list []acceptance) bool {
-	r := contract.RedislessReserve{ActivityID: activityID, Outage: outage, Items: make([]contract.RedislessPurchase, len(list))}
-	for i, p := range list {
-		r.Items[i] = contract.RedislessPurchase{
-			OrderSN: p.OrderSN, UserID: p.UserID, Lines: p.Lines, Accepted: true, ReservedAt: p.ReservedAt,
-			Traceparent: p.Traceparent,
-		}
-	}
-	call, cancel := context.WithTimeout(ctx, handOverTimeout)
-	_, err := w.inventory.Reserve(call, r)
-	cancel()
-	switch {
-	case errors.Is(err, core.ErrRefused) && len(list) > 1:
-		half := len(list) / 2
-		return w.handOverList(ctx, activityID, outage, list[:half]) && w.handOverList(ctx, activityID, outage, list[half:])
-	case errors.Is(err, core.ErrRefused):
-		w.log.ErrorContext(ctx, "inventory refuses a purchase that the gate has accepted", "activity_id", activityID,
-			"order_sn", list[0].OrderSN, "error", err)
-		w.incidents.Add(ctx, 1)
-	case err != nil:
-		return false
-	}
-	w.accepted.remove(activityID, list)
-	return true
-}
-
-// handedOver reports whether this process has handed over what it had accepted before the sale became redisless.
-func (w *Watch) handedOver(activityID string, outage int64) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.handed[activityID] == outage
 }
 
 // AdmitPath reports whether a path may be issued: while the sale is redisless, only its share of per_second.
