@@ -186,7 +186,7 @@ func (c *Challenges) Give(
 	var points Points
 	switch kind {
 	case contract.ChallengeClick:
-		if left := c.pauses.Left(ctx, c.Sales.Now(ctx), userID); left > 0 {
+		if left := c.pauses.Left(ctx, c.Sales.Now(ctx), userID, ""); left > 0 {
 			return Task{}, paused(left)
 		}
 		image, at, ok := c.clicks.Take(userID)
