@@ -48,7 +48,7 @@ func (s *roomSale) solution(user string, c response) []point {
 	return points
 }
 
-// image requests an image until there is one.
+// image requests an image until there is one, at half of the rate of challenge-per-user at most.
 func (s *roomSale) image(user string, header ...string) (c response) {
 	s.Helper()
 	require.Eventually(s, func() bool {
@@ -58,7 +58,7 @@ func (s *roomSale) image(user string, header ...string) (c response) {
 		}
 		c.is(s, http.StatusCreated, "")
 		return c.str("kind") == "click"
-	}, time.Minute, 5*time.Millisecond)
+	}, time.Minute, 20*time.Millisecond)
 	return c
 }
 
@@ -191,4 +191,40 @@ func TestARobotThatSolvesInParallel(t *testing.T) {
 		}
 		return a.StatusCode
 	}))
+}
+
+// A buyer who was wrong once and shares an address with robots has to wait before an image is spent, not after it was
+// solved.
+func TestAPausedAddressGetsNoImage(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, setup{cfg: func(c *config) { c.TrustedProxies = []string{"127.0.0.1/32"} }})
+	s := withCaptcha(r, contract.ChallengeClick, -time.Minute)
+	nat := []string{"X-Forwarded-For", "198.51.100.1"}
+	begin := r.now()
+	r.setTime(begin)
+	other := withCaptcha(r, contract.ChallengeClick, -time.Minute)
+	for range 4 { // then there are images for all, so that no one requests too often
+		other.image("dan")
+	}
+	wrong := map[string]any{"points": []point{{1, 1}, {1, 1}, {1, 1}, {1, 1}}}
+	for _, user := range append(accounts(5), "ann") {
+		c := s.image(user, nat...)
+		s.call("POST", s.at("/captchas/"+c.str("captcha_id")+"/answers"), s.token(user), wrong, nat...).
+			is(t, http.StatusForbidden, contract.CodeChallengeWrong)
+	}
+	held := s.image("bob", nat...)
+	r.setTime(begin.Add(15 * time.Second)) // the pauses of users are over, that of the address is not
+	for range 3 {
+		refused := s.call("POST", s.at("/captchas"), s.token("ann"), nil, nat...)
+		refused.is(t, http.StatusTooManyRequests, contract.CodeRateLimited)
+		require.Contains(t, refused.raw, "the last answer was wrong")
+		after, err := strconv.Atoi(refused.Header.Get("Retry-After"))
+		require.NoError(t, err)
+		require.Greater(t, after, 20)
+	}
+	s.image("cat", nat...)
+	s.image("ann", "X-Forwarded-For", "198.51.100.2")
+	s.call("POST", s.at("/captchas/"+held.str("captcha_id")+"/answers"), s.token("bob"),
+		map[string]any{"points": s.solution("bob", held)}, nat...).is(t, http.StatusCreated, "")
+	s.image("ann", nat...) // a right answer ends the pause
 }

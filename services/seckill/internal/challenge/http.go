@@ -76,8 +76,10 @@ func (h *Handlers) CreateCaptcha(w http.ResponseWriter, r *http.Request, activit
 		return
 	}
 	caller := auth.From(r.Context())
-	c, err := h.challenges.Give(r.Context(), caller.UserID, activityID, contract.ChallengeKind(body.Kind), body.RoomTicket,
-		caller.Has(auth.Accessible))
+	c, err := h.challenges.Give(r.Context(), caller.UserID, activityID, Request{
+		Kind: contract.ChallengeKind(body.Kind), Ticket: body.RoomTicket, Accessible: caller.Has(auth.Accessible),
+		Address: h.address(r),
+	})
 	if err != nil {
 		if errors.Is(err, errNoImage) {
 			httpserver.MarkShared(w) // does not count against the caller
