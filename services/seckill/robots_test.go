@@ -194,7 +194,7 @@ func TestARobotThatSolvesInParallel(t *testing.T) {
 }
 
 // A buyer who was wrong once and shares an address with robots has to wait before an image is spent, not after it was
-// solved.
+// solved. These waits make no suspect: the wrong answer has counted.
 func TestAPausedAddressGetsNoImage(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, setup{cfg: func(c *config) { c.TrustedProxies = []string{"127.0.0.1/32"} }})
@@ -214,7 +214,7 @@ func TestAPausedAddressGetsNoImage(t *testing.T) {
 	}
 	held := s.image("bob", nat...)
 	r.setTime(begin.Add(15 * time.Second)) // the pauses of users are over, that of the address is not
-	for range 3 {
+	for range 60 {
 		refused := s.call("POST", s.at("/captchas"), s.token("ann"), nil, nat...)
 		refused.is(t, http.StatusTooManyRequests, contract.CodeRateLimited)
 		require.Contains(t, refused.raw, "the last answer was wrong")
@@ -227,4 +227,12 @@ func TestAPausedAddressGetsNoImage(t *testing.T) {
 	s.call("POST", s.at("/captchas/"+held.str("captcha_id")+"/answers"), s.token("bob"),
 		map[string]any{"points": s.solution("bob", held)}, nat...).is(t, http.StatusCreated, "")
 	s.image("ann", nat...) // a right answer ends the pause
+
+	r.stop() // adds the counts
+	got, err := r.gate.Suspects(t.Context(), s.id)
+	require.NoError(t, err)
+	for _, of := range append(got.Users, got.Addresses...) {
+		require.Zero(t, of.RateLimited, of.Key)
+	}
+	require.Len(t, got.Users, 6)
 }

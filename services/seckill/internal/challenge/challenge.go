@@ -349,12 +349,19 @@ func (c *Challenges) CheckPass(ctx context.Context, userID, activityID, pass str
 	return nil
 }
 
-// errNoImage refuses a buyer for whom no image is left. A proof of work instead would cost a robot less than an image.
-var errNoImage = contract.Refuse(contract.CodeRateLimited,
-	"no image is left now; request a challenge again").After(noImage)
+// uncounted is a refusal that does not count against its caller.
+type uncounted struct{ error }
 
+func (u uncounted) Unwrap() error { return u.error }
+
+// errNoImage refuses a buyer for whom no image is left. A proof of work instead would cost a robot less than an image.
+var errNoImage = uncounted{contract.Refuse(contract.CodeRateLimited,
+	"no image is left now; request a challenge again").After(noImage)}
+
+// paused refuses a user who was wrong. The wrong answer has counted, and the pause of an address is due to others.
 func paused(left time.Duration) error {
-	return contract.Refuse(contract.CodeRateLimited, "the last answer was wrong; wait before the next one").After(left)
+	return uncounted{contract.Refuse(contract.CodeRateLimited, "the last answer was wrong; wait before the next one").
+		After(left)}
 }
 
 func wrongUnless(right bool) error {
