@@ -52,6 +52,7 @@ type Challenges struct {
 	seal       seal
 	pow        *Pow
 	clicks     *Clicks
+	held       *held
 	spent      *admission.Spent // the ids that were answered
 	pauses     *Pauses
 	provider   *Provider    // nil without one
@@ -63,7 +64,7 @@ type Challenges struct {
 func New(d Deps, s *core.Seal, tel *telemetry.Telemetry) (*Challenges, error) {
 	shared := admission.NewShared(d.Redis)
 	c := &Challenges{
-		Deps: d, spent: admission.NewSpent(shared, redisPrefix, ttl), pauses: newPauses(shared),
+		Deps: d, spent: admission.NewSpent(shared, redisPrefix, ttl), held: newHeld(), pauses: newPauses(shared),
 		provider: NewProvider(d.Settings, d.Transport), workByRole: d.Settings.Work == WorkForAccessible,
 	}
 	var err error
@@ -218,18 +219,24 @@ func (c *Challenges) Give(ctx context.Context, userID, activityID string, r Requ
 	return task, nil
 }
 
-// giveImage completes a task by an image, unless the user or the address is paused.
+// giveImage completes a task by an image, unless the user is paused, or the user or the address holds too many.
 func (c *Challenges) giveImage(
 	ctx context.Context, now time.Time, userID, activityID, address string, task Task,
 ) (Task, error) {
 	if left := c.pauses.Left(ctx, now, userID, address); left > 0 {
 		return Task{}, paused(left)
 	}
+	hold, err := c.held.begin(now, task.ExpiresAt, userID, address)
+	if err != nil {
+		return Task{}, err
+	}
 	image, points, ok := c.clicks.Take(userID)
 	if !ok {
+		c.held.end(hold)
 		return Task{}, errNoImage
 	}
 	task.Click, task.ID = &image, c.seal.id(activityID, userID, content{task.Kind, task.ExpiresAt, points})
+	c.held.name(hold, task.ID)
 	return task, nil
 }
 
@@ -291,6 +298,7 @@ func (c *Challenges) verifyPoints(
 	if err := c.spend(ctx, challengeID); err != nil {
 		return err
 	}
+	c.held.answered(challengeID)
 	if o = right; !points.match(a.Points) {
 		o = wrong
 	}
