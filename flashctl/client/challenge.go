@@ -16,12 +16,25 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// Challenge is a challenge. Pow is set if it is a proof of work.
+// Challenge is a challenge. Pow is set if it is a proof of work, Click if it is an image.
 type Challenge struct {
 	ChallengeID string                 `json:"captcha_id"`
 	Kind        contract.ChallengeKind `json:"kind"`
 	ExpiresAt   time.Time              `json:"expires_at"`
 	Pow         *ProofOfWork           `json:"pow"`
+	Click       *Image                 `json:"click"`
+}
+
+// Image is solved by the places of the characters that its prompt shows.
+type Image struct {
+	Image  string `json:"image"` // a data URL, as Prompt
+	Prompt string `json:"prompt"`
+}
+
+// Point is a place in an image, in pixels from its left upper corner.
+type Point struct {
+	X int64 `json:"x"`
+	Y int64 `json:"y"`
 }
 
 // ProofOfWork is solved by the number up to MaxNumber for which SHA-256 of Salt and the number is Challenge.
@@ -48,17 +61,30 @@ func (c *Caller) NewChallenge(
 	return out, err
 }
 
-// AnswerPow answers a proof of work and returns the pass. A challenge takes one answer, so it makes one call.
+// AnswerPow answers a proof of work and returns the pass.
 func (c *Caller) AnswerPow(ctx context.Context, activityID, challengeID, payload string) (pass string, err error) {
+	return c.answer(ctx, activityID, challengeID, struct {
+		Payload string `json:"payload"`
+	}{payload})
+}
+
+// AnswerImage answers an image and returns the pass.
+func (c *Caller) AnswerImage(
+	ctx context.Context, activityID, challengeID string, points []Point,
+) (pass string, err error) {
+	return c.answer(ctx, activityID, challengeID, struct {
+		Points []Point `json:"points"`
+	}{points})
+}
+
+// answer makes one call, as a challenge takes one answer.
+func (c *Caller) answer(ctx context.Context, activityID, challengeID string, body any) (pass string, err error) {
 	var out struct {
 		Pass string `json:"captcha_pass"`
 	}
 	err = c.do(ctx, call{
 		method: http.MethodPost, url: c.challenges(activityID) + "/" + url.PathEscape(challengeID) + "/answers",
-		body: struct {
-			Payload string `json:"payload"`
-		}{payload},
-		once: true,
+		body: body, once: true,
 	}, &out)
 	return out.Pass, err
 }

@@ -18,7 +18,7 @@ func TestTLS(t *testing.T) {
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		sessions := tls.NewLRUClientSessionCache(1)
 		visit := func() tls.ConnectionState {
-			conn, err := tls.Dial("tcp", e.secure, &tls.Config{
+			conn, err := tls.Dial("tcp", e.Secure, &tls.Config{
 				InsecureSkipVerify: true,
 				ServerName:         "localhost", MinVersion: version, MaxVersion: version, ClientSessionCache: sessions,
 			})
@@ -45,6 +45,6 @@ func TestTLS(t *testing.T) {
 		require.Equal(t, "https", r.Header.Get("X-Forwarded-Proto"))
 		require.Equal(t, "shop.test", r.Host)
 	}
-	_, err := tls.Dial("tcp", e.secure, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS11})
+	_, err := tls.Dial("tcp", e.Secure, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS11})
 	require.Error(t, err, "TLS 1.1 is not offered")
 }

@@ -57,6 +57,17 @@ var mutants = []mutant{
 		test:   unit{"services/seckill/internal/challenge", "^TestPausesOfAUserDouble$/^one_process$"},
 	},
 	{
+		name: "an account holds any number of images", file: "services/seckill/internal/challenge/held.go",
+		old: "if h.bySubject[of.subjects[0]] >= userImages {", now: "if h.bySubject[of.subjects[0]] < 0 {",
+		hidden: "the simulation has no challenges",
+		test:   unit{"services/seckill/internal/challenge", "^TestHeldImagesAreBounded$"},
+	},
+	{
+		name: "an image is given while its address is paused", file: "services/seckill/internal/challenge/challenge.go",
+		old: "c.pauses.Left(ctx, now, userID, address)", now: "c.pauses.Left(ctx, now, userID, \"\")",
+		hidden: "the simulation has no challenges", test: unit{"services/seckill", "^TestAPausedAddressGetsNoImage$"},
+	},
+	{
 		name: "messages that the broker holds are replaced late", file: sweepDir + "overdue.go",
 		old: "if w.Held() {", now: "if false {",
 		hidden: "the broker delivers them in the end",

@@ -27,6 +27,7 @@ export const challenge = {
   sending: 'Checking your answer.',
   solved: 'Solved. Your pass is valid until {t}.',
   expired: 'Your pass has expired. Please solve a new challenge.',
+  late: 'The challenge has expired.',
   refused: 'Your pass was not accepted. Please solve a new challenge.',
   unsolvable: 'This browser cannot compute here. Open this page over https, or in another browser.',
 }

@@ -28,6 +28,7 @@ export const challenge: Record<keyof typeof en, string> = {
   sending: '正在核对。',
   solved: '验证通过，有效至 {t}。',
   expired: '验证已过期，请重新验证。',
+  late: '本次验证已过期。',
   refused: '验证未被接受，请重新验证。',
   unsolvable: '此浏览器无法在此计算，请使用 https 或其他浏览器。',
 }

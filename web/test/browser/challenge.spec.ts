@@ -103,6 +103,48 @@ test('the letters by keyboard: a wrong order gets a new image after a pause, whi
   expect(sale.challenge.kinds).toEqual(['click', 'click'])
 })
 
+test('keys with Alt, Ctrl or Meta are the browser\'s, such as to go back', async ({page, shop}) => {
+  withChallenge(shop, 'click')
+  await open(page)
+  await start(page).click()
+  const swallows = (more: object) =>
+    letters(page).evaluate((e, more) => {
+      const init = {key: 'ArrowLeft', bubbles: true, cancelable: true, ...more}
+      return !e.dispatchEvent(new KeyboardEvent('keydown', init))
+    }, more)
+  for (const held of ['altKey', 'ctrlKey', 'metaKey']) expect(await swallows({[held]: true}), held).toBe(false)
+  await expect(letters(page)).toHaveAccessibleName('Picture with letters')
+  expect(await swallows({shiftKey: true})).toBe(true)
+  await expect(letters(page)).toHaveAccessibleName('Picture with letters, cursor at 149, 110')
+})
+
+test('an image that expires before its answer may be sent is given up; meanwhile the device may compute', async ({page, shop}) => {
+  const sale = withChallenge(shop, 'click')
+  await open(page)
+  await start(page).click()
+  await byMouse(page, POINTS)
+  shop.faults.push({match: /\/answers$/, method: 'POST', times: 1, status: 429, code: 'rate_limited', retryAfter: 300})
+  shop.faults.push({match: /\/captchas$/, method: 'POST', times: 1, status: 429, code: 'rate_limited', retryAfter: 300})
+  await part(page).getByRole('button', {name: 'Submit'}).click()
+  await expect(letters(page)).toBeHidden()
+  await compute(page).click()
+  await expect(line(page)).toContainText('Solved.', soon)
+  expect(sale.challenge.kinds).toEqual(['click', 'pow'])
+})
+
+test('an image that has expired is not answered', async ({page, shop}) => {
+  const sale = withChallenge(shop, 'click')
+  sale.challenge.ttl = 0
+  await open(page)
+  await start(page).click()
+  await byMouse(page, POINTS)
+  sale.challenge.ttl = 120_000
+  await part(page).getByRole('button', {name: 'Submit'}).click()
+  await expect(line(page)).toContainText('The challenge has expired. Mark these letters')
+  expect(sale.challenge.kinds).toEqual(['click', 'click'])
+  expect(shop.count('POST', /\/answers$/)).toBe(0)
+})
+
 test('the tree of an image has the prompt, the picture, its marks, and the way without a picture', async ({page, shop}) => {
   withChallenge(shop, 'click')
   await open(page)

@@ -52,6 +52,7 @@ type Challenges struct {
 	seal       seal
 	pow        *Pow
 	clicks     *Clicks
+	held       *held
 	spent      *admission.Spent // the ids that were answered
 	pauses     *Pauses
 	provider   *Provider    // nil without one
@@ -63,8 +64,8 @@ type Challenges struct {
 func New(d Deps, s *core.Seal, tel *telemetry.Telemetry) (*Challenges, error) {
 	shared := admission.NewShared(d.Redis)
 	c := &Challenges{
-		Deps: d, spent: admission.NewSpent(shared, redisPrefix, ttl), pauses: newPauses(shared), provider: NewProvider(d.Settings, d.Transport),
-		workByRole: d.Settings.Work == WorkForAccessible,
+		Deps: d, spent: admission.NewSpent(shared, redisPrefix, ttl), held: newHeld(), pauses: newPauses(shared),
+		provider: NewProvider(d.Settings, d.Transport), workByRole: d.Settings.Work == WorkForAccessible,
 	}
 	var err error
 	if c.seal, err = newSeal(s, d.Secrets...); err != nil {
@@ -120,6 +121,16 @@ type Task struct {
 	Widget    *Widget
 }
 
+// Request is what a buyer requests. Kind is "" for that of the activity, or a proof of work, which all can solve by
+// keyboard and which needs no third party. Ticket is that of the waiting room, Accessible whether the user is known to
+// need a proof of work, Address that of the buyer, "" if it is not known.
+type Request struct {
+	Kind       contract.ChallengeKind
+	Ticket     string
+	Accessible bool
+	Address    string
+}
+
 // Answer is an answer to a challenge: Payload to a proof of work, Points to an image, Token to a widget. Address is
 // that of the buyer, "" if it is not known.
 type Answer struct {
@@ -155,55 +166,45 @@ func (c *Challenges) CheckOpen(ctx context.Context, activityID string) error {
 	return nil
 }
 
-// Give returns a challenge for a user in an activity. kind is the requested one: "" for that of the activity, or a proof
-// of work, which all can solve by keyboard and which needs no third party; accessible is whether the user is known to
-// need it. Buyers get a proof of work also while the provider does not respond. A user who gave a wrong answer waits, as
-// does one for whom no image is left. In a sale with a waiting room the user needs an admitted ticket.
-func (c *Challenges) Give(
-	ctx context.Context, userID, activityID string, kind contract.ChallengeKind, ticket string, accessible bool,
-) (Task, error) {
+// Give returns a challenge for a user in an activity. Buyers get a proof of work also while the provider does not
+// respond. A user who gave a wrong answer waits, as does one for whom no image is left. In a sale with a waiting room
+// the user needs an admitted ticket.
+func (c *Challenges) Give(ctx context.Context, userID, activityID string, r Request) (Task, error) {
 	sale, err := c.Sales.GateState(ctx, activityID, core.MaxDecisionAge)
 	if err != nil {
 		return Task{}, err
 	}
-	if err := c.CheckTicket(ctx, userID, activityID, ticket); err != nil {
+	if err := c.CheckTicket(ctx, userID, activityID, r.Ticket); err != nil {
 		return Task{}, err
 	}
-	of := sale.Challenge
+	of, kind := sale.Challenge, r.Kind
 	switch kind {
 	case "":
 		kind = of.Kind
 	case of.Kind:
 	case contract.ChallengePow:
-		if c.workByRole && !accessible {
+		if c.workByRole && !r.Accessible {
 			return Task{}, contract.Refuse(contract.CodeForbidden,
 				"only buyers with the role accessible may replace the challenge of this activity by a proof of work")
 		}
 	default:
 		return Task{}, contract.InvalidField("kind", "must be pow or the kind of this activity")
 	}
-	task := Task{Kind: kind, ExpiresAt: c.Sales.Now(ctx).Add(ttl).Truncate(time.Second).UTC()}
-	var points Points
+	now := c.Sales.Now(ctx)
+	task := Task{Kind: kind, ExpiresAt: now.Add(ttl).Truncate(time.Second).UTC()}
 	switch kind {
 	case contract.ChallengeClick:
-		if left := c.pauses.Left(ctx, c.Sales.Now(ctx), userID); left > 0 {
-			return Task{}, paused(left)
-		}
-		image, at, ok := c.clicks.Take(userID)
-		if !ok {
-			return Task{}, errNoImage
-		}
-		task.Click, points = &image, at
+		return c.giveImage(ctx, now, userID, activityID, r.Address, task)
 	case contract.ChallengeProvider:
 		if c.provider != nil && c.provider.Available() {
 			widget := c.provider.Widget(activityID)
 			task.Widget = &widget
 		}
 	}
-	if task.Click == nil && task.Widget == nil {
+	if task.Widget == nil {
 		task.Kind = contract.ChallengePow
 	}
-	task.ID = c.seal.id(activityID, userID, content{task.Kind, task.ExpiresAt, points})
+	task.ID = c.seal.id(activityID, userID, content{kind: task.Kind, expires: task.ExpiresAt})
 	if task.Kind == contract.ChallengePow {
 		most := of.Difficulty * 1000
 		if of.Kind != contract.ChallengePow {
@@ -215,6 +216,27 @@ func (c *Challenges) Give(
 		}
 		task.Work = &work
 	}
+	return task, nil
+}
+
+// giveImage completes a task by an image, unless the user is paused, or the user or the address holds too many.
+func (c *Challenges) giveImage(
+	ctx context.Context, now time.Time, userID, activityID, address string, task Task,
+) (Task, error) {
+	if left := c.pauses.Left(ctx, now, userID, address); left > 0 {
+		return Task{}, paused(left)
+	}
+	hold, err := c.held.begin(now, task.ExpiresAt, userID, address)
+	if err != nil {
+		return Task{}, err
+	}
+	image, points, ok := c.clicks.Take(userID)
+	if !ok {
+		c.held.end(hold)
+		return Task{}, errNoImage
+	}
+	task.Click, task.ID = &image, c.seal.id(activityID, userID, content{task.Kind, task.ExpiresAt, points})
+	c.held.name(hold, task.ID)
 	return task, nil
 }
 
@@ -276,6 +298,7 @@ func (c *Challenges) verifyPoints(
 	if err := c.spend(ctx, challengeID); err != nil {
 		return err
 	}
+	c.held.answered(challengeID)
 	if o = right; !points.match(a.Points) {
 		o = wrong
 	}
@@ -334,12 +357,19 @@ func (c *Challenges) CheckPass(ctx context.Context, userID, activityID, pass str
 	return nil
 }
 
-// errNoImage refuses a buyer for whom no image is left. A proof of work instead would cost a robot less than an image.
-var errNoImage = contract.Refuse(contract.CodeRateLimited,
-	"no image is left now; request a challenge again").After(noImage)
+// uncounted is a refusal that does not count against its caller.
+type uncounted struct{ error }
 
+func (u uncounted) Unwrap() error { return u.error }
+
+// errNoImage refuses a buyer for whom no image is left. A proof of work instead would cost a robot less than an image.
+var errNoImage = uncounted{contract.Refuse(contract.CodeRateLimited,
+	"no image is left now; request a challenge again").After(noImage)}
+
+// paused refuses a user who was wrong. The wrong answer has counted, and the pause of an address is due to others.
 func paused(left time.Duration) error {
-	return contract.Refuse(contract.CodeRateLimited, "the last answer was wrong; wait before the next one").After(left)
+	return uncounted{contract.Refuse(contract.CodeRateLimited, "the last answer was wrong; wait before the next one").
+		After(left)}
 }
 
 func wrongUnless(right bool) error {

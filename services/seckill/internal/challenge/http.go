@@ -65,6 +65,14 @@ func (h *Handlers) count(kind contract.ChallengeKind, outcome string) {
 		attribute.String("flashsale.challenge.kind", string(kind)), telemetry.AttrOutcome.String(outcome)))
 }
 
+// refuseCall writes a refusal and decides whether it counts against the caller.
+func (h *Handlers) refuseCall(w http.ResponseWriter, r *http.Request, err error) {
+	if errors.As(err, new(uncounted)) {
+		httpserver.MarkShared(w)
+	}
+	h.refuse(w, r, "challenge", err)
+}
+
 // CreateCaptcha implements api.ServerInterface.
 func (h *Handlers) CreateCaptcha(w http.ResponseWriter, r *http.Request, activityID string) {
 	var body struct {
@@ -76,13 +84,12 @@ func (h *Handlers) CreateCaptcha(w http.ResponseWriter, r *http.Request, activit
 		return
 	}
 	caller := auth.From(r.Context())
-	c, err := h.challenges.Give(r.Context(), caller.UserID, activityID, contract.ChallengeKind(body.Kind), body.RoomTicket,
-		caller.Has(auth.Accessible))
+	c, err := h.challenges.Give(r.Context(), caller.UserID, activityID, Request{
+		Kind: contract.ChallengeKind(body.Kind), Ticket: body.RoomTicket, Accessible: caller.Has(auth.Accessible),
+		Address: h.address(r),
+	})
 	if err != nil {
-		if errors.Is(err, errNoImage) {
-			httpserver.MarkShared(w) // does not count against the caller
-		}
-		h.refuse(w, r, "challenge", err)
+		h.refuseCall(w, r, err)
 		return
 	}
 	h.count(c.Kind, "given")
@@ -131,7 +138,7 @@ func (h *Handlers) AnswerCaptcha(w http.ResponseWriter, r *http.Request, activit
 			h.count(pass.Kind, "failed")
 			h.counts.Failed(activityID)
 		}
-		h.refuse(w, r, "challenge", err)
+		h.refuseCall(w, r, err)
 		return
 	}
 	h.count(pass.Kind, "solved")

@@ -2,7 +2,7 @@ package challenge
 
 import (
 	"context"
-	"errors"
+	_ "embed"
 	"sync"
 	"time"
 
@@ -13,11 +13,27 @@ import (
 )
 
 const (
-	redisPrefix = "fs:challenge:"        // in the Redis of the limits
-	wrongPrefix = redisPrefix + "wrong:" // number of wrong answers in a row of a user or an address
-	pausePrefix = redisPrefix + "pause:" // exists during the pause of a user or an address
+	redisPrefix = "fs:challenge:" // in the Redis of the limits
+	// All pauses are on one node, so that one script reads and begins those of a user and an address.
+	wrongPrefix = redisPrefix + "{pauses}:wrong:" // number of wrong answers in a row of a user or an address
+	pausePrefix = redisPrefix + "{pauses}:pause:" // exists during the pause of a user or an address
 	// wrongMemory is the time after which wrong answers no longer count. It exceeds the longest pause.
 	wrongMemory = 2 * contract.ChallengePauseMost
+)
+
+//go:embed lua/pauses.lua
+var pausesLua string
+
+var (
+	pausesScript = redis.NewScript(pausesLua)
+	pauseLengths = func() (ms []any) { // after 0, 1, ... wrong answers
+		for before := int64(0); ; before++ {
+			pause := contract.ChallengePause(before)
+			if ms = append(ms, pause.Milliseconds()); pause == contract.ChallengePauseMost {
+				return ms
+			}
+		}
+	}()
 )
 
 // Pauses holds for how long users and addresses may not answer after wrong answers. The pause of an address holds for
@@ -56,37 +72,32 @@ type attempt struct {
 
 func newPauses(s *admission.Shared) *Pauses { return &Pauses{shared: s, local: map[string]fault{}} }
 
-func subjectOf(userID string) string { return "u:" + userID }
-
-// Left returns the rest of the pause of a user.
-func (p *Pauses) Left(ctx context.Context, now time.Time, userID string) time.Duration {
-	var left time.Duration
-	err := p.shared.Do(ctx, func(ctx context.Context, rdb redis.UniversalClient) (err error) {
-		left, err = rdb.PTTL(ctx, pausePrefix+subjectOf(userID)).Result()
-		return err
-	})
-	if err != nil {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		left = p.local[subjectOf(userID)].paused.Sub(now)
-	}
-	return max(0, left)
+// Left returns how long a user at an address has to wait; the address is "" if it is not known.
+func (p *Pauses) Left(ctx context.Context, now time.Time, userID, address string) time.Duration {
+	_, left := p.check(ctx, now, userID, address, false)
+	return left
 }
 
-// begin begins an attempt of a user, or returns the rest of the pause.
+// begin begins an attempt of a user, or returns how long the user has to wait.
 func (p *Pauses) begin(ctx context.Context, now time.Time, userID, address string) (*attempt, time.Duration) {
-	a := &attempt{user: subjectOf(userID)}
+	return p.check(ctx, now, userID, address, true)
+}
+
+func (p *Pauses) check(
+	ctx context.Context, now time.Time, userID, address string, begins bool,
+) (*attempt, time.Duration) {
+	a := &attempt{user: "u:" + userID}
 	if address != "" {
 		a.address = "a:" + address
 	}
 	var left time.Duration
 	err := p.shared.Do(ctx, func(ctx context.Context, rdb redis.UniversalClient) (err error) {
-		left, err = a.begin(ctx, rdb)
+		left, err = a.check(ctx, rdb, begins)
 		return err
 	})
 	if err != nil {
 		a.alone = true
-		left = p.beginHere(now, a)
+		left = p.checkHere(now, a, begins)
 	}
 	return a, left
 }
@@ -100,45 +111,22 @@ func (p *Pauses) end(ctx context.Context, now time.Time, a *attempt, o outcome) 
 	_ = p.shared.Do(ctx, func(ctx context.Context, rdb redis.UniversalClient) error { return a.end(ctx, rdb, o) })
 }
 
-func (a *attempt) begin(ctx context.Context, rdb redis.UniversalClient) (left time.Duration, err error) {
-	before, err := wrongBefore(ctx, rdb, a.user)
+// check makes one call, so that a slow Redis does not take the time of several.
+func (a *attempt) check(ctx context.Context, rdb redis.UniversalClient, begins bool) (time.Duration, error) {
+	keys := []string{wrongPrefix + a.user, pausePrefix + a.user}
+	if a.address != "" {
+		keys = append(keys, wrongPrefix+a.address, pausePrefix+a.address)
+	}
+	got, err := pausesScript.Run(ctx, rdb, keys, append([]any{begins}, pauseLengths...)...).Int64Slice()
 	if err != nil {
 		return 0, err
 	}
-	left, err = claim(ctx, rdb, a.user, before)
-	if a.again = before > 0 && a.address != ""; left > 0 || err != nil || a.address == "" {
-		return left, err
-	}
-	if a.wrongAddress, err = wrongBefore(ctx, rdb, a.address); err != nil || !a.again {
-		return 0, err
-	}
-	if left, err = claim(ctx, rdb, a.address, a.wrongAddress); left > 0 {
-		err = rdb.Del(ctx, pausePrefix+a.user).Err()
-	}
-	return left, err
-}
-
-func wrongBefore(ctx context.Context, rdb redis.UniversalClient, subject string) (int64, error) {
-	n, err := rdb.Get(ctx, wrongPrefix+subject).Int64()
-	if errors.Is(err, redis.Nil) {
-		err = nil
-	}
-	return n, err
-}
-
-// claim begins the pause of a subject, or returns its rest if it has begun.
-func claim(ctx context.Context, rdb redis.UniversalClient, subject string, before int64) (time.Duration, error) {
-	key := pausePrefix + subject
-	err := rdb.SetArgs(ctx, key, 1, redis.SetArgs{Mode: "NX", TTL: contract.ChallengePause(before)}).Err()
-	if !errors.Is(err, redis.Nil) {
-		return 0, err
-	}
-	left, err := rdb.PTTL(ctx, key).Result()
-	return max(left, time.Millisecond), err
+	a.again, a.wrongAddress = got[1] > 0 && a.address != "", got[2]
+	return time.Duration(got[0]) * time.Millisecond, nil
 }
 
 func (a *attempt) end(ctx context.Context, rdb redis.UniversalClient, o outcome) error {
-	_, err := rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error { // keys of several nodes
+	_, err := rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 		if o != wrong {
 			pipe.Del(ctx, pausePrefix+a.user)
 			if a.again || o == right && a.address != "" {
@@ -163,8 +151,8 @@ func (a *attempt) end(ctx context.Context, rdb redis.UniversalClient, o outcome)
 	return err
 }
 
-// beginHere is begin for this process alone.
-func (p *Pauses) beginHere(now time.Time, a *attempt) time.Duration {
+// checkHere is check for this process alone.
+func (p *Pauses) checkHere(now time.Time, a *attempt, begins bool) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	user, address := p.known(now, a.user), p.known(now, a.address)
@@ -173,8 +161,8 @@ func (p *Pauses) beginHere(now time.Time, a *attempt) time.Duration {
 	if a.again {
 		left = max(left, address.paused.Sub(now))
 	}
-	if left > 0 {
-		return left
+	if left > 0 || !begins {
+		return max(0, left)
 	}
 	p.keep(now, a.user, user, contract.ChallengePause(user.wrong))
 	if a.again {

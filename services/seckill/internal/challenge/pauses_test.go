@@ -1,6 +1,7 @@
 package challenge
 
 import (
+	"context"
 	"strconv"
 	"testing"
 	"time"
@@ -70,11 +71,11 @@ func TestPausesOfAUserDouble(t *testing.T) {
 		for _, s := range []int{2, 4, 8, 16, 32, 64, 128, 256, 300, 300} {
 			require.Zero(c, c.answer("ann", "", wrong))
 			require.Equal(c, time.Duration(s)*time.Second, c.answer("ann", "", right))
-			require.Equal(c, time.Duration(s)*time.Second, c.pods[0].Left(c.Context(), c.now, "ann"))
+			require.Equal(c, time.Duration(s)*time.Second, c.pods[0].Left(c.Context(), c.now, "ann", ""))
 			require.Zero(c, c.answer("bob"+strconv.Itoa(s), "", right), "another user")
 			c.wait(time.Duration(s) * time.Second)
 		}
-		require.Zero(c, c.pods[0].Left(c.Context(), c.now, "ann"))
+		require.Zero(c, c.pods[0].Left(c.Context(), c.now, "ann", ""))
 		require.Zero(c, c.answer("ann", "", right))
 		require.Zero(c, c.answer("ann", "", wrong))
 		require.Equal(c, 2*time.Second, c.answer("ann", "", wrong))
@@ -96,6 +97,10 @@ func TestPausesOfAnAddress(t *testing.T) {
 		c.wait(2 * time.Second)
 		require.Equal(c, contract.ChallengePause(7)-2*time.Second, c.answer("robot1", "nat", right))
 		require.Equal(c, contract.ChallengePause(7)-2*time.Second, c.answer("robot9", "nat", right), "wrong elsewhere")
+		left := func(user, address string) time.Duration { return c.pods[0].Left(c.Context(), c.now, user, address) }
+		require.Equal(c, contract.ChallengePause(7)-2*time.Second, left("robot1", "nat"))
+		require.Zero(c, left("robot1", "home"))
+		require.Zero(c, left("ann", "nat"), "was not wrong")
 		require.Zero(c, c.answer("robot9", "home", wrong), "another address")
 		require.Zero(c, c.answer("ann", "nat", right))
 		require.Zero(c, c.answer("robot1", "nat", void), "that of the address has ended")
@@ -116,6 +121,58 @@ func TestOneAnswerOfAUserAtATime(t *testing.T) {
 		c.pods[0].end(c.Context(), c.now, a, void)
 		require.Zero(c, c.answer("ann", "nat", right))
 	})
+}
+
+// calls records the calls of a client of Redis, a pipeline as one, but for those that begin a connection.
+type calls []string
+
+func (c *calls) add(cmd redis.Cmder) {
+	if name := cmd.Name(); name != "hello" && name != "client" {
+		*c = append(*c, name)
+	}
+}
+
+func (c *calls) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (c *calls) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		c.add(cmd)
+		return next(ctx, cmd)
+	}
+}
+
+func (c *calls) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		c.add(cmds[0])
+		return next(ctx, cmds)
+	}
+}
+
+// Pauses are read and begun in one call, and ended in one, also where both a user and an address were wrong.
+func TestPausesTakeOneCall(t *testing.T) {
+	_, rdb := connect(t)
+	p, made := newPauses(admission.NewShared(rdb)), &calls{}
+	for range 2 {
+		p.Left(t.Context(), time.Now(), "ann", "nat") // connects, and Redis gets the script
+	}
+	rdb.AddHook(made)
+	one := func(what string, call func()) {
+		t.Helper()
+		*made = nil
+		call()
+		require.Len(t, *made, 1, what)
+	}
+	for _, o := range []outcome{wrong, right, wrong, void} {
+		var a *attempt
+		one("read", func() { require.Zero(t, p.Left(t.Context(), time.Now(), "ann", "nat")) })
+		one("begin", func() { a, _ = p.begin(t.Context(), time.Now(), "ann", "nat") })
+		one("begin again", func() {
+			_, left := p.begin(t.Context(), time.Now(), "ann", "nat")
+			require.Positive(t, left)
+		})
+		one("end", func() { p.end(t.Context(), time.Now(), a, o) })
+		require.NoError(t, rdb.Del(t.Context(), pausePrefix+"u:ann", pausePrefix+"a:nat").Err())
+	}
 }
 
 func TestPausesAreBounded(t *testing.T) {

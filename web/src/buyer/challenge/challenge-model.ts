@@ -20,7 +20,7 @@ const SPARE_MS = 5000
 const REPEATS = 2
 
 export type Stage = 'closed' | 'idle' | 'loading' | 'pow' | 'click' | 'provider' | 'sending' | 'solved'
-export type Notice = 'expired' | 'refused' | 'wrong' | 'unsolvable' | ''
+export type Notice = 'expired' | 'refused' | 'wrong' | 'late' | 'unsolvable' | ''
 
 export class ChallengeModel {
   readonly pass = signal<ChallengePass | undefined>(undefined)
@@ -31,6 +31,7 @@ export class ChallengeModel {
   readonly tried = signal(0) // hashes
   private readonly stop = new AbortController()
   private work = new AbortController() // ends the present challenge
+  private kind: 'pow' | undefined // that was requested instead of the sale's
   private readonly ends: (() => void)[] = []
 
   constructor(
@@ -97,6 +98,13 @@ export class ChallengeModel {
     return !open || !userID() ? 'closed' : this.busy.value || this.task.value?.kind || 'idle'
   }
 
+  // choosing is whether the buyer may take another way: before and beside a challenge, and while a call waits.
+  get choosing(): boolean {
+    const {stage} = this
+    if (stage === 'idle' || stage === 'click' || stage === 'provider') return true
+    return !!this.problem.value && !!this.busy.value && (this.kind ?? this.task.value?.kind) !== 'pow'
+  }
+
   // view replaces what the page would show without a challenge. Before the start the button stays as it is.
   view(shown: Shown): Shown {
     const inner = this.room ? this.room.view(shown) : shown
@@ -108,6 +116,7 @@ export class ChallengeModel {
   // request gets a challenge: that of the sale, or a proof of work. A proof of work is solved at once.
   async request(kind?: 'pow'): Promise<void> {
     const work = this.begin()
+    this.kind = kind
     this.busy.value = 'loading'
     const r = await this.repeat(() => createChallenge(this.sale.id, {kind, room_ticket: this.room?.ticket}), work)
     if (work.aborted) return
@@ -117,15 +126,15 @@ export class ChallengeModel {
     if (r.data.kind === 'pow') await this.compute(r.data, work, kind, 0)
   }
 
-  // submit answers an image. After a wrong answer the next one comes after a pause.
+  // submit answers an image. After a wrong answer the next one comes after a pause, of which the server tells then.
   async submit(points: ChallengePoint[]): Promise<void> {
     const task = this.task.value
     if (!task || this.busy.value) return
     this.notice.value = '' // of the answer before
-    if ((await this.answer(task, {points}, this.work.signal)) === 'wrong') {
-      this.notice.value = 'wrong'
-      await this.request()
-    }
+    const outcome = await this.answer(task, {points}, this.work.signal)
+    if (outcome === 'done') return
+    this.notice.value = outcome
+    await this.request()
   }
 
   // cancel ends the present challenge.
@@ -161,8 +170,9 @@ export class ChallengeModel {
       return
     }
     if (number === undefined || work.aborted) return
-    if ((await this.answer(task, {payload: payloadOf(pow, number)}, work)) !== 'wrong') return
-    this.notice.value = 'wrong'
+    const outcome = await this.answer(task, {payload: payloadOf(pow, number)}, work)
+    if (outcome === 'done') return
+    this.notice.value = outcome
     if (repeats >= REPEATS) return this.cancel()
     const next = this.begin()
     const r = await this.repeat(() => createChallenge(this.sale.id, {kind, room_ticket: this.room?.ticket}), next)
@@ -171,10 +181,12 @@ export class ChallengeModel {
     if (r.data.kind === 'pow') await this.compute(r.data, next, kind, repeats + 1)
   }
 
-  private async answer(task: Challenge, body: ChallengeAnswer, work: AbortSignal): Promise<'done' | 'wrong'> {
+  private async answer(task: Challenge, body: ChallengeAnswer, work: AbortSignal): Promise<'done' | 'wrong' | 'late'> {
     const user = userID()
+    const until = Date.parse(task.expires_at)
+    if (clock.now() >= until) return 'late'
     this.busy.value = 'sending'
-    const r = await this.repeat(() => answerChallenge(this.sale.id, task.captcha_id, body), work)
+    const r = await this.repeat(() => answerChallenge(this.sale.id, task.captcha_id, body), work, until)
     if (work.aborted || user !== userID()) return 'done'
     this.busy.value = ''
     this.task.value = undefined
@@ -183,12 +195,17 @@ export class ChallengeModel {
       this.pass.value = r.data
       writePass(user, this.sale.id, r.data)
     }
-    return r && !r.ok && r.code === 'captcha_wrong' ? 'wrong' : 'done'
+    if (!r || r.ok) return 'done'
+    return r.code === 'captcha_wrong' ? 'wrong' : retryable(r) ? 'late' : 'done'
   }
 
-  // repeat calls until the server responds. A refusal is shown, but for a wrong answer. A repeated answer counts as
-  // wrong if the first one was received.
-  private async repeat<T extends {ok: true} | Failure>(call: () => Promise<T>, work: AbortSignal): Promise<T | undefined> {
+  // repeat calls until the server responds, or until the next call would be too late. A refusal is shown, but for a wrong
+  // answer. A repeated answer counts as wrong if the first one was received.
+  private async repeat<T extends {ok: true} | Failure>(
+    call: () => Promise<T>,
+    work: AbortSignal,
+    until = Number.POSITIVE_INFINITY,
+  ): Promise<T | undefined> {
     for (let n = 0; !work.aborted; n++) {
       const r = await call()
       if (work.aborted) return undefined
@@ -202,6 +219,7 @@ export class ChallengeModel {
       // A press may be early by the server's clock.
       const early = r.code === 'activity_not_started' ? Date.parse(String(r.problem.opens_at)) - clock.now() : Number.NaN
       const ms = early < 5000 ? Math.max(early, 200) + Math.random() * 300 : retryable(r) ? retryDelay(n, r.retryAfterS) : 0
+      if (ms && clock.now() + ms >= until) return r
       if (!(early < 5000)) this.problem.value = {failure: r, waitS: Math.ceil(ms / 1000)}
       if (!ms) {
         if (r.code === 'room_required') this.room?.again()

@@ -75,7 +75,6 @@ function Part({challenge}: {challenge: Challenge}) {
   const {stage} = challenge
   const task = challenge.task.value
   const most = task?.pow?.max_number ?? 1
-  const choosing = stage === 'idle' || stage === 'click' || stage === 'provider'
   const good = stage === 'solved'
   const bad = !good && challenge.notice.value === 'wrong' && !challenge.problem.value
   const able = mayCompute()
@@ -103,7 +102,7 @@ function Part({challenge}: {challenge: Challenge}) {
           {w('open_provider')}
         </a>
       )}
-      {choosing && (
+      {challenge.choosing && (
         <div class="challenge-ways">
           {stage === 'idle' && (
             <button type="button" onClick={() => void challenge.request()}>

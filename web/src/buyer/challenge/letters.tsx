@@ -35,7 +35,8 @@ export function Letters({click, w, onSubmit}: Props) {
     picture.current?.focus({preventScroll: true})
   }
   const onKeyDown = (e: KeyboardEvent) => {
-    if (e.target !== e.currentTarget) return
+    // With these a key is the browser's, such as Alt and an arrow to go back.
+    if (e.target !== e.currentTarget || e.altKey || e.ctrlKey || e.metaKey) return
     const at = cursor ?? {x: width / 2, y: height / 2}
     const by = e.shiftKey ? 1 : STEP
     const [dx = 0, dy = 0] = {ArrowLeft: [-by, 0], ArrowRight: [by, 0], ArrowUp: [0, -by], ArrowDown: [0, by]}[e.key] ?? []
