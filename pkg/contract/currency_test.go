@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Browsers and operating systems count some of these otherwise: they leave out decimals that nobody pays in cash.
+// Browsers and operating systems count some of these otherwise: they leave out decimals that are not paid in cash.
 func TestCurrencyDigitsAreThoseOfISO4217(t *testing.T) {
 	for code, digits := range map[string]int64{
 		"EUR": 2, "USD": 2, "CNY": 2, "HUF": 2, "IDR": 2, "COP": 2, "MGA": 2, "JPY": 0, "KRW": 0, "UGX": 0, "ISK": 0,

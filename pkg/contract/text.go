@@ -19,8 +19,8 @@ const (
 	blackFlag                           = '\U0001f3f4' // begins the flags that are written with tags
 )
 
-// Check returns what is wrong with a text, "" for nothing. The message does not repeat the text. A text that nobody can
-// see is refused, as are characters that cannot be seen, change the direction of what surrounds them, or stand for
+// Check returns what is wrong with a text, "" for nothing. The message does not repeat the text. A text without a visible
+// character is refused, as are characters that are invisible, change the direction of what surrounds them, or stand for
 // others that were lost.
 func (t Text) Check(s string) string {
 	if s == "" && t.Optional {
@@ -59,7 +59,8 @@ func (t Text) allows(s []rune, i int) bool {
 	}
 }
 
-// visible reports whether a character can be seen. The fillers of Hangul are letters, and the blank of Braille a symbol.
+// visible reports whether a character can be seen. By their category the fillers of Hangul and the blank of
+// Braille could be.
 func visible(r rune) bool {
 	switch r {
 	case '\u115f', '\u1160', '\u3164', '\uffa0', '\u2800':

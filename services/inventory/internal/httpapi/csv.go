@@ -45,7 +45,7 @@ func acceptsCSV(r *http.Request) bool {
 // sheet is a CSV export that a spreadsheet opens as it is meant: in UTF-8, with texts as texts.
 type sheet struct{ out *csv.Writer }
 
-// byteOrderMark tells spreadsheets that a file is in UTF-8.
+// byteOrderMark marks a file as UTF-8 for spreadsheets.
 const byteOrderMark = "\ufeff"
 
 // newSheet begins the response with the names of the columns. Errors of the connection are returned by flush.

@@ -39,7 +39,7 @@ func TestSeal(t *testing.T) {
 	require.ErrorIs(t, err, errSeal)
 }
 
-// Nothing but what was sealed opens, and each sealed text has one form. Ids do not repeat: the fuzzer's processes know
+// Nothing but what was sealed opens, and each sealed text has one form. Ids do not repeat: the fuzzer's processes have
 // different ones, of the same content.
 func FuzzOpenIDAndPass(f *testing.F) {
 	s := sealOf(f, "secret")
