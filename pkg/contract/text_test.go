@@ -10,7 +10,7 @@ import (
 
 func TestTextsThatPeopleRead(t *testing.T) {
 	for name, text := range map[string]string{
-		"one":               "a",
+		"one":                    "a",
 		"Chinese":                "秋季特卖",
 		"with spaces":            " a b ",
 		"Persian with a joiner":  "می\u200cخواهم",
@@ -31,7 +31,7 @@ func TestTextsThatPeopleRead(t *testing.T) {
 		"not UTF-8":              "a\xff",
 		"half a surrogate pair":  "a\ufffd",
 		"zero-width space":       "\u200b",
-		"... within a word":    "a\u200bb",
+		"... within a word":      "a\u200bb",
 		"byte order mark":        "\ufeffa",
 		"word joiner":            "a\u2060b",
 		"Hangul fillers":         "\u3164\u115f\u1160\uffa0",
