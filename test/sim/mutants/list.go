@@ -587,6 +587,12 @@ var mutants = []mutant{
 		test:   unit{"services/seckill/internal/redisless", "^TestASaleKeepsItsRulesWithoutRedis$"},
 	},
 	{
+		name: "a caller waits for the first reading of a room for ever", file: "services/seckill/internal/room/cache.go",
+		old: "if err := s.reading.take(ctx); err != nil {", now: "s.reading <- struct{}{}\n\t\tif err := ctx.Err(); err != nil {",
+		hidden: "few simulated callers read a room at once",
+		test:   unit{"services/seckill/internal/room", "^TestACallerDoesNotWaitForTheFirstReadingForEver$"},
+	},
+	{
 		name: "places are admitted before the draw in an outage", file: "services/seckill/internal/room/cache.go",
 		old: "if pace <= 0 || !r.Closed || r.Early > 0 && r.Seed == nil {", now: "if pace <= 0 {",
 		hidden: "the simulation has no waiting rooms",
