@@ -155,7 +155,7 @@ func (w *world) withdraw(a *activity) {
 // that restarts without its last commits. It reports whether it did. It does nothing in sales that lose events:
 // inventory checks no reservation that the ledger has released, so a lost event of the payment would stay lost.
 func (w *world) loseClosing(orderSN string) bool {
-	if w.sale.losesOrders || w.sale.losesEvents || w.sale.setback.of != "" {
+	if w.sale.losesOrders || w.sale.losesEvents || w.sale.brokerless.dies || w.sale.setback.of != "" {
 		return false
 	}
 	for range 20 {
