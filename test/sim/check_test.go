@@ -204,6 +204,7 @@ func (w *world) check() *findings {
 		return f // the gates have expired
 	}
 	w.checkRedisless(f, b)
+	w.checkDraws(f)
 	for _, a := range w.activities {
 		w.checkGate(f, a.id, b)
 	}

@@ -152,6 +152,12 @@ func (s *sale) suitRare(point string, soon time.Duration) bool {
 		s.edits = true
 	case point == "inventory: redis script trim":
 		s.opensLate = true
+	case strings.HasSuffix(point, "/room"), strings.HasPrefix(point, "seckill: redis script room_"),
+		point == "seckill: redis script of lock or lease":
+		s.addRoom(r)
+	case point == "seckill: redis getrange": // of the tickets of a draw
+		s.addRoom(r)
+		s.room.early = true
 	case point == "seckill: redis script confirm":
 		s.waits = true
 	default:
