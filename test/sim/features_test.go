@@ -28,4 +28,6 @@ func (s *sale) drawFeatures(seed uint64) {
 	if r := rng(seed, "room"); r.IntN(4) == 0 {
 		s.addRoom(r)
 	}
+	s.waits = rng(seed, "waits").IntN(4) == 0
+	s.pauses = rng(seed, "pauses").IntN(5) == 0
 }

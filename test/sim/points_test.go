@@ -59,6 +59,7 @@ var endings = []string{
 	// Features of a sale together with each other and with faults.
 	"place admitted without Redis",
 	"place used after a pause",
+	"purchase handed over of a sale that waits for replicas",
 	"ticket waits in a paused sale",
 }
 

@@ -22,9 +22,6 @@ func (s *sale) drawRare(seed uint64) {
 	if r, is := one("full", 7); is {
 		s.fillRedis(r, 2*time.Second+time.Duration(r.Int64N(int64(s.window))))
 	}
-	if _, is := one("waits", 4); is {
-		s.waits = true
-	}
 	if _, is := one("acquires", 4); is && s.failover > 0 {
 		s.acquires = true
 	}
