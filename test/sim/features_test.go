@@ -29,5 +29,6 @@ func (s *sale) drawFeatures(seed uint64) {
 		s.addRoom(r)
 	}
 	s.waits = rng(seed, "waits").IntN(4) == 0
+	s.reviews = rng(seed, "reviews").IntN(5) == 0
 	s.pauses = rng(seed, "pauses").IntN(5) == 0
 }

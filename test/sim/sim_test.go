@@ -167,6 +167,9 @@ func (w *world) run() *findings {
 	time.Sleep(time.Until(w.selling))
 	for n := range w.activities {
 		callers.Go(func() { w.runMerchant(n) })
+		if w.sale.reviews {
+			callers.Go(func() { w.runReview(n) })
+		}
 	}
 	callers.Go(func() {
 		began := time.Now()

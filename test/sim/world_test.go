@@ -92,6 +92,7 @@ type world struct {
 	redislessAt  map[string]redislessPhase // by activity, how it became redisless
 	decided      map[string]decision       // by activity, the last decision of its merchant
 	queues       map[string]*queue         // by activity, its waiting room
+	reviewed     map[string]string         // by order_sn, the outcome of its review
 }
 
 // sale holds the parameters of a sale, drawn from the seed.
@@ -142,6 +143,7 @@ type sale struct {
 	brokerless   brokerless               // a time without the broker
 	redisless    redisless                // a time without Redis, in a degraded sale
 	room         room                     // the waiting room
+	reviews      bool                     // the merchant cancels some orders before fulfilment
 	losesOrders  bool                     // all events of an order may be lost: inventory checks overdue reservations after seconds
 }
 
@@ -328,7 +330,7 @@ func newWorld(seed uint64, dir string, scripts map[string]string) (*world, error
 		history: &history{seed: seed, began: time.Now()},
 		lives:   map[string]*process{}, concerned: map[string]bool{}, carried: map[string]time.Time{}, garbled: map[string]bool{}, purchases: map[string]*purchase{},
 		played: map[string]int64{}, lostClosings: map[string]bool{}, forged: map[string]bool{}, lost: map[string]entryLoss{}, issued: map[int][]issue{}, confirmed: map[string]bool{}, early: map[string]int{}, unheard: map[string]bool{}, happened: map[string]bool{}, spoiled: map[string]time.Time{}, events: map[string]bool{}, began: time.Now().Add(warmUp), books: map[string]*gorm.DB{}, writers: map[string]chan struct{}{},
-		setBack: map[string]bool{}, redislessAt: map[string]redislessPhase{}, decided: map[string]decision{}, queues: map[string]*queue{}, lostOrders: map[string]bool{}, starting: make(chan struct{}, 1),
+		setBack: map[string]bool{}, redislessAt: map[string]redislessPhase{}, decided: map[string]decision{}, queues: map[string]*queue{}, reviewed: map[string]string{}, lostOrders: map[string]bool{}, starting: make(chan struct{}, 1),
 		redisTurn: make(chan struct{}, 1), final: map[string]finalEntry{}, unbalanced: map[string]int64{},
 	}
 	w.redisLife.Store(1)
