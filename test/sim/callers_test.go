@@ -218,6 +218,9 @@ func (w *world) openSale(stock []int64) (*activity, error) {
 	if w.sale.room.happens() {
 		body["waiting_room"] = map[string]any{"admit_per_second": w.sale.room.rate}
 	}
+	if w.sale.challenge {
+		body["captcha"], body["captcha_difficulty"] = contract.ChallengePow, 1
+	}
 	a = m.insist(http.MethodPost, "http://inventory/v1/merchant/activities", "", body, 50)
 	var made struct {
 		ID string `json:"activity_id"`

@@ -55,6 +55,8 @@ var endings = []string{
 	"redisless purchase later",
 	"purchase handed over reserved",
 	"order after the broker's death",
+	"challenge refused",
+	"challenge solved",
 	"draw verified",
 	// Features of a sale together with each other and with faults.
 	"place admitted without Redis",
@@ -115,6 +117,8 @@ var points = []string{
 	"buyer: http GET /v1/activities/*/reservations/*",
 	"buyer: http GET /v1/activities/*/room",
 	"buyer: http GET /v1/orders/*",
+	"buyer: http POST /v1/activities/*/captchas",
+	"buyer: http POST /v1/activities/*/captchas/*/answers",
 	"buyer: http POST /v1/activities/*/paths",
 	"buyer: http POST /v1/activities/*/paths/*/reservations",
 	"buyer: http POST /v1/activities/*/room",

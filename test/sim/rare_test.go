@@ -155,6 +155,8 @@ func (s *sale) suitRare(point string, soon time.Duration) bool {
 	case point == "seckill: redis getrange": // of the tickets of a draw
 		s.addRoom(r)
 		s.room.early = true
+	case strings.Contains(point, "/captchas"):
+		s.challenge = true
 	case strings.Contains(point, "/review"):
 		s.reviews = true
 	case point == "seckill: redis script confirm":

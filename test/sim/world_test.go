@@ -143,6 +143,7 @@ type sale struct {
 	brokerless   brokerless               // a time without the broker
 	redisless    redisless                // a time without Redis, in a degraded sale
 	room         room                     // the waiting room
+	challenge    bool                     // buyers compute a proof of work
 	reviews      bool                     // the merchant cancels some orders before fulfilment
 	losesOrders  bool                     // all events of an order may be lost: inventory checks overdue reservations after seconds
 }
@@ -231,7 +232,7 @@ func drawSale(seed uint64) sale {
 		s.latecomers = false
 	}
 	if s.acquires { // the requests for paths must not wait
-		s.room = room{}
+		s.room, s.challenge = room{}, false
 		s.instances, s.alone, s.behind = 2, false, max(s.behind, 1500*time.Millisecond)
 		s.failover, s.window = 2*time.Second, 12*time.Second // both processes may issue before the sale ends
 	}

@@ -53,7 +53,7 @@ var mutants = []mutant{
 	{
 		name: "wrong answers to images cost no pause", file: "services/seckill/internal/challenge/pauses.go",
 		old: "p.keep(now, a.user, user, contract.ChallengePause(user.wrong))", now: "p.keep(now, a.user, user, 0)",
-		hidden: "the simulation has no challenges",
+		hidden: "no simulated challenge is an image",
 		test:   unit{"services/seckill/internal/challenge", "^TestPausesOfAUserDouble$/^one_process$"},
 	},
 	{
@@ -461,6 +461,10 @@ var mutants = []mutant{
 	{
 		name: "a payment gets no event", file: orderDir + "core/callback.go",
 		old: "return tx.AddEvents([]contract.OrderEvent{o.event(contract.OrderPaid, now)})", now: "return nil",
+	},
+	{
+		name: "a path needs no pass of a challenge", file: "services/seckill/internal/challenge/challenge.go",
+		old: "if !sale.Challenge.On() {\n\t\treturn nil", now: "if !sale.Challenge.On() || pass == \"\" {\n\t\treturn nil",
 	},
 	// Restores of databases.
 	{
