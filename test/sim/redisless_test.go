@@ -66,6 +66,9 @@ func (s *sale) fitRedisless() {
 		return
 	}
 	s.window = s.redisless.from + s.redisless.lasts + 4*time.Second
+	if s.room.happens() { // so slow that places are left when Redis is lost
+		s.room.rate = 1
+	}
 	s.failover, s.acquires, s.alone, s.greedy = 0, false, false, false
 	s.losses, s.damages, s.full, s.forges, s.twin = nil, nil, 0, 0, false
 	s.brokerless = brokerless{}
