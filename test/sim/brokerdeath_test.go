@@ -37,7 +37,7 @@ func (s *sale) fitBrokersDeath() {
 		s.stock[i] += 8
 	}
 	s.brokerless.from, s.brokerless.stalls = 2*time.Second, s.window/3
-	s.failover, s.acquires, s.alone, s.greedy, s.waits = 0, false, false, false, false
+	s.failover, s.acquires, s.alone, s.greedy = 0, false, false, false
 	s.losses, s.damages, s.full, s.tight, s.forges, s.twin = nil, nil, 0, 0, 0, false
 	s.garbles, s.loudest, s.latecomers, s.freezes, s.clocks = false, "", false, nil, nil
 	s.journalMax = 1000

@@ -166,6 +166,7 @@ type activity struct {
 	id    string
 	skus  []string
 	stock []int64 // units of each SKU at the start
+	ends  time.Time
 }
 
 // openSale creates and publishes an activity with that stock.
@@ -205,13 +206,20 @@ func (w *world) openSale(stock []int64) (*activity, error) {
 		act.skus = append(act.skus, s.ID)
 		items = append(items, item{s.ID, w.sale.price, stock[i]})
 	}
-	now := time.Now().UTC()
+	starts := time.Now().UTC().Add(w.sale.lead())
+	act.ends = starts.Add(w.sale.window + time.Second)
 	body := map[string]any{
-		"title": "sale", "starts_at": now.Add(time.Second), "ends_at": now.Add(w.sale.window + 2*time.Second),
+		"title": "sale", "starts_at": starts, "ends_at": act.ends,
 		"per_user_limit": w.sale.limit, "pay_within_s": int(w.sale.payWithin / time.Second), "items": items,
 	}
 	if r := w.sale.redisless; r.happens() {
 		body["degraded_sale"] = map[string]any{"per_second": r.perSecond, "drop": r.drop, "reserve": r.reserve}
+	}
+	if w.sale.room.happens() {
+		body["waiting_room"] = map[string]any{"admit_per_second": w.sale.room.rate}
+	}
+	if w.sale.challenge {
+		body["captcha"], body["captcha_difficulty"] = contract.ChallengePow, 1
 	}
 	a = m.insist(http.MethodPost, "http://inventory/v1/merchant/activities", "", body, 50)
 	var made struct {
@@ -311,7 +319,8 @@ func (w *world) runBuyer(n int) {
 		w.fail("buyer: %v", err)
 		return
 	}
-	time.Sleep(time.Second)
+	b.joinEarly()
+	time.Sleep(time.Until(w.selling.Add(time.Second)))
 	for range 1 + b.r.IntN(3) {
 		b.sleep(0, w.sale.window*2/3)
 		b.buy(w.activities[b.r.IntN(len(w.activities))], 0)
@@ -322,10 +331,15 @@ func (w *world) runBuyer(n int) {
 func (b *caller) buy(act *activity, qty int64) {
 	w, skus := b.w, act.skus
 	base := "http://seckill/v1/activities/" + act.id
-	a := b.insist(http.MethodPost, base+"/paths", "", map[string]any{}, 12)
+	entry, entered := b.enter(act)
+	if !entered {
+		return
+	}
+	a := b.insist(http.MethodPost, base+"/paths", "", entry, 12)
 	if a.status != http.StatusCreated {
 		return
 	}
+	w.watchPath(act, b.id, entry.RoomTicket)
 	var path struct {
 		Path    string `json:"path"`
 		OrderSN string `json:"order_sn"`

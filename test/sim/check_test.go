@@ -81,7 +81,7 @@ type paymentRow struct {
 
 type refundRow struct {
 	PaymentID, OrderSN, Amount int64
-	State                      string
+	State, Reason              string
 }
 
 type itemRow struct{ OrderSN, SKU, Qty, Price int64 }
@@ -128,7 +128,7 @@ type books struct {
 	repairs  []repair
 	states   []struct {
 		ID, Version   int64
-		State, Change string // the last change, but for repairs
+		State, Change string // the last change, but for repairs and reviews
 	}
 }
 
@@ -145,7 +145,7 @@ func (w *world) read() (b books, err error) {
 	scan("inventory", "SELECT activity_id, sku_id AS sku, total, available, reserved, sold FROM stocks WHERE activity_id IN ? ORDER BY sku_id", &b.stocks, ids)
 	scan("inventory", "SELECT order_sn, activity_id, user_id, line_items, state, reason, order_created_at, landed_at FROM reservations ORDER BY order_sn", &b.ledger)
 	scan("inventory", "SELECT id, version, state, COALESCE((SELECT action FROM changes WHERE object = 'activity' AND "+
-		"object_id = activities.id AND action <> 'activity.reconcile' ORDER BY changes.id DESC LIMIT 1), '') AS change "+
+		"object_id = activities.id AND action NOT IN ('activity.reconcile', 'orders.cancel') ORDER BY changes.id DESC LIMIT 1), '') AS change "+
 		"FROM activities WHERE id IN ?", &b.states, ids)
 	scan("inventory", "SELECT activity_id, user_id, held FROM allowances", &b.allowances)
 	scan("inventory", "SELECT sku_id AS sku, delta, state, decision, reason FROM adjustments", &b.adjustments)
@@ -159,7 +159,7 @@ func (w *world) read() (b books, err error) {
 		b.items = append(b.items, items...)
 	}
 	scan("order", "SELECT payment_id, order_sn, amount, paid_amount, state FROM payments", &b.payments)
-	scan("order", "SELECT payment_id, order_sn, amount, state FROM refunds", &b.refunds)
+	scan("order", "SELECT payment_id, order_sn, amount, state, reason FROM refunds", &b.refunds)
 	scan("order", "SELECT refund_id, amount FROM sandbox_refunds", &b.given)
 	scan("order", "SELECT COUNT(*) FROM outbox", &b.outbox)
 	var details []string
@@ -196,6 +196,7 @@ func (w *world) check() *findings {
 	ledger := w.checkLedger(f, b)
 	orders := w.checkOrders(f, b, ledger)
 	w.checkMoney(f, b, orders)
+	w.checkReviews(f, b, ledger, orders)
 	w.checkEvents(f, orders)
 	w.checkLimits(f, b)
 	w.checkDecisions(f, b)
@@ -204,6 +205,7 @@ func (w *world) check() *findings {
 		return f // the gates have expired
 	}
 	w.checkRedisless(f, b)
+	w.checkDraws(f)
 	for _, a := range w.activities {
 		w.checkGate(f, a.id, b)
 	}
@@ -390,8 +392,8 @@ func (w *world) checkOrders(f *findings, b books, ledger map[string]ledgerRow) m
 			f.add(sn, "order %s has no reservation", sn)
 		case o.State == "closed" && o.CloseReason == "expired" && o.ClosedAt.Before(o.ExpiresAt):
 			f.add(sn, "order %s expired before its time: %+v", sn, o)
-		case o.CloseReason == "rejected" && !b.rejected(o.OrderSN) && !w.isSetBack(sn):
-			f.add(sn, "order %s was rejected without a decision of an operator", sn)
+		case o.CloseReason == "rejected" && !b.rejected(o.OrderSN) && !w.isSetBack(sn) && !w.mayCancel(sn):
+			f.add(sn, "order %s was rejected without a decision of an operator or merchant", sn)
 		case o.State == "pending":
 			f.add(sn, "order %s is still pending", sn)
 		case w.isSetBack(sn) && row.State == "rejected" && (o.State == "closed" || o.State == "refunded"):
@@ -430,7 +432,7 @@ func (w *world) checkOrders(f *findings, b books, ledger map[string]ledgerRow) m
 // order that its buyer ends before a redelivered landing needs no closing and gets none.
 func (w *world) checkEvents(f *findings, orders map[string]orderRow) {
 	if n := w.history.mostChecked(); n > 0 && !w.mayCheck(n) && !w.sale.losesOrders && !w.sale.losesEvents &&
-		w.sale.setback.of == "" && !w.sale.brokerless.happens() { // inventory checks soon what the broker may hold back
+		w.sale.setback.of == "" && !w.sale.brokerless.happens() && !w.leftReviews() { // inventory checks soon what the broker may hold back
 		f.add("", "inventory had to check overdue reservations at order")
 	}
 	w.mu.Lock()

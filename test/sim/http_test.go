@@ -23,7 +23,7 @@ type wire struct {
 func routeOf(method, path string) string {
 	parts := strings.Split(path, "/")
 	for i, part := range parts {
-		if part != "" && (part[0] >= '0' && part[0] <= '9' || i > 0 && parts[i-1] == "paths") {
+		if part != "" && (part[0] >= '0' && part[0] <= '9' || i > 0 && (parts[i-1] == "paths" || parts[i-1] == "captchas")) {
 			parts[i] = "*"
 		}
 	}

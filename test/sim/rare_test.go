@@ -22,9 +22,6 @@ func (s *sale) drawRare(seed uint64) {
 	if r, is := one("full", 7); is {
 		s.fillRedis(r, 2*time.Second+time.Duration(r.Int64N(int64(s.window))))
 	}
-	if _, is := one("waits", 4); is {
-		s.waits = true
-	}
 	if _, is := one("acquires", 4); is && s.failover > 0 {
 		s.acquires = true
 	}
@@ -152,6 +149,16 @@ func (s *sale) suitRare(point string, soon time.Duration) bool {
 		s.edits = true
 	case point == "inventory: redis script trim":
 		s.opensLate = true
+	case strings.HasSuffix(point, "/room"), strings.HasPrefix(point, "seckill: redis script room_"),
+		point == "seckill: redis script of lock or lease":
+		s.addRoom(r)
+	case point == "seckill: redis getrange": // of the tickets of a draw
+		s.addRoom(r)
+		s.room.early = true
+	case strings.Contains(point, "/captchas"):
+		s.challenge = true
+	case strings.Contains(point, "/review"):
+		s.reviews = true
 	case point == "seckill: redis script confirm":
 		s.waits = true
 	default:

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -41,6 +42,10 @@ func scriptNames() (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	ofRooms, err := read(filepath.Join(luaDir, "room.lua"))
+	if err != nil {
+		return nil, err
+	}
 	files, err := filepath.Glob(filepath.Join(luaDir, "*.lua"))
 	if err != nil {
 		return nil, err
@@ -58,7 +63,11 @@ func scriptNames() (map[string]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		names[hashOf(string(prelude)+string(source))] = strings.TrimSuffix(filepath.Base(f), ".lua")
+		name := strings.TrimSuffix(filepath.Base(f), ".lua")
+		if strings.HasPrefix(name, "room_") {
+			source = append(slices.Clone(ofRooms), source...)
+		}
+		names[hashOf(string(prelude)+string(source))] = name
 	}
 	return names, nil
 }
@@ -302,6 +311,7 @@ func (w *world) onRedis(name string, writes bool, args []any, do func() error) (
 		w.watchMemory(name, err)
 		w.watchFinal(name, args)
 		w.watchSums(name, args)
+		w.watchRoom(name, args)
 	})
 	return err
 }

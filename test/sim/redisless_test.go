@@ -66,7 +66,10 @@ func (s *sale) fitRedisless() {
 		return
 	}
 	s.window = s.redisless.from + s.redisless.lasts + 4*time.Second
-	s.failover, s.acquires, s.alone, s.greedy, s.waits = 0, false, false, false, false
+	if s.room.happens() { // so slow that places are left when Redis is lost
+		s.room.rate = 1
+	}
+	s.failover, s.acquires, s.alone, s.greedy = 0, false, false, false
 	s.losses, s.damages, s.full, s.forges, s.twin = nil, nil, 0, 0, false
 	s.brokerless = brokerless{}
 	s.latecomers, s.opensLate = false, false
@@ -209,6 +212,9 @@ func (w *world) noteReserved(body, response []byte) {
 		coverage.end(what + string(r.Outcome))
 		if r.Outcome != contract.RedislessReserved {
 			continue
+		}
+		if it.Accepted && w.sale.waits {
+			coverage.end("purchase handed over of a sale that waits for replicas")
 		}
 		if w.rowState(it.OrderSN) == "" {
 			w.concern(it.OrderSN)

@@ -310,14 +310,14 @@ func (w *world) isSetBack(orderSN string) bool {
 	return w.setBack[orderSN]
 }
 
-// mayTurn reports whether a final stage may become another one after a restore: a paid order is refunded if no unit was
+// mayTurn reports whether a final stage may become another one. After a restore: a paid order is refunded if no unit was
 // left for it, or if the lost order expired anew before its charge was found; an order whose closing was lost is paid by
 // a charge that would have been refunded; and an order whose tombstone was lost is created by a deduction from before the
-// restore, and its buyer pays before the import closes it.
+// restore, and its buyer pays before the import closes it. A review refunds a paid order, too.
 func (w *world) mayTurn(orderSN, from, to string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return from == "p" && to == "x" && w.setBack[orderSN] || (from == "x" || from == "f") && to == "p" && w.lostOrders[orderSN]
+	return from == "p" && to == "x" && (w.setBack[orderSN] || w.reviewed[orderSN] != "") || (from == "x" || from == "f") && to == "p" && w.lostOrders[orderSN]
 }
 
 // drawSetback draws the times of a restore.

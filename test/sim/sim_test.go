@@ -157,15 +157,19 @@ func (w *world) run() *findings {
 		}
 		w.activities = append(w.activities, a)
 	}
-	w.plan.extend(w.sale.length())
-	w.selling = time.Now()
+	w.selling = time.Now().Add(w.sale.lead() - time.Second)
+	w.plan.extend(time.Until(w.selling) + w.sale.length())
 	w.begun.Store(true)
 	var callers sync.WaitGroup
 	for n := range w.sale.buyers {
 		callers.Go(func() { w.runBuyer(n) })
 	}
+	time.Sleep(time.Until(w.selling))
 	for n := range w.activities {
 		callers.Go(func() { w.runMerchant(n) })
+		if w.sale.reviews {
+			callers.Go(func() { w.runReview(n) })
+		}
 	}
 	callers.Go(func() {
 		began := time.Now()

@@ -95,7 +95,7 @@ func (w *world) watchAccepted(p *purchase) {
 		w.carried[p.orderSN] = time.Now()
 	}
 	w.mu.Unlock()
-	if queued && !confirmed {
+	if queued && !confirmed && w.rowState(p.orderSN) == "" {
 		w.concern(p.orderSN)
 		w.fail("order_sn %s: response 202, and no replica has confirmed the purchase", p.orderSN)
 	}

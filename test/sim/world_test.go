@@ -91,6 +91,8 @@ type world struct {
 	over         bool                      // the gates have expired, a day after the sale
 	redislessAt  map[string]redislessPhase // by activity, how it became redisless
 	decided      map[string]decision       // by activity, the last decision of its merchant
+	queues       map[string]*queue         // by activity, its waiting room
+	reviewed     map[string]string         // by order_sn, the outcome of its review
 }
 
 // sale holds the parameters of a sale, drawn from the seed.
@@ -140,6 +142,9 @@ type sale struct {
 	setback      setback                  // a restore of databases
 	brokerless   brokerless               // a time without the broker
 	redisless    redisless                // a time without Redis, in a degraded sale
+	room         room                     // the waiting room
+	challenge    bool                     // buyers compute a proof of work
+	reviews      bool                     // the merchant cancels some orders before fulfilment
 	losesOrders  bool                     // all events of an order may be lost: inventory checks overdue reservations after seconds
 }
 
@@ -213,6 +218,7 @@ func drawSale(seed uint64) sale {
 		s.forges = 2*time.Second + time.Duration(r.Int64N(int64(length)))
 	}
 	s.hurries = rng(seed, "hurries").IntN(5) == 0
+	s.drawFeatures(seed)
 	s.drawRare(seed)
 	s.suit(focusOf(seed), r, length)
 	if s.garbles { // one kind of dead letter per sale, as the operator decides each kind in its own way
@@ -225,7 +231,8 @@ func drawSale(seed uint64) sale {
 	if s.garbles || s.forges > 0 { // an operator would have to decide about the same messages once more
 		s.latecomers = false
 	}
-	if s.acquires {
+	if s.acquires { // the requests for paths must not wait
+		s.room, s.challenge = room{}, false
 		s.instances, s.alone, s.behind = 2, false, max(s.behind, 1500*time.Millisecond)
 		s.failover, s.window = 2*time.Second, 12*time.Second // both processes may issue before the sale ends
 	}
@@ -324,7 +331,7 @@ func newWorld(seed uint64, dir string, scripts map[string]string) (*world, error
 		history: &history{seed: seed, began: time.Now()},
 		lives:   map[string]*process{}, concerned: map[string]bool{}, carried: map[string]time.Time{}, garbled: map[string]bool{}, purchases: map[string]*purchase{},
 		played: map[string]int64{}, lostClosings: map[string]bool{}, forged: map[string]bool{}, lost: map[string]entryLoss{}, issued: map[int][]issue{}, confirmed: map[string]bool{}, early: map[string]int{}, unheard: map[string]bool{}, happened: map[string]bool{}, spoiled: map[string]time.Time{}, events: map[string]bool{}, began: time.Now().Add(warmUp), books: map[string]*gorm.DB{}, writers: map[string]chan struct{}{},
-		setBack: map[string]bool{}, redislessAt: map[string]redislessPhase{}, decided: map[string]decision{}, lostOrders: map[string]bool{}, starting: make(chan struct{}, 1),
+		setBack: map[string]bool{}, redislessAt: map[string]redislessPhase{}, decided: map[string]decision{}, queues: map[string]*queue{}, reviewed: map[string]string{}, lostOrders: map[string]bool{}, starting: make(chan struct{}, 1),
 		redisTurn: make(chan struct{}, 1), final: map[string]finalEntry{}, unbalanced: map[string]int64{},
 	}
 	w.redisLife.Store(1)
@@ -401,6 +408,7 @@ func (w *world) loseGate(whole bool) {
 	if whole {
 		what = "emptied"
 	}
+	w.happens(what)
 	w.betweenCommands(func() {
 		mini := w.mini.Load()
 		w.noteLoss(mini)
@@ -423,7 +431,6 @@ func (w *world) loseGate(whole bool) {
 			w.redisLife.Add(1)
 		}
 	})
-	w.happens(what)
 }
 
 // happens records a loss or damage.

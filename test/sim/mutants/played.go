@@ -203,4 +203,13 @@ var playedMutants = []mutant{
 		old: "if p, ended, err = s.insertCharged(ctx, prov, c, returned, keep); err != nil || ended != \"\" {",
 		now: "if keep {\n\t\t\treturn ReconcileKept, nil\n\t\t}\n\t\tif p, ended, err = s.insertCharged(ctx, prov, c, returned, keep); err != nil || ended != \"\" || true {",
 	},
+	{
+		name: "a path needs no pass of a challenge", file: "services/seckill/internal/challenge/challenge.go",
+		old: "if !sale.Challenge.On() {\n\t\treturn nil", now: "if !sale.Challenge.On() || pass == \"\" {\n\t\treturn nil",
+	},
+	{
+		name: "a path needs no admitted place", file: "services/seckill/internal/room/tickets.go",
+		old: "switch state, place := stateOf(&room, number.Sequence, now); state {\n\tcase Admitted:",
+		now: "switch state, place := stateOf(&room, number.Sequence, now); state {\n\tcase Admitted, Waiting:",
+	},
 }

@@ -43,17 +43,44 @@ type slot struct {
 	usedAt time.Time // guarded by Cache.mu
 
 	last    atomic.Pointer[reading] // nil until the room was read once
-	reading sync.Mutex              // held while the room is read
+	reading turn                    // held while the room is read
 	movedAt time.Time               // when the room last moved; guarded by reading, as is owed
 	owed    float64                 // part of a place that may be admitted
 	differs atomic.Bool             // another root was published than before
 
-	drawMu  sync.Mutex // held while the draw is read
-	drawn   *drawn     // nil until it was read
-	lost    draw.Hash  // root whose tickets Redis does not have any more
-	drawErr error      // of the last attempt
+	drawing turn      // held while the draw is read
+	drawn   *drawn    // nil until it was read
+	lost    draw.Hash // root whose tickets Redis does not have any more
+	drawErr error     // of the last attempt
 	triedAt time.Time
 }
+
+// turn lets one caller at a time read. A mutex would let the others wait without a bound while Redis does not respond.
+type turn chan struct{}
+
+// take waits for the turn as long as the context and one call last.
+func (t turn) take(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	select {
+	case t <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%w: another caller reads the waiting room: %w", core.ErrUnavailable, ctx.Err())
+	}
+}
+
+// try reports whether it has taken the turn.
+func (t turn) try() bool {
+	select {
+	case t <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (t turn) end() { <-t }
 
 // reading is a room as it was last read. After a failed read it has the time of the attempt.
 type reading struct {
@@ -121,7 +148,7 @@ func (c *Cache) get(ctx context.Context, id string) (Room, *slot, error) {
 			c.mu.Unlock()
 			return Room{}, nil, fmt.Errorf("%w: too many waiting rooms", core.ErrOverloaded)
 		}
-		s = &slot{}
+		s = &slot{reading: make(turn, 1), drawing: make(turn, 1)}
 		c.slots[id] = s
 	}
 	s.usedAt = c.now()
@@ -131,7 +158,7 @@ func (c *Cache) get(ctx context.Context, id string) (Room, *slot, error) {
 }
 
 // read returns the state of a room and reads it if it is older than maxAge. One caller at a time reads; the others get
-// the last state meanwhile, and only wait if there is none.
+// the last state meanwhile, and only wait, for a bounded time, if there is none.
 func (c *Cache) read(ctx context.Context, id string, s *slot, maxAge time.Duration) (Room, error) {
 	last := s.last.Load()
 	if last != nil && c.now().Sub(last.at) <= maxAge {
@@ -139,11 +166,13 @@ func (c *Cache) read(ctx context.Context, id string, s *slot, maxAge time.Durati
 	}
 	switch {
 	case last == nil:
-		s.reading.Lock()
-	case !s.reading.TryLock():
+		if err := s.reading.take(ctx); err != nil {
+			return Room{}, err
+		}
+	case !s.reading.try():
 		return last.room, nil
 	}
-	defer s.reading.Unlock()
+	defer s.reading.end()
 	if last = s.last.Load(); last != nil && c.now().Sub(last.at) <= maxAge {
 		return last.room, nil
 	}
@@ -196,11 +225,13 @@ func (s *slot) withoutRedis(r Room, pace int64, now time.Time) Room {
 // lost some of them since. wait is whether to wait for another caller that reads them.
 func (c *Cache) tickets(ctx context.Context, id string, s *slot, r Room, wait bool) (*drawn, error) {
 	if wait {
-		s.drawMu.Lock()
-	} else if !s.drawMu.TryLock() {
+		if err := s.drawing.take(ctx); err != nil {
+			return nil, err
+		}
+	} else if !s.drawing.try() {
 		return nil, errTicketsAreRead
 	}
-	defer s.drawMu.Unlock()
+	defer s.drawing.end()
 	switch {
 	case s.drawn != nil && s.drawn.root == *r.Root:
 		return s.drawn, nil

@@ -447,3 +447,42 @@ func FuzzOpenTicket(f *testing.F) {
 		}
 	})
 }
+
+// slowRooms does not respond to a caller that reads the room before it is released.
+type slowRooms struct {
+	*rooms
+	entered, release chan struct{}
+}
+
+func (r slowRooms) Room(ctx context.Context, activityID string, known Room) (Room, error) {
+	r.entered <- struct{}{}
+	<-r.release
+	return r.rooms.Room(ctx, activityID, known)
+}
+
+// A caller that finds another one reading a room that was never read waits no longer than its context. While Redis does
+// not respond, also in a redisless sale, each caller that waited would make one more call.
+func TestACallerDoesNotWaitForTheFirstReadingForEver(t *testing.T) {
+	t.Parallel()
+	store := slowRooms{&rooms{}, make(chan struct{}, 2), make(chan struct{})}
+	cache, err := NewCache(store, noPace, telemetry.Discard(t), time.Now)
+	require.NoError(t, err)
+	var first sync.WaitGroup
+	first.Go(func() { _, _, _ = cache.get(t.Context(), "1") })
+	<-store.entered
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	got := make(chan error, 1)
+	first.Go(func() {
+		_, _, err := cache.get(ctx, "1")
+		got <- err
+	})
+	select {
+	case err := <-got:
+		require.ErrorIs(t, err, core.ErrUnavailable)
+	case <-time.After(20 * time.Second):
+		t.Error("it waits for the other caller")
+	}
+	close(store.release)
+	first.Wait()
+}
