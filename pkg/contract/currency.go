@@ -6,7 +6,7 @@ import (
 	"github.com/bojanz/currency"
 )
 
-// unknownDigits are the decimals of a code outside ISO 4217. Sales of before codes were checked may have one.
+// unknownDigits are the decimals of a code outside ISO 4217. A stored SKU may have one that was withdrawn since.
 const unknownDigits = 2
 
 // Currencies returns the codes of ISO 4217, in order.
@@ -26,7 +26,8 @@ func CurrencyDigits(code string) int64 {
 	return unknownDigits
 }
 
-// Decimal returns an amount in minor units with all decimals of its currency: 9900 EUR is 99.00. It is exact.
+// Decimal returns an amount in minor units with all decimals of its currency: 9900 EUR is 99.00. It is exact; minor is
+// not negative.
 func Decimal(minor int64, code string) string {
 	digits := int(CurrencyDigits(code))
 	text := fmt.Sprintf("%0*d", digits+1, minor)

@@ -18,7 +18,7 @@ func TestCurrencyDigitsAreThoseOfISO4217(t *testing.T) {
 	for _, code := range []string{"", "eur", "EU", "EURO", "EUX", "XX1"} {
 		require.False(t, IsCurrency(code), code)
 	}
-	require.EqualValues(t, 2, CurrencyDigits("EUX"), "an amount of before codes were checked is shown as it was")
+	require.EqualValues(t, 2, CurrencyDigits("EUX"), "as before")
 	require.Greater(t, len(Currencies()), 150)
 	for _, code := range Currencies() {
 		require.True(t, IsCurrency(code), code)

@@ -76,11 +76,12 @@ export const TIMEOUT_MS = 10_000
 
 export const within = (ms = TIMEOUT_MS) => AbortSignal.timeout(ms)
 
-// retryAfter reads Retry-After in s: a number, or the date that a proxy may send, by the clock of the response.
+// retryAfter reads Retry-After in s, an hour at most: a number, or the date that a proxy may send, by the clock of the
+// response.
 export function retryAfter(headers: Headers): number {
   const value = headers.get('Retry-After') ?? ''
   const s = Number(value) || (Date.parse(value) - (Date.parse(headers.get('Date') ?? '') || Date.now())) / 1000
-  return s > 0 ? s : 0
+  return s > 0 ? Math.min(s, 3600) : 0
 }
 
 // result turns a call of openapi-fetch into a value. It never rejects.

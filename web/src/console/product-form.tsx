@@ -63,8 +63,9 @@ export function ProductForm({id}: {id?: string}) {
     )
   }
   const product = read.data as Product | undefined
-  // A SKU of before codes were checked may have one that the table lacks.
-  const currencies = [...table.data.items, ...(product?.skus ?? [])]
+  // A stored SKU may have one that was withdrawn since.
+  const known = table.data.items
+  const currencies = [...known, ...(product?.skus ?? []).filter((s) => !find(known, s.currency))]
   return <Form product={product} currencies={currencies} onChange={read.setData as (p: Product) => void} />
 }
 

@@ -138,6 +138,7 @@ test('a pause may be a number or a date', () => {
   assert.equal(read('Sat, 28 Nov 2026 12:01:00 GMT', 'Sat, 28 Nov 2026 12:00:00 GMT'), 60)
   assert.equal(read('Sat, 28 Nov 2026 11:00:00 GMT', 'Sat, 28 Nov 2026 12:00:00 GMT'), 0)
   assert.ok(Math.abs(read(new Date(Date.now() + 60_000).toUTCString()) - 60) < 2)
+  assert.equal(read('99999999'), 3600)
   for (const value of ['', '0', '-5', 'soon']) assert.equal(read(value), 0, value)
 })
 

@@ -42,7 +42,7 @@ func acceptsCSV(r *http.Request) bool {
 	return quality["text/csv"] > 0 && quality["text/csv"] >= quality["application/json"]
 }
 
-// sheet is a CSV export that a spreadsheet opens as it is meant: in UTF-8, with texts as texts.
+// sheet is a CSV export for spreadsheets: in UTF-8 with its mark, without formulas and without numbers that they round.
 type sheet struct{ out *csv.Writer }
 
 // byteOrderMark marks a file as UTF-8 for spreadsheets.
@@ -51,6 +51,7 @@ const byteOrderMark = "\ufeff"
 // newSheet begins the response with the names of the columns. Errors of the connection are returned by flush.
 func newSheet(w http.ResponseWriter, name string, columns ...string) *sheet {
 	w.Header().Set("Content-Type", "text/csv; charset=utf-8; header=present")
+	w.Header().Add("Vary", "Accept")
 	w.Header().Set("Content-Disposition", `attachment; filename="`+name+`.csv"`)
 	_, _ = io.WriteString(w, byteOrderMark)
 	s := &sheet{csv.NewWriter(w)}

@@ -153,7 +153,7 @@ func (p *Product) validate() error {
 		switch {
 		case k.ListPrice < 1 || k.ListPrice > contract.MaxPrice:
 			return contract.InvalidField(field+"list_price", "must be 1 to 100000000000")
-		case !contract.IsCurrency(k.Currency):
+		case k.ID == "" && !contract.IsCurrency(k.Currency): // that of a stored SKU never changes
 			return contract.InvalidField(field+"currency", "must be a code of ISO 4217, such as EUR")
 		}
 	}

@@ -52,6 +52,8 @@ func (p *Public) PaymentCallback(w http.ResponseWriter, r *http.Request, name st
 		p.refuse(w, r, err)
 		return
 	case !used:
+		p.tel.Log.InfoContext(r.Context(), "payment callback of a type that changes nothing",
+			"provider", provider.Name(), "event_id", event.EventID, "outcome", event.Outcome)
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
@@ -104,11 +106,16 @@ func parseEvent(provider string, body []byte) (event core.PaymentEvent, used boo
 		return event, false, contract.InvalidField("amount", "is required")
 	case *e.Amount < 0:
 		return event, false, contract.InvalidField("amount", "must not be negative")
-	case !contract.IsCurrency(event.Currency):
-		return event, false, contract.InvalidField("currency", "must be a code of ISO 4217")
+	case !alphabetic(event.Currency): // the payment's, which may have been withdrawn since
+		return event, false, contract.InvalidField("currency", "must have three characters of A to Z")
 	}
 	event.Amount = *e.Amount
 	return event, true, nil
+}
+
+// alphabetic reports whether s has the form of a currency: three of A to Z.
+func alphabetic(s string) bool {
+	return len(s) == 3 && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
 }
 
 // printable reports whether s consists of 1 to 64 printable ASCII characters without spaces.

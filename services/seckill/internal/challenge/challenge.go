@@ -219,16 +219,21 @@ func (c *Challenges) Give(ctx context.Context, userID, activityID string, r Requ
 	return task, nil
 }
 
-// giveImage completes a task by an image, unless the user is paused, or the user or the address holds too many.
+// giveImage completes a task by an image, unless none is left, the user or the address holds too many, or is paused.
 func (c *Challenges) giveImage(
 	ctx context.Context, now time.Time, userID, activityID, address string, task Task,
 ) (Task, error) {
-	if left := c.pauses.Left(ctx, now, userID, address); left > 0 {
-		return Task{}, paused(left)
+	// What this process can refuse by itself comes first: Redis gets no more requests than there are images.
+	if !c.clicks.Any() {
+		return Task{}, errNoImage
 	}
 	hold, err := c.held.begin(now, task.ExpiresAt, userID, address)
 	if err != nil {
 		return Task{}, err
+	}
+	if left := c.pauses.Left(ctx, now, userID, address); left > 0 {
+		c.held.end(hold)
+		return Task{}, paused(left)
 	}
 	image, points, ok := c.clicks.Take(userID)
 	if !ok {

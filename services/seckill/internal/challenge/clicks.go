@@ -102,6 +102,18 @@ func (c *Clicks) remove(uses, at int) {
 	c.drawn[uses] = c.drawn[uses][:last]
 }
 
+// Any reports whether an image is left, for any user.
+func (c *Clicks) Any() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, drawn := range c.drawn {
+		if len(drawn) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // fresh returns the number of images that no user got.
 func (c *Clicks) fresh() int {
 	c.mu.Lock()

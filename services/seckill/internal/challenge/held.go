@@ -1,6 +1,7 @@
 package challenge
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -20,67 +21,58 @@ const (
 // here.
 type held struct {
 	mu        sync.Mutex
-	bySubject map[string]int // users and addresses
+	users     map[string][]*hold // at most userImages each
+	addresses map[string]int
 	byID      map[string]*hold
-	order     []*hold // by expiry, with those that have ended
+	given     []*hold // by expiry, with those that were answered
 }
 
-// hold is an image of a user. It has ended without subjects.
+// hold is an image of a user, given once its id is known.
 type hold struct {
-	id       string // "" until it is known
-	subjects []string
-	until    time.Time
+	id, user, address string // address: "" if it is not known
+	until             time.Time
+	ended             bool
 }
 
-func newHeld() *held { return &held{bySubject: map[string]int{}, byID: map[string]*hold{}} }
+func newHeld() *held {
+	return &held{users: map[string][]*hold{}, addresses: map[string]int{}, byID: map[string]*hold{}}
+}
 
 // begin counts an image of a user at an address, "" if it is not known, until it is answered or that time comes. It
 // refuses a user with too many, and one at an address with too many, which does not count against the user.
 func (h *held) begin(now, until time.Time, userID, address string) (*hold, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for len(h.order) > 0 && !now.Before(h.order[0].until) {
-		h.remove(h.order[0])
-		h.order = h.order[1:]
+	for len(h.given) > 0 && !now.Before(h.given[0].until) {
+		h.remove(h.given[0])
+		h.given = h.given[1:]
 	}
-	of := &hold{subjects: []string{"u:" + userID}, until: until}
-	if h.bySubject[of.subjects[0]] >= userImages {
+	if mine := h.users[userID]; len(mine) >= userImages {
 		return nil, contract.Refuse(contract.CodeRateLimited, "too many images wait for an answer of this user").
-			After(h.oldest(of.subjects[0]).Sub(now))
+			After(mine[0].until.Sub(now))
 	}
+	if address != "" && h.addresses[address] >= addressImages {
+		return nil, uncounted{contract.Refuse(contract.CodeRateLimited,
+			"too many images wait for answers from this address; request a challenge again").After(noImage)}
+	}
+	of := &hold{user: userID, address: address, until: until}
+	h.users[userID] = append(h.users[userID], of)
 	if address != "" {
-		of.subjects = append(of.subjects, "a:"+address)
-		if h.bySubject[of.subjects[1]] >= addressImages {
-			return nil, uncounted{contract.Refuse(contract.CodeRateLimited,
-				"too many images wait for answers from this address; request a challenge again").After(noImage)}
-		}
+		h.addresses[address]++
 	}
-	for _, subject := range of.subjects {
-		h.bySubject[subject]++
-	}
-	h.order = append(h.order, of)
 	return of, nil
 }
 
-// oldest returns the expiry of the first image of a user.
-func (h *held) oldest(user string) (until time.Time) {
-	for _, of := range h.order {
-		if len(of.subjects) > 0 && of.subjects[0] == user {
-			return of.until
-		}
-	}
-	return until
-}
-
-// name sets the id of the challenge, by which it ends.
+// name sets the id of the challenge whose image is given.
 func (h *held) name(of *hold, challengeID string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	of.id = challengeID
 	h.byID[challengeID] = of
+	h.given = append(h.given, of)
 }
 
-// end ends an image that was not given.
+// end ends an image that is not given.
 func (h *held) end(of *hold) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -97,11 +89,19 @@ func (h *held) answered(challengeID string) {
 }
 
 func (h *held) remove(of *hold) {
-	for _, subject := range of.subjects {
-		if h.bySubject[subject]--; h.bySubject[subject] == 0 {
-			delete(h.bySubject, subject)
-		}
+	if of.ended {
+		return
 	}
-	of.subjects = nil
+	of.ended = true
 	delete(h.byID, of.id)
+	mine := slices.DeleteFunc(h.users[of.user], func(x *hold) bool { return x == of })
+	if h.users[of.user] = mine; len(mine) == 0 {
+		delete(h.users, of.user)
+	}
+	if of.address == "" {
+		return
+	}
+	if h.addresses[of.address]--; h.addresses[of.address] == 0 {
+		delete(h.addresses, of.address)
+	}
 }

@@ -126,7 +126,7 @@ export class ChallengeModel {
     if (r.data.kind === 'pow') await this.compute(r.data, work, kind, 0)
   }
 
-  // submit answers an image. After a wrong answer the next one comes after a pause, of which the server tells then.
+  // submit answers an image. After a wrong answer the next one comes after a pause, which that response names.
   async submit(points: ChallengePoint[]): Promise<void> {
     const task = this.task.value
     if (!task || this.busy.value) return
