@@ -2846,7 +2846,7 @@ export interface operations {
                     "application/json": components["schemas"]["HoldingList"];
                     /**
                      * @example order_sn,user_id,lines,skus,state,reason,reserved_at,order_created_at,expires_at,changed_at,order_state,amount,currency,contact_name,contact_phone,contact_address
-                     *     244837465837465837,42,1x1,reserved,,2026-11-21T10:00:01.250Z,2026-11-21T10:00:01.280Z,2026-11-21T10:15:01.280Z,2026-11-21T10:00:01.300Z,pending,9900,EUR,Li Lei,'+8613812345678,"1 Renmin Road, Shanghai 200001"
+                     *     '244837465837465837,42,1x1,black x1,reserved,,2026-11-21T10:00:01.250Z,2026-11-21T10:00:01.280Z,2026-11-21T10:15:01.280Z,2026-11-21T10:00:01.300Z,pending,99.00,EUR,Li Lei,'+8613812345678,"1 Renmin Road, Shanghai 200001"
                      */
                     "text/csv": string;
                 };
