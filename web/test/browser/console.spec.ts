@@ -274,14 +274,14 @@ test('a conflict lists prices and stock too; a refusal without one keeps what wa
   sale.items[0].price = 59900
   sale.version++
   await page.getByRole('button', {name: 'Save'}).click()
-  await expect(page.getByRole('alert').first()).toContainText('Winter jacket · Blue, L: 699.00 × 555 (599.00 × 400)')
+  await expect(page.getByRole('alert').first()).toContainText('Winter jacket · Blue, L: CN¥699.00 × 555 (CN¥599.00 × 400)')
   await expect(page.getByLabel('Stock')).toHaveValue('400')
 
   await page.goto('/console/products/1')
   await page.getByLabel('List price').first().fill('1')
   shop.products.get('1').version++
   await page.getByRole('button', {name: 'Save'}).click()
-  await expect(page.getByRole('alert').first()).toContainText('SKU Black: Black · 1.00 CNY (Black · 4599.00 CNY)')
+  await expect(page.getByRole('alert').first()).toContainText('SKU Black: Black · CN¥1.00 (Black · CN¥4,599.00)')
 
   await page.goto('/console/sales/8/edit')
   await page.getByLabel('Title').fill('Mine')
