@@ -477,6 +477,7 @@ func TestOrdersOfAnActivity(t *testing.T) {
 	got := s.do("GET", at, "", "Accept", "text/csv")
 	require.Equal(t, 200, got.status)
 	require.Contains(t, got.header.Get("Content-Type"), "text/csv")
+	require.Equal(t, []string{"Accept"}, got.header.Values("Vary"))
 	rows := s.sheet(got)
 	require.Len(t, rows, 4)
 	require.Equal(t, []string{"1002", "bert", sku + "x1", "red x1", "reserved"}, rows[1][:5])

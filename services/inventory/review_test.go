@@ -233,6 +233,7 @@ func TestSuspectsOfAnActivity(t *testing.T) {
 		require.Equal(t, 200, got.status)
 		require.Contains(t, got.header.Get("Content-Type"), "text/csv")
 		require.Contains(t, got.header.Get("Content-Disposition"), "abuse-")
+		require.Equal(t, []string{"Accept"}, got.header.Values("Vary"))
 		rows := s.sheet(got)
 		require.Len(t, rows, 7)
 		require.Equal(t, []string{"address", "2001:db8::/64", "0", "200", "0", "0", "", "", "", ""}, rows[1])

@@ -51,7 +51,6 @@ const byteOrderMark = "\ufeff"
 // newSheet begins the response with the names of the columns. Errors of the connection are returned by flush.
 func newSheet(w http.ResponseWriter, name string, columns ...string) *sheet {
 	w.Header().Set("Content-Type", "text/csv; charset=utf-8; header=present")
-	w.Header().Add("Vary", "Accept")
 	w.Header().Set("Content-Disposition", `attachment; filename="`+name+`.csv"`)
 	_, _ = io.WriteString(w, byteOrderMark)
 	s := &sheet{csv.NewWriter(w)}

@@ -29,6 +29,7 @@ func (m *Merchant) GetAbuse(w http.ResponseWriter, r *http.Request, id string, _
 		return
 	}
 	v := suspectsView(a)
+	w.Header().Set("Vary", "Accept")
 	if acceptsCSV(r) {
 		writeSuspectsCSV(w, id, v)
 		return
