@@ -17,6 +17,8 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/golang-jwt/jwt/v5"
 	"golang.org/x/sync/singleflight"
+
+	"flashsale.internal/pkg/lifecycle"
 )
 
 const (
@@ -204,11 +206,15 @@ func readKeys(body []byte) ([]jose.JSONWebKey, error) {
 // keepFresh fetches the keys periodically until ctx is done. It retries failures without an end.
 func (s *keySet) keepFresh(ctx context.Context, log *slog.Logger) error {
 	wait := retryFrom
+	var failures lifecycle.Failures
 	for {
 		_, err, _ := s.flight.Do("fetch", func() (any, error) { return nil, s.fetch(ctx) })
+		if ctx.Err() != nil {
+			return nil
+		}
+		failures.Observe(ctx, log, "fetch of token keys", err)
 		next := refreshEvery
-		if err != nil && ctx.Err() == nil {
-			log.WarnContext(ctx, "fetch of token keys failed", "error", err, "retry_in", wait.String())
+		if err != nil {
 			next, wait = wait, min(2*wait, retryUpTo)
 		} else {
 			wait = retryFrom

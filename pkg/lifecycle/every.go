@@ -14,7 +14,7 @@ const (
 )
 
 // Every returns a component that runs a round of work at each interval until the process ends. A failed round is
-// retried after a growing pause, never sooner than interval. An outage is logged when it begins and when it ends.
+// retried after a growing pause, never sooner than interval. Failures are logged as Failures does.
 // Pauses have jitter, so that instances do not run in lockstep.
 func Every(name string, interval time.Duration, log *slog.Logger, round func(context.Context) error) Component {
 	return EveryOrWoken(name, interval, nil, log, round)
@@ -25,11 +25,11 @@ func EveryOrWoken(
 	name string, interval time.Duration, wake <-chan struct{}, log *slog.Logger, round func(context.Context) error,
 ) Component {
 	return Component{Name: name, Run: func(ctx context.Context) error {
-		failures := 0
+		var failures Failures
 		for {
 			wait := interval
-			if failures > 0 {
-				wait = max(interval, min(firstRetry<<min(failures-1, 10), longestRetry))
+			if n := failures.InARow(); n > 0 {
+				wait = max(interval, min(firstRetry<<min(n-1, 10), longestRetry))
 			}
 			wait += rand.N(wait/4 + 1) //nolint:gosec // no secret depends on it
 			timer := time.NewTimer(wait)
@@ -44,18 +44,10 @@ func EveryOrWoken(
 			bounded, cancel := context.WithTimeout(ctx, roundTimeout)
 			err := round(bounded)
 			cancel()
-			switch {
-			case ctx.Err() != nil:
+			if ctx.Err() != nil {
 				return nil // also if the round failed
-			case err != nil:
-				failures++
-				if failures == 1 {
-					log.WarnContext(ctx, "round failed, will retry", "loop", name, "error", err)
-				}
-			case failures > 0:
-				log.InfoContext(ctx, "round succeeded after failures", "loop", name, "failures", failures)
-				failures = 0
 			}
+			failures.Observe(ctx, log, name, err)
 		}
 	}}
 }

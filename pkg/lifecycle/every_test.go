@@ -40,8 +40,8 @@ func TestEveryRetriesAfterFailures(t *testing.T) {
 		require.GreaterOrEqual(t, at[8]-at[7], 2*time.Second, "pauses grow while rounds fail")
 		require.LessOrEqual(t, at[8]-at[7], 2500*time.Millisecond, "but stay short, so that work resumes soon after an outage")
 		require.Less(t, at[9]-at[8], 1300*time.Millisecond, "and are reset by a success")
-		require.Equal(t, 1, strings.Count(out.String(), "round failed, will retry"), "an outage is logged once")
-		require.Equal(t, 1, strings.Count(out.String(), "round succeeded after failures"))
+		require.Equal(t, 1, strings.Count(out.String(), "sweep failed, will retry"), "an outage is logged once")
+		require.Equal(t, 1, strings.Count(out.String(), "sweep works again"))
 	})
 }
 

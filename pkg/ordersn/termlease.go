@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"flashsale.internal/pkg/lifecycle"
 )
 
 const (
@@ -111,43 +113,35 @@ func (l *TermLease) Held() bool {
 // high-water mark. While the registry is unreachable, Run retries.
 func (l *TermLease) Run(ctx context.Context) error {
 	defer l.drop()
-	failures := 0
+	var renewals, acquisitions lifecycle.Failures
 	for ctx.Err() == nil {
 		var wait time.Duration
 		if l.needed != nil && !l.needed() {
 			l.drop()
-			failures = 0
+			renewals, acquisitions = lifecycle.Failures{}, lifecycle.Failures{}
 			wait = renewEvery / 4
 		} else if l.holds() {
 			err := l.renew(ctx)
 			wait = renewEvery - renewEvery/10 + mathrand.N(renewEvery/5) //nolint:gosec // no secret depends on it
-			switch {
-			case errors.Is(err, errLost):
+			if errors.Is(err, errLost) {
 				l.log.WarnContext(ctx, "worker id lost, acquiring another one", "error", err)
 				l.drop()
-				wait = 0
-			case err != nil && ctx.Err() == nil:
-				failures++
-				if failures == 1 {
-					l.log.WarnContext(ctx, "renewal of worker id failed, will retry", "error", err)
-				}
+				wait, err = 0, nil
+			} else if err != nil {
 				wait /= 4 // four attempts a second, since the lease is short
-			case err == nil && failures > 0:
-				l.log.InfoContext(ctx, "worker id renewed after failures", "failures", failures)
-				failures = 0
+			}
+			if ctx.Err() == nil {
+				renewals.Observe(ctx, l.log, "renewal of worker id", err)
 			}
 		} else {
 			err := l.acquire(ctx)
-			wait = 0
-			if err == nil {
-				failures = 0
-				wait = renewEvery
-			} else if ctx.Err() == nil {
-				failures++
-				if failures == 1 {
-					l.log.WarnContext(ctx, "acquisition of worker id failed, will retry", "error", err)
-				}
-				wait = min(acquireMax, acquirePause<<min(failures-1, 10))
+			wait = renewEvery
+			if ctx.Err() != nil {
+				break
+			}
+			acquisitions.Observe(ctx, l.log, "acquisition of worker id", err)
+			if err != nil {
+				wait = min(acquireMax, acquirePause<<min(acquisitions.InARow()-1, 10))
 				wait = wait/2 + mathrand.N(wait/2+1) //nolint:gosec // no secret depends on it
 			}
 		}

@@ -19,6 +19,7 @@ import (
 
 	"flashsale.internal/pkg/bus"
 	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/lifecycle"
 	"flashsale.internal/pkg/sqldb"
 )
 
@@ -51,9 +52,9 @@ type Relay struct {
 	poll, claim time.Duration
 	clock       func() time.Time // nil: the database's
 	checkClocks func(ctx context.Context) error
-	down        map[string]int // failed publishes in a row, by topic
-	refused     map[int64]int  // failed publishes of a row by itself, by id
-	unread      string         // the claim whose rows could not be read; "" for none
+	failures    map[string]*lifecycle.Failures // of publishing, by topic
+	refused     map[int64]int                  // failed publishes of a row by itself, by id
+	unread      string                         // the claim whose rows could not be read; "" for none
 }
 
 // RelayOption changes a default of a Relay.
@@ -78,7 +79,7 @@ func CheckClocks(check func(ctx context.Context) error) RelayOption {
 func NewRelay(db *gorm.DB, pub bus.Publisher, log *slog.Logger, opts ...RelayOption) *Relay {
 	r := &Relay{
 		db: db, pub: pub, log: log, wake: make(chan struct{}, 1),
-		poll: defaultPoll, claim: defaultClaim, down: map[string]int{}, refused: map[int64]int{},
+		poll: defaultPoll, claim: defaultClaim, failures: map[string]*lifecycle.Failures{}, refused: map[int64]int{},
 		checkClocks: func(context.Context) error { return nil },
 	}
 	for _, o := range opts {
@@ -97,7 +98,8 @@ func (r *Relay) Wake() {
 
 // Run publishes until ctx is done and then returns nil. It retries while the database or the broker is unavailable.
 func (r *Relay) Run(ctx context.Context) error {
-	failures, gather := 0, gatherFirst
+	var failures lifecycle.Failures
+	gather := gatherFirst
 	for {
 		published, more, err := r.pass(ctx)
 		if ctx.Err() != nil {
@@ -105,27 +107,17 @@ func (r *Relay) Run(ctx context.Context) error {
 		}
 		wait := r.poll/2 + mathrand.N(r.poll/2+1) //nolint:gosec // no secret depends on it
 		wake := r.wake
-		if err != nil {
-			failures++
-			wait, wake = pause(failures), nil // Wake does not shorten the pause while the database is down
-			// Log once per outage: the first failure, and the recovery below.
-			if failures == 1 {
-				r.log.WarnContext(ctx, "outbox: database unavailable, will retry", "error", err)
-			}
-		} else {
-			if failures > 0 {
-				r.log.InfoContext(ctx, "outbox: database available again", "failures", failures)
-			}
-			failures = 0
-			if more {
-				continue
-			}
-			if published {
-				wait, wake = gather, nil
-				gather = min(2*gather, gatherLast)
-			} else {
-				gather = max(gather/2, gatherFirst)
-			}
+		failures.Observe(ctx, r.log, "outbox: use of the database", err)
+		switch {
+		case err != nil:
+			wait, wake = pause(failures.InARow()), nil // Wake does not shorten the pause while the database is down
+		case more:
+			continue
+		case published:
+			wait, wake = gather, nil
+			gather = min(2*gather, gatherLast)
+		default:
+			gather = max(gather/2, gatherFirst)
 		}
 		timer := time.NewTimer(wait)
 		select {
@@ -166,7 +158,7 @@ func (r *Relay) pass(ctx context.Context) (published, more bool, err error) {
 	var left, putOff, refused []record
 	down := map[string]bool{}
 	for _, g := range r.groups(rows) {
-		single := min(1, r.down[g.topic]) // rows to be published one by one; after a failure the first is a probe
+		single := min(1, r.failuresOf(g.topic).InARow()) // rows to be published one by one; after a failure the first is a probe
 		for len(g.rows) > 0 {
 			if ctx.Err() != nil || time.Now().After(until) {
 				left = append(left, g.rows...)
@@ -208,13 +200,23 @@ func (r *Relay) pass(ctx context.Context) (published, more bool, err error) {
 	}
 	longest := 1
 	for topic := range down {
-		longest = max(longest, r.down[topic])
+		longest = max(longest, r.failuresOf(topic).InARow())
 	}
 	stopping := context.WithoutCancel(ctx)
 	err = errors.Join(r.release(stopping, token, left, unclaimed),
 		r.postpone(stopping, token, putOff, pause(longest)),
 		r.postpone(stopping, token, refused, refusedPauses*pause(longest)))
 	return published, published && (full || len(left) > 0), err
+}
+
+// failuresOf returns the failed publishes of a topic.
+func (r *Relay) failuresOf(topic string) *lifecycle.Failures {
+	f := r.failures[topic]
+	if f == nil {
+		f = &lifecycle.Failures{}
+		r.failures[topic] = f
+	}
+	return f
 }
 
 // countRefusal remembers that a row could not be published by itself. It drops all if there are too many.
@@ -260,19 +262,12 @@ func (r *Relay) publish(ctx context.Context, g group) (n int, confirmed bool, er
 	pctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	err = r.pub.Publish(pctx, m)
 	cancel()
-	if err != nil {
-		if ctx.Err() != nil { // stopping; the outcome is unknown, so the rows will be published again
-			return n, false, nil
-		}
-		r.down[g.topic]++
-		if r.down[g.topic] == 1 {
-			r.log.WarnContext(ctx, "outbox: publish failed, will retry", "topic", g.topic, "error", err)
-		}
+	if err != nil && ctx.Err() != nil { // stopping; the outcome is unknown, so the rows will be published again
 		return n, false, nil
 	}
-	if failed := r.down[g.topic]; failed > 0 {
-		r.log.InfoContext(ctx, "outbox: publish succeeded after failures", "topic", g.topic, "failures", failed)
-		delete(r.down, g.topic)
+	r.failuresOf(g.topic).Observe(ctx, r.log.With("topic", g.topic), "outbox: publish", err)
+	if err != nil {
+		return n, false, nil
 	}
 	// Published rows are deleted also while the process is stopping, which saves consumers a redelivery.
 	qctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), queryTimeout)

@@ -173,7 +173,9 @@ func (d *demoMerchant) call(ctx context.Context, method, path string, body, out 
 		case resp.StatusCode >= http.StatusMultipleChoices:
 			return struct{}{}, backoff.Permanent(fmt.Errorf("%s %s: %s", method, path, resp.Status))
 		case out != nil:
-			return struct{}{}, json.NewDecoder(resp.Body).Decode(out)
+			if err := json.NewDecoder(resp.Body).Decode(out); err != nil { // a repetition would make a second sale
+				return struct{}{}, backoff.Permanent(fmt.Errorf("%s %s: %w", method, path, err))
+			}
 		}
 		return struct{}{}, nil
 	}

@@ -414,6 +414,25 @@ func TestABrokenGateDoesNotBlockOthers(t *testing.T) {
 	w.agree(broken)
 }
 
+// A gate that no retry can cure is an incident, once, and others are repaired.
+func TestABrokenGateDoesNotStopTheReconciler(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	incidents := w.incidents()
+	broken, damaged := w.sale(1, 10), w.sale(1, 10)
+	landed := w.buy(damaged, "u1")
+	w.land(landed)
+	w.relay(damaged)
+	w.settles()
+	require.NoError(t, w.rdb.Set(w.ctx, gateKey(broken, "held"), "x", 0).Err())
+	for range 2 {
+		require.Equal(t, int64(1), w.rdb.HDel(w.ctx, gateKey(damaged, "held"), landed.OrderSN).Val())
+		require.NoError(t, w.reconciler.ReconcileAll(w.ctx))
+		w.agree(damaged)
+	}
+	require.Equal(t, []string{"a gate is broken"}, incidents.raised)
+}
+
 // During an overload the timer yields, but not for ever. An operator's request runs.
 func TestTheReconcilerYieldsToBuyers(t *testing.T) {
 	t.Parallel()

@@ -331,18 +331,10 @@ func (s *Service) publishLater(ctx context.Context) error {
 	return s.redisless.PublishLater(ctx, drain)
 }
 
-// watchGates reads the gates of the activities with a degraded sale until ctx ends. It logs the first of several
-// failures.
+// watchGates reads the gates of the activities with a degraded sale until ctx ends.
 func (s *Service) watchGates(ctx context.Context) error {
-	failing := false
-	return s.watch.Run(ctx, func(err error) {
-		if (err != nil) != failing {
-			failing = err != nil
-			if failing {
-				s.deps.Telemetry.Log.WarnContext(ctx, "gate watch failed, will retry", "error", err)
-			}
-		}
-	})
+	var failures lifecycle.Failures
+	return s.watch.Run(ctx, func(err error) { failures.Observe(ctx, s.deps.Telemetry.Log, "inventory gate watch", err) })
 }
 
 func (s *Service) countDeadLetters(ctx context.Context) error {

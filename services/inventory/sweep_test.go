@@ -508,6 +508,24 @@ func TestAnExpiredGateBlocksNothing(t *testing.T) {
 	require.Empty(w.t, activityIDs)
 }
 
+// The controller returns an error for the broken gate, each time, and drops the other one.
+func TestABrokenGateDoesNotStopTheTidying(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	broken, expired := w.sale(1, 5), w.sale(1, 5)
+	w.shift = 26 * time.Hour
+	require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err())
+	require.NoError(w.t, w.gate.PutSale(w.ctx, stockgate.Sale{ActivityID: broken.ID}))
+	require.NoError(w.t, w.gate.PutSale(w.ctx, stockgate.Sale{ActivityID: expired.ID}))
+	require.NoError(w.t, w.rdb.Set(w.ctx, "fs:{"+broken.ID+"}:gate", "x", 0).Err())
+	for range 2 {
+		require.ErrorIs(w.t, w.gates.TrimGates(w.ctx), core.ErrGateBroken)
+	}
+	activityIDs, err := w.gate.Registered(w.ctx)
+	require.NoError(w.t, err)
+	require.Equal(w.t, []string{broken.ID}, activityIDs)
+}
+
 // No queued purchase is abandoned, not even long after the end of the sale when the ledger holds nothing.
 func TestAQueuedPurchaseOfAnEndedSaleIsJournaledAgain(t *testing.T) {
 	t.Parallel()

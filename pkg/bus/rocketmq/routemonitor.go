@@ -5,9 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"flashsale.internal/pkg/lifecycle"
 )
 
 const (
@@ -22,6 +25,7 @@ type routeMonitor struct {
 	nameServers  []string
 	topic, group string // names in the broker
 	connections  connections
+	log          *slog.Logger
 }
 
 // view is the result of a check. A consumer object is replaced when the view differs from that at its creation.
@@ -37,9 +41,16 @@ func sortByBroker(s []brokerQueues) {
 
 // ready waits until the topic has a route and one of its brokers responds. It fails only when ctx ends.
 func (m *routeMonitor) ready(ctx context.Context) (view, error) {
+	var failures lifecycle.Failures
 	for {
 		v, _, err := m.check(ctx, nil)
-		if err == nil && len(v.alive) > 0 {
+		if err == nil && len(v.alive) == 0 {
+			err = errors.New("no broker responds")
+		}
+		if ctx.Err() == nil {
+			failures.Observe(ctx, m.log, "contact with RocketMQ", err)
+		}
+		if err == nil {
 			return v, nil
 		}
 		if err := pause(ctx, readyInterval); err != nil {

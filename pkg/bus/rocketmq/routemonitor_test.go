@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net"
 	"sync"
 	"testing"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"flashsale.internal/pkg/porttest"
 )
 
 // listingBroker is a name server and a broker at one address. It lists one consumer in every group.
@@ -90,6 +93,38 @@ func (b *listingBroker) respond(conn net.Conn) {
 	}
 }
 
+// A name server that refuses every connection is waited for until the consumer ends, and the log names it.
+func TestAConsumerSaysWhatItWaitsFor(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	waits := make(chan string, 8)
+	address := porttest.Refusing(t)
+	monitor := &routeMonitor{
+		nameServers: []string{address}, topic: "t", group: "g", connections: make(connections),
+		log: slog.New(slog.NewTextHandler(lines(waits), nil)),
+	}
+	defer monitor.connections.close()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := monitor.ready(ctx)
+		ended <- err
+	}()
+	line := <-waits
+	assert.Contains(t, line, "contact with RocketMQ failed, will retry")
+	assert.Contains(t, line, address)
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
+}
+
+// lines receives what is written.
+type lines chan string
+
+func (l lines) Write(p []byte) (int, error) {
+	l <- string(p)
+	return len(p), nil
+}
+
 // A broker that is killed and listens again before the next check lists the consumer as soon as it has received a
 // heartbeat. The consumer's requests to the killed process would still wait until their time-out.
 func TestARestartBetweenTwoChecksIsNoticed(t *testing.T) {
@@ -99,6 +134,7 @@ func TestARestartBetweenTwoChecksIsNoticed(t *testing.T) {
 	broker := newListingBroker(t, "127.0.0.1@this")
 	monitor := &routeMonitor{
 		nameServers: []string{broker.addr()}, topic: "t", group: "g", connections: make(connections),
+		log: slog.New(slog.DiscardHandler),
 	}
 	defer monitor.connections.close()
 	built, err := monitor.ready(ctx)

@@ -69,7 +69,7 @@ func (s *subscription) run() {
 	defer close(s.ended)
 	monitor := &routeMonitor{
 		nameServers: s.cfg.NameServers, topic: s.cfg.Prefix + s.sub.Topic, group: s.cfg.Prefix + s.sub.Group,
-		connections: make(connections),
+		connections: make(connections), log: s.log,
 	}
 	defer monitor.connections.close()
 	again := backoff.NewExponentialBackOff()

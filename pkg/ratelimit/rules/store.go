@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"flashsale.internal/pkg/lifecycle"
 )
 
 //go:embed put.lua
@@ -186,22 +188,18 @@ type follower struct {
 	g       *Registry
 	version int64
 	text    string // of that version, if it was valid
-	failing bool
+	reads   lifecycle.Failures
 }
 
 func (f *follower) poll(ctx context.Context) {
 	text, version, err := f.s.get(ctx)
-	switch {
-	case ctx.Err() != nil:
-		return
-	case err != nil:
-		if !f.failing {
-			f.g.o.Log.WarnContext(ctx, "reading rules from redis failed; keeping current rules", "error", err)
-		}
-		f.failing = true
+	if ctx.Err() != nil {
 		return
 	}
-	f.failing = false
+	f.reads.Observe(ctx, f.g.o.Log, "reading rules from redis", err)
+	if err != nil {
+		return // the rules in force stay
+	}
 	known := f.version
 	switch {
 	case version == known:

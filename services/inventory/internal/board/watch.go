@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"flashsale.internal/pkg/lifecycle"
 	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/merchants"
 )
@@ -84,7 +85,8 @@ func (w *watch) run(ctx context.Context) {
 	b := w.board
 	tick := time.NewTicker(b.Interval)
 	defer tick.Stop()
-	failing := false
+	log := b.Log.With("activity_id", w.activityID)
+	var failures lifecycle.Failures
 	for {
 		select {
 		case <-ctx.Done():
@@ -92,15 +94,10 @@ func (w *watch) run(ctx context.Context) {
 		case <-tick.C:
 		}
 		err := w.sampleAndSend(ctx)
-		switch {
-		case ctx.Err() != nil:
+		if ctx.Err() != nil {
 			return
-		case err != nil && !failing:
-			b.Log.WarnContext(ctx, "sample of a board failed, will retry", "activity_id", w.activityID, "error", err)
-		case err == nil && failing:
-			b.Log.InfoContext(ctx, "sample of a board succeeded after failures", "activity_id", w.activityID)
 		}
-		failing = err != nil
+		failures.Observe(ctx, log, "sample of a board", err)
 	}
 }
 

@@ -160,31 +160,36 @@ func (w *Watch) handOver(ctx context.Context) {
 	if s == nil {
 		return
 	}
+	var errs []error
 	for id, m := range s.byID {
 		if m.Mode == contract.ModeRedisless && ctx.Err() == nil {
-			w.handOverOf(ctx, id, m.Outage)
+			errs = append(errs, w.handOverOf(ctx, id, m.Outage))
 		}
+	}
+	if ctx.Err() == nil {
+		w.handOvers.Observe(ctx, w.log, "hand-over of accepted purchases", errors.Join(errs...))
 	}
 }
 
-func (w *Watch) handOverOf(ctx context.Context, activityID string, outage int64) {
+func (w *Watch) handOverOf(ctx context.Context, activityID string, outage int64) error {
 	for {
 		list := w.accepted.first(activityID, handOverSize)
 		if len(list) == 0 {
 			break
 		}
-		if !w.handOverList(ctx, activityID, outage, list) {
-			return // the next round repeats it
+		if err := w.handOverList(ctx, activityID, outage, list); err != nil {
+			return err // the next round repeats it
 		}
 	}
 	w.mu.Lock()
 	w.handed[activityID] = outage
 	w.mu.Unlock()
+	return nil
 }
 
-// handOverList reports whether inventory has taken the purchases. If it refuses a call, halves of it follow, and a
+// handOverList returns nil once inventory has taken the purchases. If it refuses a call, halves of it follow, and a
 // purchase that it refuses alone is given up: it may hold up no other.
-func (w *Watch) handOverList(ctx context.Context, activityID string, outage int64, list []acceptance) bool {
+func (w *Watch) handOverList(ctx context.Context, activityID string, outage int64, list []acceptance) error {
 	r := contract.RedislessReserve{ActivityID: activityID, Outage: outage, Items: make([]contract.RedislessPurchase, len(list))}
 	for i, p := range list {
 		r.Items[i] = contract.RedislessPurchase{
@@ -198,16 +203,19 @@ func (w *Watch) handOverList(ctx context.Context, activityID string, outage int6
 	switch {
 	case errors.Is(err, core.ErrRefused) && len(list) > 1:
 		half := len(list) / 2
-		return w.handOverList(ctx, activityID, outage, list[:half]) && w.handOverList(ctx, activityID, outage, list[half:])
+		if err := w.handOverList(ctx, activityID, outage, list[:half]); err != nil {
+			return err
+		}
+		return w.handOverList(ctx, activityID, outage, list[half:])
 	case errors.Is(err, core.ErrRefused):
 		w.log.ErrorContext(ctx, "inventory refuses a purchase that the gate has accepted", "activity_id", activityID,
 			"order_sn", list[0].OrderSN, "error", err)
 		w.incidents.Add(ctx, 1)
 	case err != nil:
-		return false
+		return err
 	}
 	w.accepted.remove(activityID, list)
-	return true
+	return nil
 }
 
 // handedOver reports whether this process has handed over what it had accepted before the sale became redisless.

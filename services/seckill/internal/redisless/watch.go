@@ -56,10 +56,11 @@ type Watch struct {
 	log       *slog.Logger
 	incidents metric.Int64Counter
 
-	modes    atomic.Pointer[snapshot] // nil until the first reading
-	failing  bool                     // the last reading failed; only read uses it
-	accepted accepted
-	holders  atomic.Int64 // processes with a worker id of inventory, 0 while unknown
+	modes     atomic.Pointer[snapshot] // nil until the first reading
+	reads     lifecycle.Failures       // only read uses it
+	handOvers lifecycle.Failures       // only handOver uses it
+	accepted  accepted
+	holders   atomic.Int64 // processes with a worker id of inventory, 0 while unknown
 
 	mu         sync.Mutex
 	contacts   map[string]*contactTimes // by activity with a degraded sale
@@ -139,14 +140,12 @@ func (w *Watch) read(ctx context.Context) {
 	defer cancel()
 	at := time.Now()
 	modes, err := w.inventory.Modes(call, w.lost(at))
-	if err != nil { // this process goes on by the last ones
-		if !w.failing && ctx.Err() == nil {
-			w.log.WarnContext(ctx, "modes of sales not read, will retry", "error", err)
-		}
-		w.failing = true
-		return
+	if ctx.Err() == nil {
+		w.reads.Observe(ctx, w.log, "reading the modes of sales", err)
 	}
-	w.failing = false
+	if err != nil {
+		return // this process goes on by the last ones
+	}
 	s := &snapshot{Modes: modes, at: at, byID: make(map[string]*contract.ActivityMode, len(modes.Activities))}
 	for i := range modes.Activities {
 		s.byID[modes.Activities[i].ActivityID] = &modes.Activities[i]

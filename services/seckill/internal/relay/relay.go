@@ -203,25 +203,20 @@ func (r *Relay) run(ctx context.Context, l *loop) {
 		InitialInterval: minPoll, MaxInterval: maxPoll, Multiplier: 2, RandomizationFactor: 0.25,
 	}
 	var pending batch
-	batchPause, failed := minBatchPause, 0
+	batchPause := minBatchPause
+	var failures lifecycle.Failures
 	for ctx.Err() == nil {
 		done, took, err := r.step(ctx, l.activityID, &pending)
+		if err != nil && ctx.Err() != nil {
+			break
+		}
+		failures.Observe(ctx, log, "publishing the journal", err)
 		if err != nil {
-			if ctx.Err() != nil {
-				break
-			}
 			r.failures.Add(ctx, 1)
-			if failed++; failed == 1 {
-				log.WarnContext(ctx, "publishing the journal failed, retrying", "error", err)
-			}
 			wait(ctx, retry.NextBackOff(), nil)
 			continue
 		}
-		if failed > 0 {
-			log.InfoContext(ctx, "publishing the journal works again", "failed_attempts", failed)
-			failed = 0
-			retry.Reset()
-		}
+		retry.Reset()
 		switch {
 		case done.more:
 			poll.Reset()
