@@ -245,6 +245,7 @@ func (w *world) run() *findings {
 	})
 	callers.Wait()
 	time.Sleep(time.Until(w.plan.end()))
+	w.finishReviews()
 
 	f = w.untilAtRest(op, func(*findings) {})
 	if len(f.list) > 0 || len(w.kept) == 0 {

@@ -93,6 +93,7 @@ type world struct {
 	decided      map[string]decision       // by activity, the last decision of its merchant
 	queues       map[string]*queue         // by activity, its waiting room
 	reviewed     map[string]string         // by order_sn, the outcome of its review
+	leftReviews  []review                  // whose callers gave up without a response
 }
 
 // sale holds the parameters of a sale, drawn from the seed.

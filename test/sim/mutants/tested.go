@@ -233,9 +233,15 @@ var testedMutants = []mutant{
 	},
 	{
 		name: "known orders get no closing", file: orderDir + "core/land.go",
-		old: "for _, o := range append(fresh, known...) {", now: "for _, o := range fresh {",
+		old: "slices.Concat(landed.fresh, landed.known)", now: "slices.Concat(landed.fresh)",
 		hidden: "order resends the closings of overdue orders",
 		test:   unit{"services/order/internal/core", "^TestARedeliveredDeductionPublishesTheSameEvents$"},
+	},
+	{
+		name: "a deduction with a tombstone is dropped", file: orderDir + "core/land.go",
+		old: "pending := landed.never", now: "pending := landed.never[:0]",
+		hidden: "most merchants repeat a review that was interrupted",
+		test:   unit{"services/order/internal/core", "^TestADeductionWithATombstoneIsClosedAgain$"},
 	},
 	{
 		name: "a new master is not synced", file: gatesDir + "controller.go",

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"flashsale.internal/pkg/contract"
@@ -29,7 +30,7 @@ func (s *Service) Land(ctx context.Context, items []contract.Deduction, bad []co
 	for _, d := range landed.conflicts {
 		deadLetters = append(deadLetters, s.deadLetterOf(d, "the order exists with another user, activity or lines"))
 	}
-	return s.publishLanded(ctx, landed.fresh, landed.known, deadLetters)
+	return s.publishLanded(ctx, landed, deadLetters)
 }
 
 // classify returns the deductions of a message that can become orders, each order_sn once, in the message's order. It
@@ -66,6 +67,7 @@ type landing struct {
 	fresh     []Order              // inserted
 	known     []Order              // existed with the same contents
 	conflicts []contract.Deduction // an order with other contents exists
+	never     []Order              // tombstones exist: to be closed now
 }
 
 // insertOrders inserts the orders that do not exist yet.
@@ -115,7 +117,10 @@ func (s *Service) insertMissing(tx Tx, valid []contract.Deduction, existing map[
 				return landing{}, err
 			}
 			landed.fresh = append(landed.fresh, o)
-		case o.Tombstone: // reported as unknown: no order, and nothing to publish
+		case o.Tombstone:
+			landed.never = append(landed.never, Order{
+				OrderSN: d.OrderSN, ActivityID: d.ActivityID, Traceparent: d.Traceparent, ExpiresAt: now,
+			})
 		case sameOrder(o, d):
 			landed.known = append(landed.known, o)
 		default:
@@ -130,11 +135,13 @@ func (s *Service) insertMissing(tx Tx, valid []contract.Deduction, existing map[
 
 // publishLanded publishes the messages that follow from a landed message. For a known order it publishes its present
 // state, with its later transition if there is one: an earlier delivery may have failed before it published any of
-// them.
-func (s *Service) publishLanded(ctx context.Context, fresh, known []Order, deadLetters []contract.DeadLetter) error {
-	events := make([]contract.OrderEvent, 0, len(fresh)+len(known))
-	pending := make([]Order, 0, len(fresh)+len(known))
-	for _, o := range append(fresh, known...) {
+// them. For a tombstone it publishes a closing. A deduction that comes so late was sent again by inventory, which may have
+// ended between the tombstone and the release of the units: by the closing it calls order once more.
+func (s *Service) publishLanded(ctx context.Context, landed landing, deadLetters []contract.DeadLetter) error {
+	orders := slices.Concat(landed.fresh, landed.known)
+	events := make([]contract.OrderEvent, 0, len(orders))
+	pending := landed.never
+	for _, o := range orders {
 		events = append(events, o.events()...)
 		if o.State == Pending {
 			pending = append(pending, o)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -197,7 +198,9 @@ func TestAnUnparseableMessageBecomesADeadLetter(t *testing.T) {
 	}
 }
 
-func TestADeductionWithATombstoneIsDropped(t *testing.T) {
+// Inventory publishes it again for as long as the units are reserved: it may have been killed after the tombstone. A
+// closing makes it release them.
+func TestADeductionWithATombstoneIsClosedAgain(t *testing.T) {
 	t.Parallel()
 	db := ordertest.MariaDB(t)
 	w := newWorld(t, db)
@@ -206,9 +209,21 @@ func TestADeductionWithATombstoneIsDropped(t *testing.T) {
 		w.close(t, core.ReasonExpired, d.OrderSN))
 	for range 2 {
 		require.NoError(t, w.Land(t.Context(), []contract.Deduction{d, other}, nil))
+		closings := w.bus.all(contract.TopicOrderClose)
 		events := items[contract.OrderEvent](t, w.bus.take(contract.TopicOrderEvents))
 		require.Len(t, events, 1)
 		require.Equal(t, other.OrderSN, events[0].OrderSN)
+		var closed []string
+		for _, m := range closings {
+			for _, c := range items[contract.OrderClose](t, []bus.Message{m}) {
+				require.Equal(t, d.ActivityID, c.ActivityID)
+				if slices.Contains(c.OrderSNs, d.OrderSN) {
+					require.Zero(t, m.DeliverAt)
+					closed = append(closed, c.OrderSNs...)
+				}
+			}
+		}
+		require.Equal(t, []string{d.OrderSN}, closed)
 		_, err := w.Order(t.Context(), "u1", d.OrderSN)
 		require.Equal(t, contract.CodeNotFound, contract.CodeOf(err))
 		_, err = w.Order(t.Context(), "", d.OrderSN)
