@@ -172,6 +172,10 @@ func TestContactsInTheOrdersOfAnActivity(t *testing.T) {
 	require.Equal(t, []string{"closed", "99.00", "EUR", "'=cmd()", "'+4915112345678", ""}, s.export(s.token, at)[4][10:])
 	require.Equal(t, []string{"pending", "99.00", "EUR", "", "", ""}, s.export(s.token, at)[3][10:])
 	require.Equal(t, "'＝sum()", s.export(s.token, at)[2][13])
+	sku, _, _ := strings.Cut(s.export(s.token, at)[3][2], "x1")
+	l.set("1002", `"state":"pending","amount":9900,"currency":"EUR","sku_names":{"`+sku+`":"Phone as bought"}`)
+	require.Equal(t, "Phone as bought x1", s.export(s.token, at)[3][3])
+	require.NotContains(t, s.export(s.token, at)[2][3], "as bought", "its order names nothing: the present name")
 	require.Equal(t, []string{"", "", "", "", "", ""}, s.export(s.token, at)[1][10:])
 
 	for name, token := range map[string]string{

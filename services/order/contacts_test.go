@@ -229,6 +229,9 @@ func TestOrdersShowNames(t *testing.T) {
 	list := r.call("GET", "/v1/orders", "u1", "").body["items"].([]any)
 	require.Equal(t, "Kettles", list[0].(map[string]any)["activity_title"])
 	require.NotContains(t, list[1], "activity_title")
+	found := r.lookup(d.OrderSN, plain.OrderSN, "1")
+	require.Equal(t, map[string]any{"11": "Red kettle"}, found[0].(map[string]any)["sku_names"], "for inventory's exports")
+	require.NotContains(t, found[1], "sku_names")
 	a := r.call("POST", "/v1/orders/"+d.OrderSN+"/cancel", "u1", "")
 	require.Equal(t, "Kettles", a.body["activity_title"])
 }
@@ -240,7 +243,7 @@ func TestOrdersWithoutNames(t *testing.T) {
 	log := &lines{}
 	withLog := func(_ *order.Config, d *order.Deps) { d.Telemetry.Log = telemetry.NewLogger(log, slog.LevelDebug) }
 	d := run(t, db).created("u1")
-	require.NoError(t, db.Table("activities").Create(map[string]any{
+	require.NoError(t, db.Table("descriptions").Create(map[string]any{
 		"activity_id": d.ActivityID, "title": "Kettles", "skus": "{malformed", "ends_at": time.Now(), "as_of": time.Now(),
 	}).Error)
 	r := run(t, db, withLog) // another process, which has no description in memory
@@ -248,7 +251,7 @@ func TestOrdersWithoutNames(t *testing.T) {
 	require.Equal(t, 200, r.putContact(d, goodContact).status)
 
 	r = run(t, db, withLog)
-	require.NoError(t, db.Exec("ALTER TABLE activities RENAME TO renamed").Error)
+	require.NoError(t, db.Exec("ALTER TABLE descriptions RENAME TO renamed").Error)
 	a := r.call("POST", "/v1/orders/"+d.OrderSN+"/cancel", "u1", "")
 	require.Equal(t, []any{200, "closed"}, []any{a.status, a.body["state"]}, a.raw)
 	require.NotContains(t, a.body, "activity_title")

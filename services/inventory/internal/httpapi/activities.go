@@ -28,7 +28,7 @@ func (m *Merchant) activityView(a core.Activity) api.Activity {
 		CurrencyDigits: contract.CurrencyDigits(a.Currency), Version: a.Version,
 		CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
 		Items: views(a.Items, func(it core.Stock) api.ActivityItem {
-			return api.ActivityItem{SkuId: it.SKUID, Name: it.Name, Price: it.Price, Stock: it.Total}
+			return api.ActivityItem{SkuId: it.SKUID, Name: it.Name, ListPrice: it.ListPrice, Price: it.Price, Stock: it.Total}
 		}),
 	}
 }

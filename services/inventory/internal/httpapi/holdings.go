@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"slices"
@@ -195,12 +196,12 @@ func (m *Merchant) csv(
 }
 
 // csvRecord returns the fields of a reservation. Its lines are written as <sku_id>x<qty>, separated by spaces, and again
-// with the names of the SKUs.
+// with the names of the SKUs at the purchase; without an order, their present ones.
 func (h orderDetails) csvRecord(r ledger.Row, a *core.Activity) []string {
 	lines, skus := make([]string, len(r.Lines)), make([]string, len(r.Lines))
 	for i, l := range r.Lines {
 		qty := "x" + strconv.FormatInt(l.Qty, 10)
-		lines[i], skus[i] = l.SKUID+qty, nameOf(a, l.SKUID)+" "+qty
+		lines[i], skus[i] = l.SKUID+qty, cmp.Or(h[r.OrderSN].SKUNames[l.SKUID], nameOf(a, l.SKUID))+" "+qty
 	}
 	var state, amount, currency, name, phone, address string
 	if d, ok := h[r.OrderSN]; ok {

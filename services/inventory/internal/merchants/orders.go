@@ -43,7 +43,8 @@ type OrderDetails struct {
 	State    string // of the order: pending, paid, closed or refunded
 	Amount   int64  // minor units
 	Currency string
-	Contact  *Contact // nil if there is none, and if the order service cannot decrypt it
+	SKUNames map[string]string // at the purchase, by SKU, as far as they are known
+	Contact  *Contact          // nil if there is none, and if the order service cannot decrypt it
 }
 
 // Contact is how to reach the buyer of an order. Logged or printed, it is hidden.

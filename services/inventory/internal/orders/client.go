@@ -84,6 +84,8 @@ type result struct {
 	Amount   int64    `json:"amount"`
 	Currency string   `json:"currency"`
 	Contact  *contact `json:"contact"`
+	// SKUNames are those at the purchase, by SKU.
+	SKUNames map[string]string `json:"sku_names"`
 	// Tombstone of an unknown one: no order ever gets this order_sn.
 	Tombstone bool `json:"tombstone"`
 }
@@ -137,7 +139,7 @@ func (c *Client) Lookup(ctx context.Context, orderSNs []string) (map[string]merc
 		if r.State == stateUnknown {
 			continue
 		}
-		d := merchants.OrderDetails{State: r.State, Amount: r.Amount, Currency: r.Currency}
+		d := merchants.OrderDetails{State: r.State, Amount: r.Amount, Currency: r.Currency, SKUNames: r.SKUNames}
 		if r.Contact != nil {
 			contact := merchants.Contact(*r.Contact)
 			d.Contact = &contact

@@ -17,8 +17,9 @@ import (
 
 // Lander turns deductions into orders.
 type Lander interface {
-	Describe(ctx context.Context, about []contract.ActivityInfo) error
-	Land(ctx context.Context, items []contract.Deduction, bad []contract.BadItem) error
+	Land(
+		ctx context.Context, items []contract.Deduction, about []contract.ActivityInfo, bad []contract.BadItem,
+	) error
 }
 
 // Consumer passes the deductions of each delivery to the core.
@@ -55,10 +56,7 @@ func (c *Consumer) Deductions(ctx context.Context, d bus.Delivery) (err error) {
 	ctx, list, bad, about, end := items.OpenDeductions(ctx, c.tel, contract.GroupOrderDeductions, d)
 	defer func() { end(err) }()
 	_, err = backoff.Retry(ctx, func() (struct{}, error) {
-		if err := c.lander.Describe(ctx, about); err != nil {
-			return struct{}{}, err
-		}
-		return struct{}{}, c.lander.Land(ctx, list, bad)
+		return struct{}{}, c.lander.Land(ctx, list, about, bad)
 	},
 		backoff.WithBackOff(&backoff.ExponentialBackOff{
 			InitialInterval: c.pause, Multiplier: 2, MaxInterval: 2 * time.Second, RandomizationFactor: 0.5,

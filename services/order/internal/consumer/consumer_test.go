@@ -18,27 +18,19 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 type lander struct {
-	describeFails int
-	described     int
-	fails         int
-	calls         int
-	items         []contract.Deduction
-	bad           []contract.BadItem
-	about         []contract.ActivityInfo
+	fails int
+	calls int
+	items []contract.Deduction
+	bad   []contract.BadItem
+	about []contract.ActivityInfo
 }
 
 var errDown = errors.New("database down")
 
-func (l *lander) Describe(_ context.Context, about []contract.ActivityInfo) error {
-	l.about = about
-	if l.described++; l.described <= l.describeFails {
-		return errDown
-	}
-	return nil
-}
-
-func (l *lander) Land(_ context.Context, items []contract.Deduction, bad []contract.BadItem) error {
-	l.items, l.bad = items, bad
+func (l *lander) Land(
+	_ context.Context, items []contract.Deduction, about []contract.ActivityInfo, bad []contract.BadItem,
+) error {
+	l.items, l.about, l.bad = items, about, bad
 	if l.calls++; l.calls <= l.fails {
 		return errDown
 	}
@@ -66,25 +58,10 @@ func TestTransientErrorsAreRetriedThenReturned(t *testing.T) {
 		require.Len(t, l.items, 1, "the whole message each time")
 		require.Empty(t, l.items[0].Traceparent, "a malformed one is dropped")
 		require.Len(t, l.bad, 1)
-		require.Equal(t, want.calls, l.described, "with each attempt")
 		require.Equal(t, []contract.ActivityInfo{{
 			ActivityID: "1", Title: "Kettles", EndsAt: time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC),
 			SKUs: []contract.SKUName{{SKUID: "1", Name: "Red"}}, AsOf: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC),
 		}}, l.about)
-	}
-}
-
-// Deductions become orders only after the descriptions of their activities are stored.
-func TestDescriptionsAreStoredFirst(t *testing.T) {
-	for fails, want := range map[int]struct {
-		described, calls int
-		err              error
-	}{2: {3, 1, nil}, 100: {4, 0, errDown}} {
-		l := &lander{describeFails: fails}
-		err := consumer.New(l, telemetry.Discard(t), time.Millisecond).Deductions(t.Context(), delivery(t))
-		require.ErrorIs(t, err, want.err)
-		require.Equal(t, want.described, l.described)
-		require.Equal(t, want.calls, l.calls)
 	}
 }
 

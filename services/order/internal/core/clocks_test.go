@@ -34,7 +34,7 @@ func TestADeadlineDoesNotDependOnTheClockOfAProcess(t *testing.T) {
 	t.Parallel()
 	eachClock(t, func(t *testing.T, w *world, wrong *core.Service) {
 		d := w.deduction("u1")
-		require.NoError(t, wrong.Land(t.Context(), []contract.Deduction{d}, nil))
+		require.NoError(t, wrong.Land(t.Context(), []contract.Deduction{d}, nil, nil))
 		due := w.clock.Now().Add(payWithin)
 		require.Equal(t, due, w.get(t, d).ExpiresAt)
 
@@ -107,7 +107,7 @@ func TestTheDelayOfAClosingDoesNotDependOnTheClockOfAProcess(t *testing.T) {
 		d := w.deduction("u1")
 		for _, left := range []time.Duration{payWithin, 20 * time.Second} {
 			before := time.Now()
-			require.NoError(t, wrong.Land(t.Context(), []contract.Deduction{d}, nil))
+			require.NoError(t, wrong.Land(t.Context(), []contract.Deduction{d}, nil, nil))
 			sent := w.bus.all(contract.TopicOrderClose)
 			w.bus.take("")
 			require.Len(t, sent, 1)
@@ -116,7 +116,7 @@ func TestTheDelayOfAClosingDoesNotDependOnTheClockOfAProcess(t *testing.T) {
 			w.clock.advance(payWithin - 20*time.Second) // the message of deductions is delivered again
 		}
 		w.clock.advance(time.Hour)
-		require.NoError(t, wrong.Land(t.Context(), []contract.Deduction{d}, nil))
+		require.NoError(t, wrong.Land(t.Context(), []contract.Deduction{d}, nil, nil))
 		require.True(t, w.bus.all(contract.TopicOrderClose)[0].DeliverAt.IsZero(), "due: at once")
 	})
 }

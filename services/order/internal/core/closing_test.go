@@ -185,7 +185,7 @@ func TestAPaymentInFlightHoldsItsOrderOnce(t *testing.T) {
 		w := newWorld(t, db)
 		d := w.deduction("u4")
 		d.PayWithinS = 121
-		require.NoError(t, w.Land(t.Context(), []contract.Deduction{d}, nil))
+		require.NoError(t, w.Land(t.Context(), []contract.Deduction{d}, nil, nil))
 		w.started(t, d, "k")
 		w.clock.advance(121 * time.Second)
 		require.Equal(t, core.CloseClosed, w.close(t, core.ReasonExpired, d.OrderSN)[0].Outcome)
@@ -214,7 +214,7 @@ func TestRefundingPaidOrders(t *testing.T) {
 	events := w.outbox(t)
 	require.Len(t, events, 2)
 	require.Equal(t, contract.OrderRefunded, events[1].Type)
-	require.NoError(t, w.Land(t.Context(), []contract.Deduction{never}, nil),
+	require.NoError(t, w.Land(t.Context(), []contract.Deduction{never}, nil, nil),
 		"a refund request leaves no tombstone")
 	require.Equal(t, core.Pending, w.state(t, never))
 }
@@ -227,7 +227,7 @@ func TestLostClosingsArePublishedAgain(t *testing.T) {
 	for i := range 40 {
 		batch = append(batch, w.deduction(fmt.Sprintf("u%d", i)))
 	}
-	require.NoError(t, w.Land(t.Context(), batch, nil))
+	require.NoError(t, w.Land(t.Context(), batch, nil, nil))
 	w.succeed(t, w.started(t, batch[0], "k").PaymentID)
 	w.bus.take("")
 	sweep := func() []contract.OrderClose {

@@ -130,7 +130,7 @@ type LookedUp struct {
 	Contact *Contact
 }
 
-// Lookup returns each distinct order_sn once, in their order, with the order's state and contact but without lines and
+// Lookup returns each distinct order_sn once, in their order, with the order's state, lines and contact but without
 // refunds. It is for inventory's lists.
 func (s *Service) Lookup(ctx context.Context, orderSNs []string) ([]LookedUp, error) {
 	orderSNs = distinct(orderSNs)

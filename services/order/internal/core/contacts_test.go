@@ -114,11 +114,11 @@ func TestContactsAreDeletedAfterTheEndOfTheActivity(t *testing.T) {
 	t.Parallel()
 	db := ordertest.MariaDB(t)
 	w := newWorld(t, db)
-	require.NoError(t, w.Describe(t.Context(), []contract.ActivityInfo{about(w, "sale", 24*time.Hour)}))
+	require.NoError(t, w.Land(t.Context(), nil, []contract.ActivityInfo{about(w, "sale", 24*time.Hour)}, nil))
 	d := w.created(t, "u1")
 	unknown := w.deduction("u1") // of an activity that is not known: kept from the creation of the order
 	unknown.ActivityID = "8"
-	require.NoError(t, w.Land(t.Context(), []contract.Deduction{unknown}, nil))
+	require.NoError(t, w.Land(t.Context(), []contract.Deduction{unknown}, nil, nil))
 	w.put(t, d, "a")
 	w.put(t, unknown, "b")
 	sweep := func(want int) {
@@ -138,7 +138,7 @@ func TestContactsAreDeletedAfterTheEndOfTheActivity(t *testing.T) {
 
 	// The end moves one day later, just before the contact is due.
 	later := about(w, "sale", 48*time.Hour-keep)
-	require.NoError(t, w.Describe(t.Context(), []contract.ActivityInfo{later}))
+	require.NoError(t, w.Land(t.Context(), nil, []contract.ActivityInfo{later}, nil))
 	w.clock.advance(24 * time.Hour)
 	sweep(0)
 	require.Equal(t, "a", w.nameOf(t, w.Service, d))
@@ -156,11 +156,11 @@ func TestContactsOfAnActivityThatEndsEarly(t *testing.T) {
 	t.Parallel()
 	db := ordertest.MariaDB(t)
 	w := newWorld(t, db)
-	require.NoError(t, w.Describe(t.Context(), []contract.ActivityInfo{about(w, "sale", 48*time.Hour)}))
+	require.NoError(t, w.Land(t.Context(), nil, []contract.ActivityInfo{about(w, "sale", 48*time.Hour)}, nil))
 	before, after := w.created(t, "u1"), w.created(t, "u1")
 	w.put(t, before, "before")
 	w.clock.advance(time.Hour)
-	require.NoError(t, w.Describe(t.Context(), []contract.ActivityInfo{about(w, "sale", 0)}))
+	require.NoError(t, w.Land(t.Context(), nil, []contract.ActivityInfo{about(w, "sale", 0)}, nil))
 	w.put(t, after, "after")
 	sweep := func(want int) {
 		t.Helper()
@@ -346,55 +346,69 @@ func TestAContactCannotBeMovedToAnotherOrder(t *testing.T) {
 	require.Equal(t, "a", w.nameOf(t, w.Service, a))
 }
 
-// Order keeps the latest description of an activity, whatever the order of the messages. A process that has it in
-// memory executes no statement.
-func TestTheLatestDescriptionOfAnActivityIsKept(t *testing.T) {
+// An order keeps what was bought, whatever follows and in whatever order the messages come. A process that has the
+// description in memory executes no statement.
+func TestAnOrderKeepsWhatWasBought(t *testing.T) {
 	t.Parallel()
 	db := ordertest.MariaDB(t)
 	w := newWorld(t, db)
 	first := about(w, "first", time.Hour)
 	w.clock.advance(time.Second)
 	second := about(w, "second", 2*time.Hour)
-	stored := func() contract.ActivityInfo {
-		fresh := w.service(t) // without memory
-		all, err := fresh.Activities(t.Context(), []string{"7", "8"})
-		require.NoError(t, err)
-		require.Len(t, all, 1)
-		return all["7"]
+	second.SKUs = []contract.SKUName{{SKUID: "11", Name: "another name"}}
+	type purchase struct {
+		contract.Deduction
+		about contract.ActivityInfo
 	}
-	describe := func(s *core.Service, a contract.ActivityInfo) {
+	var bought []purchase
+	buy := func(s *core.Service, a contract.ActivityInfo) {
 		t.Helper()
-		require.NoError(t, s.Describe(t.Context(), []contract.ActivityInfo{a}))
+		d := w.deduction(fmt.Sprint("u", len(bought)))
+		require.NoError(t, s.Land(t.Context(), []contract.Deduction{d}, []contract.ActivityInfo{a}, nil))
+		require.NoError(t, s.Land(t.Context(), []contract.Deduction{d}, []contract.ActivityInfo{second}, nil), "repeated")
+		bought = append(bought, purchase{d, a})
 	}
-	describe(w.Service, first)
-	require.Equal(t, first.Title, stored().Title)
-	describe(w.Service, second)
-	describe(w.Service, first)    // redelivered
-	describe(w.service(t), first) // to another process
-	got := stored()
-	require.Equal(t, second.Title, got.Title)
-	require.Equal(t, second.SKUs, got.SKUs)
-	require.True(t, second.EndsAt.Truncate(time.Millisecond).Equal(got.EndsAt))
+	buy(w.Service, first)
+	buy(w.Service, second)
+	buy(w.Service, first)    // a deduction that was delayed
+	buy(w.service(t), first) // in another process
+	buy(w.service(t), second)
+	var rows int64
+	require.NoError(t, db.Table("descriptions").Count(&rows).Error)
+	require.EqualValues(t, 2, rows, "one for each content")
+	for _, s := range []*core.Service{w.Service, w.service(t)} {
+		for _, p := range bought {
+			o, err := s.Order(t.Context(), p.UserID, p.OrderSN)
+			require.NoError(t, err)
+			shown, err := s.Descriptions(t.Context(), []core.Order{o, {ActivityID: "8"}, {ActivityID: "7"}})
+			require.NoError(t, err)
+			require.Equal(t, p.about.Title, shown[0].Title)
+			require.Equal(t, p.about.SKUs, shown[0].SKUs)
+			require.Zero(t, shown[1], "not known")
+			require.Equal(t, "second", shown[2].Title, "an order without any shows the latest")
+		}
+	}
 
 	statements := 0
 	count := func(*gorm.DB) { statements++ }
 	require.NoError(t, db.Callback().Query().Before("*").Register("count", count))
 	require.NoError(t, db.Callback().Create().Before("*").Register("count", count))
-	require.NoError(t, db.Callback().Update().Before("*").Register("count", count))
 	for range 100 {
 		w.clock.advance(time.Second)
 		second.AsOf = w.clock.Now()
-		describe(w.Service, second)
+		require.NoError(t, w.Land(t.Context(), nil, []contract.ActivityInfo{second}, nil))
 	}
 	require.Zero(t, statements)
 
-	// A time in the future does not exclude later descriptions for long.
+	// A time in the future does not stay the latest for long.
 	third := about(w, "third", time.Hour)
 	third.AsOf = w.clock.Now().Add(1000 * time.Hour)
-	describe(w.Service, third)
+	buy(w.Service, third)
 	w.clock.advance(time.Second)
-	describe(w.service(t), about(w, "fourth", time.Hour))
-	require.Equal(t, "fourth", stored().Title)
+	require.NoError(t, w.Land(t.Context(), nil, []contract.ActivityInfo{about(w, "fourth", time.Hour)}, nil))
+	shown, err := w.service(t).Descriptions(t.Context(), []core.Order{{ActivityID: "7"}})
+	require.NoError(t, err)
+	require.Equal(t, "fourth", shown[0].Title)
 }
 
 // A description that the tables refuse raises one incident in a minute, and its deductions become orders.
@@ -404,28 +418,28 @@ func TestADescriptionThatCannotBeStored(t *testing.T) {
 	w := newWorld(t, db)
 	refused := true
 	require.NoError(t, db.Callback().Create().Before("gorm:create").Register("refuse", func(tx *gorm.DB) {
-		if refused && tx.Statement.Table == "activities" {
+		if refused && tx.Statement.Table == "descriptions" {
 			_ = tx.AddError(contract.Refuse(contract.CodeInvalidRequest, "refused"))
 		}
 	}))
 	for range 3 {
-		require.NoError(t, w.Describe(t.Context(), []contract.ActivityInfo{about(w, "sale", time.Hour)}))
+		require.NoError(t, w.Land(t.Context(), nil, []contract.ActivityInfo{about(w, "sale", time.Hour)}, nil))
 		w.created(t, "u1")
 		w.clock.advance(time.Second)
-		stored, err := w.Activities(t.Context(), []string{"7"})
+		shown, err := w.Descriptions(t.Context(), []core.Order{{ActivityID: "7"}})
 		require.NoError(t, err)
-		require.Empty(t, stored)
+		require.Zero(t, shown[0])
 	}
 	require.Equal(t, 1, w.recorder.count("activity_not_stored"))
 	w.clock.advance(time.Minute)
-	require.NoError(t, w.Describe(t.Context(), []contract.ActivityInfo{about(w, "sale", time.Hour)}))
+	require.NoError(t, w.Land(t.Context(), nil, []contract.ActivityInfo{about(w, "sale", time.Hour)}, nil))
 	require.Equal(t, 2, w.recorder.count("activity_not_stored"))
 	refused = false
 	w.clock.advance(time.Minute)
-	require.NoError(t, w.Describe(t.Context(), []contract.ActivityInfo{about(w, "sale", time.Hour)}))
-	stored, err := w.Activities(t.Context(), []string{"7"})
+	require.NoError(t, w.Land(t.Context(), nil, []contract.ActivityInfo{about(w, "sale", time.Hour)}, nil))
+	shown, err := w.Descriptions(t.Context(), []core.Order{{ActivityID: "7"}})
 	require.NoError(t, err)
-	require.Equal(t, "sale", stored["7"].Title)
+	require.Equal(t, "sale", shown[0].Title)
 }
 
 // When the memory for descriptions is full, a new one replaces one of the others, and a description that is read again
@@ -433,28 +447,28 @@ func TestADescriptionThatCannotBeStored(t *testing.T) {
 func TestDescriptionsInMemoryAreReplacedOneByOne(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, ordertest.MariaDB(t))
-	ids := make([]string, 1023)
-	for i := range ids {
-		ids[i] = fmt.Sprint(i + 1000)
+	orders := make([]core.Order, 1023)
+	for i := range orders {
+		orders[i].ActivityID = fmt.Sprint(i + 1000)
 	}
-	_, err := w.Activities(t.Context(), ids)
+	_, err := w.Descriptions(t.Context(), orders)
 	require.NoError(t, err)
 	w.clock.advance(time.Second)
 	sale := about(w, "sale", time.Hour)
-	require.NoError(t, w.Describe(t.Context(), []contract.ActivityInfo{sale}))
+	require.NoError(t, w.Land(t.Context(), nil, []contract.ActivityInfo{sale}, nil))
 	w.clock.advance(time.Second)
 	statements := 0
 	require.NoError(t, w.db.Callback().Query().Before("*").Register("count", func(*gorm.DB) { statements++ }))
-	_, err = w.Activities(t.Context(), []string{"2500"}) // one too many
+	_, err = w.Descriptions(t.Context(), []core.Order{{ActivityID: "2500"}}) // one too many
 	require.NoError(t, err)
 	require.Equal(t, 1, statements)
-	_, err = w.Activities(t.Context(), append(ids, "7"))
+	_, err = w.Descriptions(t.Context(), append(orders, core.Order{ActivityID: "7"}))
 	require.NoError(t, err)
 	require.Equal(t, 2, statements, "one of them was dropped")
 	w.clock.advance(10 * time.Second)
-	_, err = w.Activities(t.Context(), []string{"2500"}) // again
+	_, err = w.Descriptions(t.Context(), []core.Order{{ActivityID: "2500"}}) // again
 	require.NoError(t, err)
 	require.Equal(t, 3, statements)
-	require.NoError(t, w.Describe(t.Context(), []contract.ActivityInfo{sale}))
+	require.NoError(t, w.Land(t.Context(), nil, []contract.ActivityInfo{sale}, nil))
 	require.Equal(t, 3, statements, "the sale is still in memory")
 }

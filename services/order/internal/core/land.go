@@ -12,17 +12,22 @@ import (
 )
 
 // Land turns one message of deductions into orders in one transaction, then publishes the messages that follow from
-// it. It is idempotent: a repeated call with the same message publishes the same events. bad are items that could not
-// be parsed.
+// it. It is idempotent: a repeated call with the same message publishes the same events. about describes the activities
+// as the buyers saw them; the orders keep that. bad are items that could not be parsed.
 //
 // An error is transient, and the whole message must be redelivered. An item that can never become an order becomes a
 // dead letter and does not delay the others.
-func (s *Service) Land(ctx context.Context, items []contract.Deduction, bad []contract.BadItem) error {
+func (s *Service) Land(
+	ctx context.Context, items []contract.Deduction, about []contract.ActivityInfo, bad []contract.BadItem,
+) error {
+	described, err := s.describe(ctx, about)
+	if err != nil {
+		return err
+	}
 	valid, deadLetters := s.classify(items, bad)
 	var landed landing
 	if len(valid) > 0 {
-		var err error
-		if landed, err = s.insertOrders(ctx, valid); err != nil {
+		if landed, err = s.insertOrders(ctx, valid, described); err != nil {
 			return err
 		}
 		s.rec.Created(ctx, len(landed.fresh))
@@ -75,9 +80,11 @@ type landing struct {
 // Nearly every message is delivered once, so the first transaction does not read the orders, which saves a statement.
 // If one of them exists, the insertion fails on its primary key, and a second transaction reads and locks them first. The
 // second transaction is not a retry of the first: a redelivered message must not count as a lost race.
-func (s *Service) insertOrders(ctx context.Context, valid []contract.Deduction) (landed landing, err error) {
+func (s *Service) insertOrders(
+	ctx context.Context, valid []contract.Deduction, described map[string]time.Time,
+) (landed landing, err error) {
 	err = s.store.InTx(ctx, "orders transaction", func(tx Tx) (err error) {
-		landed, err = s.insertMissing(tx, valid, nil)
+		landed, err = s.insertMissing(tx, valid, described, nil)
 		return err
 	})
 	if !errors.Is(err, ErrOrderExists) {
@@ -92,7 +99,7 @@ func (s *Service) insertOrders(ctx context.Context, valid []contract.Deduction) 
 		if err != nil {
 			return err
 		}
-		landed, err = s.insertMissing(tx, valid, existing)
+		landed, err = s.insertMissing(tx, valid, described, existing)
 		if errors.Is(err, ErrOrderExists) { // inserted after LockOrders
 			return ErrRetry
 		}
@@ -102,7 +109,9 @@ func (s *Service) insertOrders(ctx context.Context, valid []contract.Deduction) 
 }
 
 // insertMissing inserts an order for each deduction that is not in existing, by order_sn.
-func (s *Service) insertMissing(tx Tx, valid []contract.Deduction, existing map[string]Order) (landing, error) {
+func (s *Service) insertMissing(
+	tx Tx, valid []contract.Deduction, described map[string]time.Time, existing map[string]Order,
+) (landing, error) {
 	var landed landing
 	now, err := tx.Now()
 	if err != nil {
@@ -116,6 +125,7 @@ func (s *Service) insertMissing(tx Tx, valid []contract.Deduction, existing map[
 			if err != nil {
 				return landing{}, err
 			}
+			o.DescribedAt = described[d.ActivityID]
 			landed.fresh = append(landed.fresh, o)
 		case o.Tombstone:
 			landed.never = append(landed.never, Order{

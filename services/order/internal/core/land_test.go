@@ -34,7 +34,7 @@ func TestLandingABatch(t *testing.T) {
 	}
 	w.clock.advance(1234567 * time.Nanosecond)
 	began := time.Now()
-	require.NoError(t, w.Land(t.Context(), batch, nil))
+	require.NoError(t, w.Land(t.Context(), batch, nil, nil))
 	now := w.clock.Now().Truncate(time.Millisecond)
 
 	o := w.get(t, batch[0])
@@ -78,14 +78,14 @@ func TestARedeliveredDeductionPublishesTheSameEvents(t *testing.T) {
 	before := sqldb.RepeatsLeft(db)
 	w.clock.advance(5 * time.Second)
 
-	require.NoError(t, w.Land(t.Context(), []contract.Deduction{d, d}, nil))
+	require.NoError(t, w.Land(t.Context(), []contract.Deduction{d, d}, nil, nil))
 	require.Equal(t, items[contract.OrderEvent](t, created),
 		items[contract.OrderEvent](t, w.bus.all(contract.TopicOrderEvents)))
 	require.Len(t, w.bus.take(contract.TopicOrderClose), 1)
 
 	p := w.started(t, d, "k")
 	w.succeed(t, p.PaymentID)
-	require.NoError(t, w.Land(t.Context(), []contract.Deduction{d}, nil))
+	require.NoError(t, w.Land(t.Context(), []contract.Deduction{d}, nil, nil))
 	events := items[contract.OrderEvent](t, w.bus.all(contract.TopicOrderEvents))
 	require.Len(t, events, 2, "created and its later transition")
 	require.Equal(t, contract.OrderPaid, events[1].Type)
@@ -115,7 +115,7 @@ func TestAConflictingDeductionBecomesADeadLetter(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w.bus.take("")
 			incidents := w.recorder.count("dead_letter")
-			require.NoError(t, w.Land(t.Context(), []contract.Deduction{bad, good}, nil))
+			require.NoError(t, w.Land(t.Context(), []contract.Deduction{bad, good}, nil, nil))
 			deadLetters := items[contract.DeadLetter](t, w.bus.all(contract.TopicDeadLetters))
 			require.Len(t, deadLetters, 1)
 			require.Equal(t, contract.GroupOrderDeductions, deadLetters[0].Where)
@@ -135,7 +135,7 @@ func TestAConflictingDeductionBecomesADeadLetter(t *testing.T) {
 	twice := w.deduction("u3")
 	other := twice
 	other.Currency = "USD"
-	require.NoError(t, w.Land(t.Context(), []contract.Deduction{twice, other}, nil))
+	require.NoError(t, w.Land(t.Context(), []contract.Deduction{twice, other}, nil, nil))
 	require.Len(t, w.bus.take(contract.TopicDeadLetters), 1)
 	require.Equal(t, "EUR", w.get(t, twice).Currency)
 }
@@ -174,7 +174,7 @@ func TestAPoisonedItemDoesNotHoldUpTheOthers(t *testing.T) {
 	require.Equal(t, 256, n)
 
 	decoded, bad := contract.Decode[contract.Deduction](body)
-	require.NoError(t, w.Land(t.Context(), decoded, bad))
+	require.NoError(t, w.Land(t.Context(), decoded, nil, bad))
 	deadLetters := items[contract.DeadLetter](t, w.bus.all(contract.TopicDeadLetters))
 	require.Len(t, deadLetters, 1)
 	require.JSONEq(t, string(poison), string(deadLetters[0].Item))
@@ -191,7 +191,7 @@ func TestAnUnparseableMessageBecomesADeadLetter(t *testing.T) {
 	w := newWorld(t, ordertest.MariaDB(t))
 	for _, body := range []string{"", "no json", `{"v":2,"items":[]}`, strings.Repeat("x", contract.MaxBytes)} {
 		decoded, bad := contract.Decode[contract.Deduction]([]byte(body))
-		require.NoError(t, w.Land(t.Context(), decoded, bad))
+		require.NoError(t, w.Land(t.Context(), decoded, nil, bad))
 		deadLetters := items[contract.DeadLetter](t, w.bus.take(contract.TopicDeadLetters))
 		require.Len(t, deadLetters, 1)
 		require.True(t, strings.HasPrefix(body, string(deadLetters[0].Item)))
@@ -208,7 +208,7 @@ func TestADeductionWithATombstoneIsClosedAgain(t *testing.T) {
 	require.Equal(t, []core.CloseResult{{OrderSN: d.OrderSN, Outcome: core.CloseUnknown}},
 		w.close(t, core.ReasonExpired, d.OrderSN))
 	for range 2 {
-		require.NoError(t, w.Land(t.Context(), []contract.Deduction{d, other}, nil))
+		require.NoError(t, w.Land(t.Context(), []contract.Deduction{d, other}, nil, nil))
 		closings := w.bus.all(contract.TopicOrderClose)
 		events := items[contract.OrderEvent](t, w.bus.take(contract.TopicOrderEvents))
 		require.Len(t, events, 1)
@@ -247,7 +247,7 @@ func TestCrashBetweenCommitPublishAndAck(t *testing.T) {
 			d := w.deduction("u1")
 			bad := []contract.BadItem{{Raw: []byte("?"), Err: errors.New("not a message")}}
 			w.bus.fail = func(m bus.Message) bool { return m.Topic == dies }
-			require.ErrorIs(t, w.Land(t.Context(), []contract.Deduction{d}, bad), errBroker)
+			require.ErrorIs(t, w.Land(t.Context(), []contract.Deduction{d}, nil, bad), errBroker)
 			require.Equal(t, core.Pending, w.state(t, d), "committed")
 			require.Zero(t, w.recorder.count("dead_letter"))
 			first := w.get(t, d)
@@ -256,7 +256,7 @@ func TestCrashBetweenCommitPublishAndAck(t *testing.T) {
 			w.bus.fail = nil
 			w.bus.take("")
 			began := time.Now()
-			require.NoError(t, w.Land(t.Context(), []contract.Deduction{d}, bad))
+			require.NoError(t, w.Land(t.Context(), []contract.Deduction{d}, nil, bad))
 			require.Equal(t, first, w.get(t, d))
 			events := items[contract.OrderEvent](t, w.bus.all(contract.TopicOrderEvents))
 			require.Len(t, events, 1)
@@ -291,7 +291,7 @@ func TestConcurrentLandingsAndTombstones(t *testing.T) {
 		wg.Go(func() {
 			own := append([]contract.Deduction(nil), batch[i*10:]...)
 			for {
-				err := w.Land(t.Context(), own, nil)
+				err := w.Land(t.Context(), own, nil, nil)
 				if contract.CodeOf(err) == contract.CodeUnavailable {
 					continue // the broker redelivers
 				}
@@ -326,7 +326,7 @@ func TestConcurrentLandingsAndTombstones(t *testing.T) {
 	for err := range errs {
 		require.NoError(t, err)
 	}
-	require.NoError(t, w.Land(t.Context(), batch, nil))
+	require.NoError(t, w.Land(t.Context(), batch, nil, nil))
 	orders := 0
 	for _, d := range batch {
 		_, err := w.Order(t.Context(), d.UserID, d.OrderSN)

@@ -47,6 +47,7 @@ type Order struct {
 
 	PaidBy       string    // id of the payment that made it paid
 	PayingUntil  time.Time // set by the first closing that found a payment in flight
+	DescribedAt  time.Time // which description of its activity was bought; zero: none was known
 	CloseResends int       // number of times the sweep published its closing again
 	Traceparent  string    // of the deduction that created it
 

@@ -63,7 +63,7 @@ func TestARefusedCallIsNotStored(t *testing.T) {
 	d := w.deduction("u1")
 	_, err := w.StartPayment(t.Context(), "u1", d.OrderSN, providerName, call(d, "k"))
 	require.Equal(t, contract.CodeNotFound, contract.CodeOf(err))
-	require.NoError(t, w.Land(t.Context(), []contract.Deduction{d}, nil))
+	require.NoError(t, w.Land(t.Context(), []contract.Deduction{d}, nil, nil))
 	w.started(t, d, "k")
 
 	other := call(d, "k")

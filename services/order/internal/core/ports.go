@@ -29,8 +29,8 @@ type Store interface {
 	// tombstones. next is the order_sn up to which it read; more reports whether others may follow.
 	ChangedOrders(ctx context.Context, q ChangedQuery) (orders []Order, next string, more bool, err error)
 	Contacts(ctx context.Context, orderSNs []string) (map[string]SealedContact, error)
-	Activities(ctx context.Context, ids []string) (map[string]contract.ActivityInfo, error) // those that are known
-	ActivityEnds(ctx context.Context, ids []string) (map[string]time.Time, error)           // those that are known
+	Descriptions(ctx context.Context, keys []DescriptionKey) (map[DescriptionKey]contract.ActivityInfo, error) // those that exist
+	ActivityEnds(ctx context.Context, ids []string) (map[string]time.Time, error)                              // of the latest descriptions
 
 	// OverdueOrders returns pending orders whose next closing check is due at the given time.
 	OverdueOrders(ctx context.Context, before time.Time, limit int) ([]Order, error)
@@ -109,9 +109,10 @@ type Tx interface {
 	InsertRefundDecision(d RefundDecision, at time.Time) error
 	FillDetails(o *Order) error // payments and refunds, oldest first, and whether a contact is given
 
-	PutContact(c SealedContact) error // replaces an earlier one
-	LockActivity(id string) (contract.ActivityInfo, bool, error)
-	PutActivity(a contract.ActivityInfo, update bool) error // update: the row exists
+	PutContact(c SealedContact) error                                              // replaces an earlier one
+	LockDescription(activityID string) (contract.ActivityInfo, bool, error)        // the latest one
+	EqualDescription(a contract.ActivityInfo) (contract.ActivityInfo, bool, error) // the first with the same content
+	InsertDescription(a contract.ActivityInfo) error
 }
 
 // Call identifies one call with an Idempotency-Key.

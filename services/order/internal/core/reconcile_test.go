@@ -281,7 +281,7 @@ func TestAnOrderThatWasLostIsCreatedAgainAndItsChargeFound(t *testing.T) {
 	w.clock.advance(time.Hour)
 
 	for range 3 {
-		require.NoError(t, w.Land(t.Context(), []contract.Deduction{d}, nil))
+		require.NoError(t, w.Land(t.Context(), []contract.Deduction{d}, nil, nil))
 	}
 	require.Equal(t, 1, w.recorder.created)
 	require.Equal(t, w.clock.Now().Add(payWithin), w.get(t, d).ExpiresAt, "a new window to pay")
@@ -292,7 +292,7 @@ func TestAnOrderThatWasLostIsCreatedAgainAndItsChargeFound(t *testing.T) {
 	require.Equal(t, []any{core.Paid, c.PaymentID, d.OrderSN}, []any{o.State, o.PaidBy, o.OrderSN})
 	require.Equal(t, c.At, o.Payments[0].CreatedAt)
 
-	require.NoError(t, w.Land(t.Context(), []contract.Deduction{late}, nil))
+	require.NoError(t, w.Land(t.Context(), []contract.Deduction{late}, nil, nil))
 	_, err := w.RefundDue(t.Context())
 	require.NoError(t, err)
 	o = w.get(t, late)

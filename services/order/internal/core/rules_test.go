@@ -37,7 +37,7 @@ func (s *scenario) actions() map[string]func(*rapid.T) {
 	}
 	return map[string]func(*rapid.T){
 		"deduction": func(t *rapid.T) {
-			require.NoError(ctx(t), s.w.Land(t.Context(), []contract.Deduction{s.d}, nil))
+			require.NoError(ctx(t), s.w.Land(t.Context(), []contract.Deduction{s.d}, nil, nil))
 		},
 		"conflicting deduction": func(t *rapid.T) {
 			other := s.d
@@ -45,7 +45,7 @@ func (s *scenario) actions() map[string]func(*rapid.T) {
 			if s.last == "" && !s.unknown {
 				drawAnother(t, "it would become the order")
 			}
-			require.NoError(t, s.w.Land(t.Context(), []contract.Deduction{other}, nil))
+			require.NoError(t, s.w.Land(t.Context(), []contract.Deduction{other}, nil, nil))
 		},
 		"close": func(t *rapid.T) {
 			reason := core.ReasonExpired
@@ -322,7 +322,7 @@ func TestConcurrentStepsOfAnOrder(t *testing.T) {
 				return err
 			})
 		}
-		together("deduction", func() error { return w.Land(t.Context(), []contract.Deduction{s.d}, nil) })
+		together("deduction", func() error { return w.Land(t.Context(), []contract.Deduction{s.d}, nil, nil) })
 		close(start)
 		wg.Wait()
 		s.invariants(t)

@@ -70,7 +70,7 @@ type Service struct {
 	sealer    Sealer
 	opts      Options
 
-	activities activities
+	descriptions descriptions
 }
 
 // New returns a service. It starts nothing.

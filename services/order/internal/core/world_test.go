@@ -97,7 +97,7 @@ func (w *world) deduction(user string) contract.Deduction {
 func (w *world) created(t testing.TB, user string) contract.Deduction {
 	t.Helper()
 	d := w.deduction(user)
-	require.NoError(t, w.Land(t.Context(), []contract.Deduction{d}, nil))
+	require.NoError(t, w.Land(t.Context(), []contract.Deduction{d}, nil, nil))
 	return d
 }
 

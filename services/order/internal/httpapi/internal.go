@@ -123,14 +123,19 @@ func (a *Internal) LookupOrders(w http.ResponseWriter, r *http.Request) {
 		a.refuse(w, r, err)
 		return
 	}
+	orders := make([]core.Order, len(found))
+	for i, o := range found {
+		orders[i] = o.Order
+	}
+	about := descriptions(r.Context(), a.core, a.tel, orders)
 	response := internalapi.LookupResults{Results: make([]internalapi.LookupResult, len(found))}
 	for i, o := range found {
-		response.Results[i] = lookupView(o)
+		response.Results[i] = lookupView(o, about[i])
 	}
 	httpserver.WriteJSON(w, http.StatusOK, response)
 }
 
-func lookupView(o core.LookedUp) internalapi.LookupResult {
+func lookupView(o core.LookedUp, about contract.ActivityInfo) internalapi.LookupResult {
 	if !o.Found {
 		v := internalapi.LookupResult{OrderSn: o.OrderSN, State: internalapi.LookupResultStateUnknown}
 		if o.Tombstone {
@@ -145,6 +150,15 @@ func lookupView(o core.LookedUp) internalapi.LookupResult {
 	}
 	if o.CloseReason != "" {
 		v.CloseReason = &o.CloseReason
+	}
+	names := map[string]string{}
+	for _, l := range o.Lines {
+		if name := skuName(about, l.SKUID); name != "" {
+			names[l.SKUID] = name
+		}
+	}
+	if len(names) > 0 {
+		v.SkuNames = &names
 	}
 	if c := o.Contact; c != nil {
 		v.Contact = &internalapi.Contact{Name: c.Name, Phone: c.Phone}

@@ -145,22 +145,26 @@ func (p *Public) GetOrder(w http.ResponseWriter, r *http.Request, orderSN api.Or
 	httpserver.WriteJSON(w, http.StatusOK, p.orderViews(r.Context(), o)[0])
 }
 
-// orderViews returns the orders as they are shown, with the names of activities and SKUs that are known. If the names
-// cannot be read, it logs the error and returns the orders without them: a call that took effect never fails for names.
+// orderViews returns the orders as they are shown, with the names of activities and SKUs at their purchases.
 func (p *Public) orderViews(ctx context.Context, orders ...core.Order) []api.Order {
-	ids := make([]string, len(orders))
-	for i, o := range orders {
-		ids[i] = o.ActivityID
-	}
-	about, err := p.core.Activities(ctx, ids)
-	if err != nil {
-		p.tel.Log.WarnContext(ctx, "read names of activities failed", "orders", len(orders), "error", err.Error())
-	}
+	about := descriptions(ctx, p.core, p.tel, orders)
 	views := make([]api.Order, len(orders))
 	for i, o := range orders {
-		views[i] = orderView(o, about[o.ActivityID])
+		views[i] = orderView(o, about[i])
 	}
 	return views
+}
+
+// descriptions returns what was bought with each of the orders. If that cannot be read, it logs the error and returns
+// what is known: a call that took effect never fails for names.
+func descriptions(
+	ctx context.Context, of *core.Service, tel *telemetry.Telemetry, orders []core.Order,
+) []contract.ActivityInfo {
+	about, err := of.Descriptions(ctx, orders)
+	if err != nil {
+		tel.Log.WarnContext(ctx, "read names of activities failed", "orders", len(orders), "error", err.Error())
+	}
+	return about
 }
 
 // StartPayment implements api.ServerInterface.

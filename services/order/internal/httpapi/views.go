@@ -12,7 +12,7 @@ import (
 	"flashsale.internal/services/order/internal/core"
 )
 
-// orderView returns an order as it is shown. about is the zero value if the activity is not known.
+// orderView returns an order as it is shown. about is the zero value if nothing is known of what was bought.
 func orderView(o core.Order, about contract.ActivityInfo) api.Order {
 	v := api.Order{
 		OrderSn: o.OrderSN, ActivityId: o.ActivityID, UserId: o.UserID, State: api.OrderState(o.State),
@@ -23,10 +23,8 @@ func orderView(o core.Order, about contract.ActivityInfo) api.Order {
 	}
 	for i, l := range o.Lines {
 		v.Lines[i] = api.Line{SkuId: l.SKUID, Qty: l.Qty, UnitPrice: l.Price}
-		for _, sku := range about.SKUs {
-			if sku.SKUID == l.SKUID && sku.Name != "" {
-				v.Lines[i].Name = &sku.Name
-			}
+		if name := skuName(about, l.SKUID); name != "" {
+			v.Lines[i].Name = &name
 		}
 	}
 	if about.Title != "" {
@@ -56,6 +54,16 @@ func orderView(o core.Order, about contract.ActivityInfo) api.Order {
 		v.Refunds = &refunds
 	}
 	return v
+}
+
+// skuName returns the name of a SKU, or "" if it is not known.
+func skuName(about contract.ActivityInfo, sku string) string {
+	for _, k := range about.SKUs {
+		if k.SKUID == sku {
+			return k.Name
+		}
+	}
+	return ""
 }
 
 func paymentView(p core.Payment) api.Payment {

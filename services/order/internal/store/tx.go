@@ -54,6 +54,7 @@ func (t *tx) InsertOrders(orders []core.Order) error {
 			OrderSN: sn, UserID: o.UserID, ActivityID: activity, State: string(o.State),
 			Amount: o.Amount, Currency: o.Currency, CreatedAt: o.CreatedAt, ExpiresAt: o.ExpiresAt,
 			CloseCheckAt: o.ExpiresAt, Traceparent: o.Traceparent, LineItems: formatLines(o.Lines),
+			DescribedAt: nullableTime(o.DescribedAt),
 		}
 	}
 	if err := t.insert(rows); err != nil {

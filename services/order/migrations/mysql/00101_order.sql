@@ -1,11 +1,12 @@
 -- +goose Up
--- The schema of the order service. Numbers of migrations begin at 100: lower ones are of versions before 0.1.0, which
+-- The schema of the order service. Numbers of migrations begin at 101: lower ones are of versions before 0.1.0, which
 -- no release can migrate.
 --
 -- The gene (the lowest 8 bits of an order_sn or a payment_id) follows from the user, so that all rows of a user could
 -- move to one of several databases. The orders have their lines as "sku_id:qty:price" joined by commas. A tombstone is
 -- an order that must never exist: its row takes the primary key that the order would need. It has no user and no call
 -- returns it.
+--   described_at:   as_of of what was bought in descriptions
 --   close_check_at: when the sweep for lost closings next checks a pending order
 --   paying_until:   set once, by the first closing that found a payment in flight; the order stays open until then
 -- The order_sn rises with time. `order migrate up` splits p_last into one partition for each month (ADR 0019).
@@ -29,6 +30,7 @@ CREATE TABLE IF NOT EXISTS orders (
   close_check_at DATETIME(3)   NOT NULL,
   close_resends  INT           NOT NULL DEFAULT 0,
   traceparent    VARCHAR(64)   NOT NULL DEFAULT '',
+  described_at   DATETIME(3)   NULL,
   PRIMARY KEY (order_sn),
   KEY by_user (user_id, created_at, order_sn),
   CONSTRAINT orders_state CHECK (state IN ('pending', 'paid', 'closed', 'refunded')),
@@ -129,16 +131,16 @@ CREATE TABLE IF NOT EXISTS idempotency_keys (
     KEY idempotency_keys_created (created_at)
 ) ENGINE = InnoDB;
 
--- The descriptions of activities from inventory's deductions, for the lists of orders and for the time until which
--- contacts are kept. skus is a JSON list of {sku_id, name}. as_of is inventory's time when it read them; a later one
--- replaces them.
-CREATE TABLE IF NOT EXISTS activities (
+-- What inventory's deductions say of activities, one row for each content. An order names the row that was bought by its
+-- described_at; contacts are kept until the end that the latest row has. skus is a JSON list of {sku_id, name}. as_of is
+-- inventory's time when it read the content first.
+CREATE TABLE IF NOT EXISTS descriptions (
   activity_id BIGINT       NOT NULL,
   title       VARCHAR(200) NOT NULL,
   ends_at     DATETIME(3)  NOT NULL,
   skus        MEDIUMTEXT   NOT NULL,
   as_of       DATETIME(3)  NOT NULL,
-  PRIMARY KEY (activity_id)
+  PRIMARY KEY (activity_id, as_of)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
 -- The buyer's contact of an order, encrypted with the key key_id and bound to the order_sn.
