@@ -832,7 +832,7 @@ func (a Problem) MarshalJSON() ([]byte, error) {
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
-	// ListActivities List open and scheduled sales, ordered by start
+	// ListActivities List open sales, ordered by end, then scheduled ones, ordered by start
 	// (GET /v1/activities)
 	ListActivities(w http.ResponseWriter, r *http.Request, params ListActivitiesParams)
 	// GetActivity Get one sale; left may be a second old
@@ -886,7 +886,7 @@ type ServerInterface interface {
 
 type Unimplemented struct{}
 
-// ListActivities List open and scheduled sales, ordered by start
+// ListActivities List open sales, ordered by end, then scheduled ones, ordered by start
 // (GET /v1/activities)
 func (_ Unimplemented) ListActivities(w http.ResponseWriter, r *http.Request, params ListActivitiesParams) {
 	w.WriteHeader(http.StatusNotImplemented)

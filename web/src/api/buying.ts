@@ -21,9 +21,9 @@ export const reserve = (activity_id: string, path: string, lines: Line[]) =>
     }),
   )
 
-export const listReservations = (activity_id: string) =>
+export const listReservations = (activity_id: string, cursor?: string) =>
   result<Page<Reservation>>(
-    client.GET('/v1/activities/{activity_id}/reservations', {params: {path: {activity_id}, query: {limit: 20}}, signal: within()}),
+    client.GET('/v1/activities/{activity_id}/reservations', {params: {path: {activity_id}, query: {limit: 100, cursor}}, signal: within()}),
   )
 
 export const getReservation = (activity_id: string, order_sn: string) =>

@@ -8,7 +8,7 @@ import type {Client} from 'openapi-fetch'
 import type {paths as InventoryPaths} from './inventory.gen.ts'
 import type {paths as OrderPaths} from './order.gen.ts'
 import type {paths as SeckillPaths} from './seckill.gen.ts'
-import type {Problem} from './types.ts'
+import type {Page, Problem} from './types.ts'
 
 interface Options {
   params?: {path?: Record<string, string>; query?: Record<string, unknown>; header?: Record<string, string>}
@@ -95,6 +95,18 @@ export async function result<T>(
     return failure(response, error, retryAfterS)
   } catch {
     return {ok: false, status: 0, code: 'unavailable', problem: {}, retryAfterS: 0}
+  }
+}
+
+// all reads a list to its end, at most so many pages of it.
+export async function all<P extends Page<unknown>>(read: (cursor?: string) => Promise<Result<P>>, pages = 100): Promise<Result<P>> {
+  const items: unknown[] = []
+  for (let cursor: string | undefined; ; ) {
+    const r = await read(cursor)
+    if (!r.ok) return r
+    items.push(...r.data.items)
+    cursor = r.data.next_cursor
+    if (!cursor || --pages < 1) return {...r, data: {...r.data, items}}
   }
 }
 

@@ -924,6 +924,11 @@ export interface components {
         ActivityItem: {
             sku_id: string;
             name: string;
+            /**
+             * Format: int64
+             * @description of the SKU now
+             */
+            list_price: number;
             /** Format: int64 */
             price: number;
             /**
@@ -956,6 +961,7 @@ export interface components {
          *         {
          *           "sku_id": "1",
          *           "name": "black",
+         *           "list_price": 59900,
          *           "price": 49900,
          *           "stock": 100
          *         }

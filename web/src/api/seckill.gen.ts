@@ -42,7 +42,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List open and scheduled sales, ordered by start */
+        /** List open sales, ordered by end, then scheduled ones, ordered by start */
         get: operations["listActivities"];
         put?: never;
         post?: never;

@@ -1,11 +1,11 @@
-// Formats of numbers and times, in the language of the page and the time zone of the device.
+// Formats of numbers and times, in the language of the page and the time zone of the device, which each time names.
 
 import {locale} from './words.ts'
 
 export const count = (n: number) => n.toLocaleString(locale.value)
 
 const format = (d: Date, options: Intl.DateTimeFormatOptions) =>
-  Number.isNaN(d.getTime()) ? '' : d.toLocaleString(locale.value, {hour: '2-digit', minute: '2-digit', hourCycle: 'h23', ...options})
+  Number.isNaN(d.getTime()) ? '' : d.toLocaleString(locale.value, {hour: '2-digit', minute: '2-digit', hourCycle: 'h23', timeZoneName: 'short', ...options})
 
 // time formats a moment as briefly as it is clear: without the date if it is today by `now` (ms).
 export function time(moment: string | number, now: number = Date.now(), seconds = false): string {
@@ -17,6 +17,9 @@ export function time(moment: string | number, now: number = Date.now(), seconds 
     ...(d.getFullYear() !== today.getFullYear() && {year: 'numeric'}),
   })
 }
+
+// hour formats a moment for an axis, whose other labels are of the same day and zone.
+export const hour = (ms: number): string => format(new Date(ms), {timeZoneName: undefined})
 
 // stamp formats a moment with date and seconds, for records.
 export const stamp = (moment: string): string =>

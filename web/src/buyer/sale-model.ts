@@ -2,7 +2,7 @@
 
 import {computed, effect, signal, untracked} from '../base/signal.ts'
 import {createPath, getReservation, getSale, listReservations, reserve} from '../api/buying.ts'
-import type {Failure} from '../api/client.ts'
+import {all, type Failure} from '../api/client.ts'
 import type {Reservation, Sale} from '../api/types.ts'
 import {clock, lost, session, tick, ticked, userID, visible} from '../base/app.ts'
 import {around, loop, type Loop} from '../base/loop.ts'
@@ -249,7 +249,7 @@ export class SaleModel {
 
   private async readOwn(user: string): Promise<void> {
     for (let n = 0; !this.stop.signal.aborted && userID() === user; n++) {
-      const r = await listReservations(this.id)
+      const r = await all((cursor) => listReservations(this.id, cursor))
       if (this.stop.signal.aborted || userID() !== user) return
       if (r.ok) {
         this.reservations.value = r.data.items

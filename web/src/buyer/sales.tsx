@@ -1,11 +1,11 @@
-import {useEffect, useState} from 'preact/hooks'
+import {useEffect, useRef, useState} from 'preact/hooks'
 import {listSales} from '../api/buying.ts'
-import type {Failure} from '../api/client.ts'
+import {all, type Failure} from '../api/client.ts'
 import type {Sale} from '../api/types.ts'
 import {config, session, tick} from '../base/app.ts'
 import {count, time} from '../base/format.ts'
 import {money} from '../base/money.ts'
-import {around, loop} from '../base/loop.ts'
+import {around, loop, type Loop} from '../base/loop.ts'
 import {Badge, Bar, Link, Picture, Skeleton} from '../base/parts.tsx'
 import {say} from '../base/problem.ts'
 import {SignIn} from '../base/sign-in.tsx'
@@ -16,17 +16,23 @@ import {w} from './words.ts'
 
 export function SalesPage() {
   const [sales, setSales] = useState<Sale[]>()
+  const [more, setMore] = useState(false)
+  const pages = useRef(1)
+  const reading = useRef<Loop>(null)
   const [failure, setFailure] = useState<Failure>()
   const now = tick.value
   useTitle(() => w('sales_title'))
   useEffect(() => {
-    const reading = loop(async () => {
-      const r = await listSales()
-      if (r.ok) setSales(r.data.items)
+    const read = (reading.current = loop(async () => {
+      const r = await all(listSales, pages.current)
+      if (r.ok) {
+        setSales(r.data.items)
+        setMore(!!r.data.next_cursor)
+      }
       setFailure(r.ok ? undefined : r)
       return r.ok ? around(5000) : r
-    })
-    return reading.stop
+    }))
+    return read.stop
   }, [])
   return (
     <>
@@ -55,6 +61,17 @@ export function SalesPage() {
             <SaleCard key={sale.activity_id} sale={sale} now={now} />
           ))}
         </ul>
+      )}
+      {more && (
+        <button
+          class="more"
+          onClick={() => {
+            pages.current++
+            reading.current?.again()
+          }}
+        >
+          {w('more')}
+        </button>
       )}
     </>
   )

@@ -10,7 +10,8 @@ import {newKey} from '../base/random.ts'
 import {go} from '../base/route.ts'
 import {amountWrong, understood} from './amount.ts'
 import {Conflict, differences, settle, type Difference} from './conflict.tsx'
-import {fromLocal, shortUTC, toLocal} from './local-time.ts'
+import {fromLocal, momentsOf, toLocal} from './local-time.ts'
+import {TimeField} from './time-field.tsx'
 import {Failed, Head, useForm, usePages, useRead, type Pages} from './parts.tsx'
 import {sentence, w} from './words.ts'
 
@@ -61,6 +62,8 @@ function settingsOf(v: Record<Setting, string>): Required<Settings> {
     degraded_sale: v.perSecond.trim() ? {per_second: whole(v.perSecond), drop: whole(v.drop), reserve: whole(v.reserve)} : null,
   }
 }
+
+const timeWrong = (value: string) => w(momentsOf(value.split('#')[0] ?? '').length === 2 ? 'time_twice' : 'time_wrong')
 
 // bodyOf is what the API gets of a form.
 const bodyOf = (v: ReturnType<typeof valuesOf>, items: {sku_id: string; price: number; stock: number}[]) => ({
@@ -164,9 +167,12 @@ function Form({
       if (!/^[1-9]\d*$/.test(r.stock)) wrong[`items[${i}].stock`] = w('invalid_request')
       return {sku_id: r.sku_id, price: price ?? 0, stock: Number(r.stock)}
     })
+    if (locked) for (const name of Object.keys(wrong)) delete wrong[name]
+    else if (!fromLocal(values.starts)) wrong.starts_at = timeWrong(values.starts)
+    if (!fromLocal(values.ends)) wrong.ends_at = timeWrong(values.ends)
     setConflict(undefined)
-    setErrors(locked ? {} : wrong)
-    if (!locked && Object.keys(wrong).length) return setMessage(w('invalid_request'))
+    setErrors(wrong)
+    if (Object.keys(wrong).length) return setMessage(w('invalid_request'))
     setBusy(true)
     const sent = bodyOf(values, items)
     const changed: Partial<typeof sent> = {...sent}
@@ -216,31 +222,21 @@ function Form({
         {(ids) => <input {...ids} dir="auto" maxLength={200} value={values.title} onInput={set('title')} />}
       </Field>
       <div class="form-row">
-        <Field
+        <TimeField
           label={labels.starts}
           name="starts_at"
-          hint={w('local_time', {utc: shortUTC(values.starts)})}
+          value={values.starts}
           error={errors.starts_at}
-        >
-          {(ids) => (
-            <input
-              {...ids}
-              type="datetime-local"
-              step="1"
-              disabled={locked}
-              value={values.starts}
-              onInput={set('starts')}
-            />
-          )}
-        </Field>
-        <Field
+          disabled={locked}
+          onChange={(starts) => setValues({...values, starts})}
+        />
+        <TimeField
           label={labels.ends}
           name="ends_at"
-          hint={w('local_time', {utc: shortUTC(values.ends)})}
+          value={values.ends}
           error={errors.ends_at}
-        >
-          {(ids) => <input {...ids} type="datetime-local" step="1" value={values.ends} onInput={set('ends')} />}
-        </Field>
+          onChange={(ends) => setValues({...values, ends})}
+        />
       </div>
       <div class="form-row">
         <Field

@@ -3,15 +3,14 @@
 import {useEffect, useState} from 'preact/hooks'
 import {act, getActivity, getBoard, type Act} from '../api/merchant.ts'
 import type {Activity, Board} from '../api/types.ts'
-import {clock} from '../base/app.ts'
-import {count, stamp, time} from '../base/format.ts'
-import {money} from '../base/money.ts'
+import {count, stamp} from '../base/format.ts'
 import {Link} from '../base/parts.tsx'
 import {SuspectsView} from './suspects.tsx'
 import {AdjustButton} from './adjust.tsx'
 import {BoardView} from './board.tsx'
 import {HistoryView} from './history.tsx'
 import {HoldingsView} from './holdings.tsx'
+import {Items, PublishButton} from './publishing.tsx'
 import {Confirm, Failed, Head, StateBadge, useRead} from './parts.tsx'
 import {w} from './words.ts'
 
@@ -99,7 +98,6 @@ function Actions({
 }) {
   const {activity_id: id, title} = activity
   const run = (what: Act) => () => act(id, what)
-  const units = activity.items.reduce((sum, i) => sum + i.stock, 0)
   const edit = (
     <Link class="button" href={`/console/sales/${encodeURIComponent(id)}/edit`}>
       {w('edit')}
@@ -109,10 +107,7 @@ function Actions({
     return (
       <>
         {edit}
-        <Confirm label={w('publish')} title={w('publish_ask', {title})} primary run={run('publish')} done={onChange}>
-          <p>{w('publish_text', {t: time(activity.starts_at, clock.now(), true)})}</p>
-          <p>{w('publish_units', {n: count(units)})}</p>
-        </Confirm>
+        <PublishButton activity={activity} done={onChange} />
       </>
     )
   }
@@ -154,30 +149,7 @@ function Draft({activity}: {activity: Activity}) {
   return (
     <section class="card pad">
       <p class="note">{w('draft_text')}</p>
-      <div class="scroll" tabIndex={0} role="region" aria-label={w('items')}>
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">{w('sku')}</th>
-              <th scope="col" class="number">
-                {w('price')}
-              </th>
-              <th scope="col" class="number">
-                {w('stock')}
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {activity.items.map((i) => (
-              <tr key={i.sku_id}>
-                <td>{i.name}</td>
-                <td class="number">{money(i.price, activity)}</td>
-                <td class="number">{count(i.stock)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Items activity={activity} />
       <p class="muted">{w('total_units', {n: activity.items.reduce((sum, i) => sum + i.stock, 0)})}</p>
     </section>
   )

@@ -4,7 +4,7 @@ import {useEffect, useRef, useState} from 'preact/hooks'
 import type uPlot from 'uplot'
 import type {Board} from '../api/types.ts'
 import {visible} from '../base/app.ts'
-import {time} from '../base/format.ts'
+import {hour} from '../base/format.ts'
 import {lang} from '../base/words.ts'
 import {lastSecond, reasons, series, stack, WINDOW_S} from './board-data.ts'
 import {reasonName, w} from './words.ts'
@@ -62,7 +62,7 @@ export function Chart({board, kind, label}: {board: Board; kind: 'accepted' | 'r
           {
             ...axis,
             size: 28,
-            values: (_, splits) => splits.map((s) => time(s * 1000, s * 1000)),
+            values: (_, splits) => splits.map((s) => hour(s * 1000)),
           },
           {...axis, size: 48},
         ],

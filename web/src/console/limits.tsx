@@ -1,4 +1,5 @@
 import {useState} from 'preact/hooks'
+import {all} from '../api/client.ts'
 import {getLimit, listLimits, putLimit, revertLimit, tryLimit} from '../api/merchant.ts'
 import type {LimitRule, LimitState} from '../api/types.ts'
 import {count, stamp} from '../base/format.ts'
@@ -9,7 +10,7 @@ import {diff, parseRule} from './rule-diff.ts'
 import {refusedState, sentence, w} from './words.ts'
 
 export function LimitsPage() {
-  const list = useRead(() => listLimits(), [])
+  const list = useRead(() => all(listLimits), [])
   const name = here.value.searchParams.get('limit') ?? ''
   const chosen = list.data?.items.find((l) => l.name === name)
   const close = () => {

@@ -25,10 +25,30 @@ test('from a product to a published sale', async ({page, shop}) => {
   await page.getByRole('button', {name: 'Save'}).click()
   await page.getByRole('button', {name: 'Publish'}).click()
   await expect(page.getByRole('dialog')).toContainText('100 units are offered.')
+  await expect(page.getByRole('dialog').getByRole('row').last()).toHaveText('steel€49.50€99.50 (−50 %)100')
+  await expect(page.getByRole('dialog').getByRole('note')).toHaveCount(0)
   await page.getByRole('dialog').getByRole('button', {name: 'Publish'}).click()
   await expect(page.getByText('Left', {exact: true}).first()).toBeVisible()
   const [sale] = [...shop.sales.values()]
   expect(sale.items[0]).toMatchObject({price: 4950, total: 100})
+})
+
+test('publishing warns of a start that has passed and of a price above the list price', async ({page, shop}) => {
+  populate(shop)
+  const draft = shop.sales.get('7')
+  draft.starts = shop.now() - 1000
+  draft.items[0].price = draft.items[0].list_price + 1
+  await signIn(page, 'anna', ['merchant'])
+  await page.goto('/console/sales/7')
+  await page.getByRole('button', {name: 'Publish'}).click()
+  const dialog = page.getByRole('dialog')
+  await expect(dialog.getByRole('note')).toHaveText([
+    /The start has passed: it opens at once\./,
+    new RegExp(`${draft.items[0].name} costs more than its list price\\.`),
+  ])
+  await expect(dialog).not.toContainText('it opens at 2')
+  await dialog.getByRole('button', {name: 'Publish'}).click() // warned, not refused
+  await expect(dialog).toBeHidden()
 })
 
 test('two editors: the second sees the conflict and their own values', async ({page, shop}) => {
@@ -528,12 +548,29 @@ test.describe('in a zone where an hour occurs twice', () => {
   test('a form leaves the times alone that nobody changed', async ({page, shop}) => {
     populate(shop)
     const draft = shop.sales.get('7')
-    Object.assign(draft, {starts_at: '2027-10-31T01:30:00Z', ends_at: '2027-10-31T03:30:00.500Z'})
+    const times = {starts: Date.parse('2027-10-31T01:30:00Z'), ends: Date.parse('2027-10-31T03:30:00.500Z')}
+    Object.assign(draft, times)
     await signIn(page, 'anna', ['merchant'])
     await page.goto(`/console/sales/${draft.activity_id}/edit`)
     await page.getByLabel('Title').fill('Night sale')
     await page.getByRole('button', {name: 'Save'}).click()
     await expect(page.getByRole('heading', {name: 'Night sale'})).toBeVisible()
-    expect(draft).toMatchObject({title: 'Night sale', starts_at: '2027-10-31T01:30:00Z', ends_at: '2027-10-31T03:30:00.500Z'})
+    expect(draft).toMatchObject({title: 'Night sale', ...times})
+  })
+
+  test('a time that occurs twice is asked about', async ({page, shop}) => {
+    populate(shop)
+    const draft = shop.sales.get('7')
+    Object.assign(draft, {starts: Date.parse('2027-10-30T01:30:00Z'), ends: Date.parse('2027-10-31T05:30:00Z')})
+    await signIn(page, 'anna', ['merchant'])
+    await page.goto(`/console/sales/${draft.activity_id}/edit`)
+    await page.getByLabel('Start', {exact: true}).fill('2027-10-31T02:30')
+    await page.getByRole('button', {name: 'Save'}).click()
+    await expect(page.locator('#starts_at-error')).toContainText('The clocks show this time twice.')
+    await page.getByLabel('Start: which of the two').selectOption('2027-10-31 01:30 UTC')
+    await expect(page.locator('#starts_at-hint')).toHaveText('Europe/Berlin; 2027-10-31 01:30 UTC')
+    await page.getByRole('button', {name: 'Save'}).click()
+    await expect(page.getByRole('heading', {name: draft.title})).toBeVisible()
+    expect(new Date(draft.starts).toISOString()).toBe('2027-10-31T01:30:00.000Z')
   })
 })

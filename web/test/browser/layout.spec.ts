@@ -81,3 +81,19 @@ test('names of any length and direction stay on their line of the page', async (
   const title = page.getByRole('heading', {level: 1})
   expect(await title.evaluate((e) => getComputedStyle(e).direction)).toBe('rtl')
 })
+
+test('every sale can be reached from the start page', async ({page, shop}) => {
+  for (let n = 1; n <= 5; n++) shop.sale(String(n))
+  shop.pageSize = 2
+  await page.goto('/')
+  const cards = page.locator('.sale-card')
+  const more = page.getByRole('button', {name: 'Show more'})
+  await expect(cards).toHaveCount(2)
+  await more.click()
+  await expect(cards).toHaveCount(4)
+  await more.click()
+  await expect(cards).toHaveCount(5)
+  await expect(more).toBeHidden()
+  await page.waitForResponse('**/v1/activities?limit=50&cursor=4') // the next reading keeps them
+  await expect(cards).toHaveCount(5)
+})

@@ -76,3 +76,24 @@ test('local times and back', () => {
   assert.equal(fromLocal(toLocal('2026-11-23T10:00:01Z')), '2026-11-23T10:00:01Z')
   assert.equal(fromLocal(''), '')
 })
+
+// In Berlin the clocks show 02:30 twice on 31 October 2027, and never on 28 March.
+test('local times that occur twice or never', () => {
+  const before = process.env['TZ']
+  process.env['TZ'] = 'Europe/Berlin'
+  try {
+    for (const utc of ['2027-10-31T00:30:00Z', '2027-10-31T01:30:00Z', '2027-10-31T02:30:00Z', '2027-03-28T00:59:59Z', '2027-03-28T01:00:00Z']) {
+      assert.equal(fromLocal(toLocal(utc)), utc)
+    }
+    assert.deepEqual(['2027-10-31T02:30', '2027-10-31T02:30#1', '2027-10-31T02:30#2', '2027-10-31T03:00'].map(fromLocal), [
+      '',
+      '2027-10-31T00:30:00Z',
+      '2027-10-31T01:30:00Z',
+      '2027-10-31T02:00:00Z',
+    ])
+    assert.equal(fromLocal('2027-03-28T02:30:00'), '')
+    assert.equal(fromLocal('2027-02-30T02:30:00'), '')
+  } finally {
+    process.env['TZ'] = before
+  }
+})

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"strconv"
@@ -10,37 +11,52 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// earlier orders the list of sales by start, then by id.
-func earlier(a, b Sale) bool {
-	if !a.StartsAt.Equal(b.StartsAt) {
-		return a.StartsAt.Before(b.StartsAt)
+// place is the place of a sale in the list of sales: open ones first, by their end, then scheduled ones, by their start.
+type place struct {
+	scheduled bool
+	at        time.Time // the end of an open sale, the start of a scheduled one
+	id        string
+}
+
+func placeOf(v ActivityView) place {
+	if v.State == StateScheduled {
+		return place{true, v.Sale.StartsAt, v.Sale.ActivityID}
 	}
-	return numberLess(a.ActivityID, b.ActivityID)
+	return place{false, v.Sale.EndsAt, v.Sale.ActivityID}
 }
 
-// numberLess compares two ids as decimal numbers.
-func numberLess(a, b string) bool {
-	if len(a) != len(b) {
-		return len(a) < len(b)
+func (p place) compare(o place) int {
+	switch {
+	case p.scheduled && !o.scheduled:
+		return 1
+	case o.scheduled && !p.scheduled:
+		return -1
 	}
-	return a < b
+	return cmp.Or(p.at.Compare(o.at), compareNumbers(p.id, o.id))
 }
 
-// cursorOf encodes the position of the last sale of a page. The cursor stays valid when that sale is deleted.
-func cursorOf(s Sale) string {
-	position := strconv.FormatInt(s.StartsAt.UnixMilli(), 10) + "." + s.ActivityID
-	return base64.RawURLEncoding.EncodeToString([]byte(position))
+// compareNumbers compares two ids as decimal numbers.
+func compareNumbers(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }
+
+// cursor encodes the place of the last sale of a page. It stays valid when that sale is deleted, or opens.
+func (p place) cursor() string {
+	text := strconv.FormatInt(p.at.UnixMilli(), 10) + "." + p.id
+	if p.scheduled {
+		text = "s" + text
+	}
+	return base64.RawURLEncoding.EncodeToString([]byte(text))
 }
 
-func openCursor(c string) (Sale, error) {
+func openCursor(c string) (place, error) {
 	raw, err := base64.RawURLEncoding.DecodeString(c)
 	if err != nil {
-		return Sale{}, err
+		return place{}, err
 	}
-	ms, id, ok := strings.Cut(string(raw), ".")
+	text, scheduled := strings.CutPrefix(string(raw), "s")
+	ms, id, ok := strings.Cut(text, ".")
 	at, err := strconv.ParseInt(ms, 10, 64)
 	if !ok || err != nil || !contract.ValidID(id) {
-		return Sale{}, errors.New("not a cursor")
+		return place{}, errors.New("not a cursor")
 	}
-	return Sale{ActivityID: id, StartsAt: time.UnixMilli(at)}, nil
+	return place{scheduled, time.UnixMilli(at), id}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 	"time"
 
@@ -66,8 +67,8 @@ func (v *view) at(now time.Time) ActivityView {
 	return a
 }
 
-// Activities returns a page of the open and scheduled sales, ordered by start time. The page starts after the sale that
-// cursor names, or with the first sale if cursor is empty.
+// Activities returns a page of the sales: open ones, the one that ends first before the others, then scheduled ones by
+// their start. The page starts after the place that cursor names, or with the first sale if cursor is empty.
 func (s *Service) Activities(
 	ctx context.Context, limit int, cursor string,
 ) (page []ActivityView, next string, err error) {
@@ -82,17 +83,17 @@ func (s *Service) Activities(
 			shown = append(shown, v)
 		}
 	}
-	sort.Slice(shown, func(i, j int) bool { return earlier(shown[i].Sale, shown[j].Sale) })
+	slices.SortFunc(shown, func(a, b ActivityView) int { return placeOf(a).compare(placeOf(b)) })
 	if cursor != "" {
 		after, err := openCursor(cursor)
 		if err != nil {
 			return nil, "", contract.InvalidField("cursor", "is not a cursor of this list")
 		}
-		shown = shown[sort.Search(len(shown), func(i int) bool { return earlier(after, shown[i].Sale) }):]
+		shown = shown[sort.Search(len(shown), func(i int) bool { return placeOf(shown[i]).compare(after) > 0 }):]
 	}
 	if len(shown) > limit {
 		shown = shown[:limit]
-		next = cursorOf(shown[limit-1].Sale)
+		next = placeOf(shown[limit-1]).cursor()
 	}
 	return shown, next, nil
 }
@@ -340,10 +341,10 @@ func (s *Service) Reservations(
 		return nil, "", s.Sales.Refusal(ctx, activityID, err)
 	}
 	// order_sns rise with time: they give the order of the list, and one of them can be the cursor.
-	sort.Slice(sns, func(i, j int) bool { return numberLess(sns[j], sns[i]) })
+	slices.SortFunc(sns, func(a, b string) int { return compareNumbers(b, a) })
 	start := 0
 	if cursor != "" {
-		start = sort.Search(len(sns), func(i int) bool { return numberLess(sns[i], cursor) })
+		start = sort.Search(len(sns), func(i int) bool { return compareNumbers(sns[i], cursor) < 0 })
 	}
 	sns = sns[start:]
 	if len(sns) > limit {

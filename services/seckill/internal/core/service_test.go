@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -380,12 +381,25 @@ func TestActivitiesListsOpenAndScheduledOnes(t *testing.T) {
 	refused(t, err, contract.CodeInvalidRequest)
 }
 
-func TestCursorOfSalesRoundTrips(t *testing.T) {
-	s := Sale{ActivityID: "7", StartsAt: noon}
-	got, err := openCursor(cursorOf(s))
-	require.NoError(t, err)
-	require.False(t, earlier(s, got) || earlier(got, s))
-	for _, bad := range []string{"", "x", "MQ", cursorOf(Sale{ActivityID: "x"})} {
+// Open sales come before scheduled ones: those that end first, then those that start first.
+func TestTheOrderOfTheListOfSales(t *testing.T) {
+	view := func(id string, state State, starts, ends int) ActivityView {
+		at := func(hours int) time.Time { return noon.Add(time.Duration(hours) * time.Hour) }
+		return ActivityView{Sale: Sale{ActivityID: id, StartsAt: at(starts), EndsAt: at(ends)}, State: state}
+	}
+	ordered := []ActivityView{
+		view("9", StateOpen, -1, 1), view("10", StateOpen, -9, 1), view("2", StateOpen, -9, 5),
+		view("3", StateScheduled, 1, 9), view("1", StateScheduled, 2, 3),
+	}
+	for i, a := range ordered {
+		got, err := openCursor(placeOf(a).cursor())
+		require.NoError(t, err)
+		for j, b := range ordered {
+			require.Equal(t, cmp.Compare(i, j), placeOf(a).compare(placeOf(b)), "%s and %s", a.ActivityID, b.ActivityID)
+			require.Equal(t, cmp.Compare(i, j), got.compare(placeOf(b)), "by the cursor")
+		}
+	}
+	for _, bad := range []string{"", "x", "MQ", "cw", place{id: "x"}.cursor()} {
 		_, err := openCursor(bad)
 		require.Error(t, err, bad)
 	}

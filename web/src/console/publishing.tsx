@@ -1,0 +1,71 @@
+// What a merchant checks before a sale is published: what buyers will pay, and what may be a mistake.
+
+import {act} from '../api/merchant.ts'
+import type {Activity} from '../api/types.ts'
+import {clock} from '../base/app.ts'
+import {count, time} from '../base/format.ts'
+import {money} from '../base/money.ts'
+import {Confirm} from './parts.tsx'
+import {w} from './words.ts'
+
+export function PublishButton({activity, done}: {activity: Activity; done: () => void}) {
+  const {activity_id: id, title, starts_at, items} = activity
+  const now = clock.now()
+  const late = Date.parse(starts_at) <= now
+  const warnings = [
+    ...(late ? [w('publish_now')] : []),
+    ...items.filter((i) => i.price > i.list_price).map((i) => w('publish_dear', {name: i.name})),
+  ]
+  return (
+    <Confirm label={w('publish')} title={w('publish_ask', {title})} primary run={() => act(id, 'publish')} done={done}>
+      <Items activity={activity} />
+      {warnings.map((text) => (
+        <p key={text} class="banner" role="note">
+          <span aria-hidden="true">▲ </span>
+          {text}
+        </p>
+      ))}
+      <p>
+        {!late && w('publish_text', {t: time(starts_at, now, true)})} {w('publish_fixed')}
+      </p>
+      <p>{w('publish_units', {n: count(items.reduce((sum, i) => sum + i.stock, 0))})}</p>
+    </Confirm>
+  )
+}
+
+// Items shows what is offered, at which prices.
+export function Items({activity}: {activity: Activity}) {
+  return (
+    <div class="scroll" tabIndex={0} role="region" aria-label={w('items')}>
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">{w('sku')}</th>
+            <th scope="col" class="number">
+              {w('price')}
+            </th>
+            <th scope="col" class="number">
+              {w('list_price')}
+            </th>
+            <th scope="col" class="number">
+              {w('stock')}
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {activity.items.map((i) => (
+            <tr key={i.sku_id}>
+              <td dir="auto">{i.name}</td>
+              <td class="number">{money(i.price, activity)}</td>
+              <td class="number">
+                {money(i.list_price, activity)}
+                {i.price < i.list_price && ` (−${Math.floor(100 - (100 * i.price) / i.list_price)} %)`}
+              </td>
+              <td class="number">{count(i.stock)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  )
+}
