@@ -16,7 +16,7 @@ import (
 
 type purchase struct {
 	Lines    []contract.Line `json:"lines"`
-	StartsAt time.Time       `json:"starts_at"`
+	StartsAt Time            `json:"starts_at"`
 	Note     *string         `json:"note,omitempty"`
 	Small    int8            `json:"small"`
 	Open     bool            `json:"open"`
@@ -173,4 +173,22 @@ func FuzzDecodeJSON(f *testing.F) {
 			t.Fatalf("code %s", refusal.Code)
 		}
 	})
+}
+
+func TestTimesAreRFC3339(t *testing.T) {
+	want := time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
+	for _, text := range []string{
+		"2026-01-02T15:04:05Z", "2026-01-02t15:04:05z", "2026-01-02t16:04:05+01:00", "2026-01-01T15:05:05-23:59",
+	} {
+		var dst purchase
+		require.NoError(t, decodeBody(`{"starts_at":"`+text+`"}`, &dst), text)
+		require.True(t, want.Equal(dst.StartsAt.Time), text)
+	}
+	for _, text := range []string{
+		"2026-01-02", "2026-01-02 15:04:05Z", "2026-01-02T15:04:05", "2026-01-02T15:04:05+24:00", "2026-01-02T15:04:05+01:60",
+		"2026-01-02T15:04:05,5Z", "2026-01-02T5:04:05Z", "2026-02-30T15:04:05Z", "2026-01-02T24:00:00Z", "2026-01-02T15:04:05+0100",
+	} {
+		var dst purchase
+		require.ErrorContains(t, decodeBody(`{"starts_at":"`+text+`"}`, &dst), "a time", text)
+	}
 }

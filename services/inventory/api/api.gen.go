@@ -662,7 +662,7 @@ type AbuseUser struct {
 	VoidedPaths int64 `json:"voided_paths"`
 }
 
-// Activity Example: {"activity_id":"1","captcha":"none","captcha_difficulty":50,"created_at":"2026-11-21T09:00:00Z","currency":"EUR","currency_digits":2,"degraded_sale":{"drop":0,"per_second":100,"reserve":1},"description":"","ends_at":"2026-11-21T12:00:00Z","image_url":"","items":[{"name":"black","price":49900,"sku_id":"1","stock":100}],"merchant_id":"default","mode":"gate","pay_within_s":900,"per_user_limit":1,"reorder_limit":2,"starts_at":"2026-11-21T10:00:00Z","state":"draft","title":"Autumn sale","updated_at":"2026-11-21T09:00:00Z","version":1}
+// Activity Example: {"activity_id":"1","captcha":"none","captcha_difficulty":50,"created_at":"2026-11-21T09:00:00Z","currency":"EUR","currency_digits":2,"degraded_sale":{"drop":0,"per_second":100,"reserve":1},"description":"","ends_at":"2026-11-21T12:00:00Z","image_url":"","items":[{"list_price":59900,"name":"black","price":49900,"sku_id":"1","stock":100}],"merchant_id":"default","mode":"gate","pay_within_s":900,"per_user_limit":1,"reorder_limit":2,"starts_at":"2026-11-21T10:00:00Z","state":"draft","title":"Autumn sale","updated_at":"2026-11-21T09:00:00Z","version":1}
 type Activity struct {
 	ActivityId string `json:"activity_id"`
 
@@ -705,9 +705,11 @@ type Activity struct {
 
 // ActivityItem defines model for ActivityItem.
 type ActivityItem struct {
-	Name  string `json:"name"`
-	Price int64  `json:"price"`
-	SkuId string `json:"sku_id"`
+	// ListPrice of the SKU now
+	ListPrice int64  `json:"list_price"`
+	Name      string `json:"name"`
+	Price     int64  `json:"price"`
+	SkuId     string `json:"sku_id"`
 
 	// Stock total units, adjustments included
 	Stock int64 `json:"stock"`
@@ -730,8 +732,8 @@ type ActivityPatch struct {
 	DegradedSale httpserver.Nullable[NewDegradedSale] `json:"degraded_sale,omitempty"`
 
 	// Description shown to buyers
-	Description *string    `json:"description,omitempty"`
-	EndsAt      *time.Time `json:"ends_at,omitempty"`
+	Description *string          `json:"description,omitempty"`
+	EndsAt      *httpserver.Time `json:"ends_at,omitempty"`
 
 	// ImageUrl an http or https URL, or a path of this site
 	ImageUrl     *string            `json:"image_url,omitempty"`
@@ -739,7 +741,7 @@ type ActivityPatch struct {
 	PayWithinS   *int64             `json:"pay_within_s,omitempty"`
 	PerUserLimit *int64             `json:"per_user_limit,omitempty"`
 	ReorderLimit *int64             `json:"reorder_limit,omitempty"`
-	StartsAt     *time.Time         `json:"starts_at,omitempty"`
+	StartsAt     *httpserver.Time   `json:"starts_at,omitempty"`
 	Title        *string            `json:"title,omitempty"`
 
 	// WaitingRoom buyers join it from 10 min before the start; those of the first 9 min get their places by lot; the rate may change
@@ -1242,8 +1244,8 @@ type NewActivity struct {
 	DegradedSale *NewDegradedSale `json:"degraded_sale,omitempty"`
 
 	// Description shown to buyers
-	Description *string   `json:"description,omitempty"`
-	EndsAt      time.Time `json:"ends_at"`
+	Description *string         `json:"description,omitempty"`
+	EndsAt      httpserver.Time `json:"ends_at"`
 
 	// ImageUrl an http or https URL, or a path of this site
 	ImageUrl     *string           `json:"image_url,omitempty"`
@@ -1253,9 +1255,9 @@ type NewActivity struct {
 
 	// ReorderLimit orders that a buyer may cancel or let expire, 2 by default; one more ends the buyer's allowance in this
 	// activity for 10 min; 0 means any number
-	ReorderLimit *int64    `json:"reorder_limit,omitempty"`
-	StartsAt     time.Time `json:"starts_at"`
-	Title        string    `json:"title"`
+	ReorderLimit *int64          `json:"reorder_limit,omitempty"`
+	StartsAt     httpserver.Time `json:"starts_at"`
+	Title        string          `json:"title"`
 
 	// WaitingRoom buyers join it from 10 min before the start; those of the first 9 min get their places by lot; the rate may change
 	// while the sale is open

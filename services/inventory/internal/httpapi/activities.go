@@ -89,7 +89,7 @@ func (m *Merchant) CreateActivity(w http.ResponseWriter, r *http.Request, params
 		return
 	}
 	draft := merchants.ActivityDraftRequest{
-		Title: body.Title, StartsAt: body.StartsAt, EndsAt: body.EndsAt, PerUserLimit: body.PerUserLimit,
+		Title: body.Title, StartsAt: body.StartsAt.Time, EndsAt: body.EndsAt.Time, PerUserLimit: body.PerUserLimit,
 		PayWithinS: body.PayWithinS, ReorderLimit: body.ReorderLimit, RoomRate: roomRate(body.WaitingRoom),
 		Challenge: challenge(body.Captcha, body.CaptchaDifficulty), Items: draftItems(body.Items), Degraded: degradedSale(body.DegradedSale), Key: key,
 	}
@@ -162,7 +162,7 @@ func (m *Merchant) PatchActivity(w http.ResponseWriter, r *http.Request, id stri
 	}
 	patch := merchants.ActivityPatch{
 		IfVersion: version, Title: body.Title, Description: body.Description, ImageURL: body.ImageUrl,
-		StartsAt: body.StartsAt, EndsAt: body.EndsAt, PerUserLimit: body.PerUserLimit, PayWithinS: body.PayWithinS,
+		StartsAt: body.StartsAt.Moment(), EndsAt: body.EndsAt.Moment(), PerUserLimit: body.PerUserLimit, PayWithinS: body.PayWithinS,
 		ReorderLimit: body.ReorderLimit, RoomRate: roomRate(body.WaitingRoom),
 		Challenge:   challenge(body.Captcha, body.CaptchaDifficulty),
 		SetDegraded: body.DegradedSale.Set, Degraded: degradedSale(body.DegradedSale.Value),
