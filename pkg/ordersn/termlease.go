@@ -126,12 +126,12 @@ func (l *TermLease) Run(ctx context.Context) error {
 			if errors.Is(err, errLost) {
 				l.log.WarnContext(ctx, "worker id lost, acquiring another one", "error", err)
 				l.drop()
-				wait, err = 0, nil
-			} else if err != nil {
-				wait /= 4 // four attempts a second, since the lease is short
-			}
-			if ctx.Err() == nil {
+				renewals, wait = lifecycle.Failures{}, 0
+			} else if ctx.Err() == nil {
 				renewals.Observe(ctx, l.log, "renewal of worker id", err)
+				if err != nil {
+					wait /= 4 // four attempts a second, since the lease is short
+				}
 			}
 		} else {
 			err := l.acquire(ctx)

@@ -432,7 +432,7 @@ func (w *world) checkOrders(f *findings, b books, ledger map[string]ledgerRow) m
 // order that its buyer ends before a redelivered landing needs no closing and gets none.
 func (w *world) checkEvents(f *findings, orders map[string]orderRow) {
 	if n := w.history.mostChecked(); n > 0 && !w.mayCheck(n) && !w.sale.losesOrders && !w.sale.losesEvents &&
-		w.sale.setback.of == "" && !w.sale.brokerless.happens() && len(w.leftReviews) == 0 { // inventory checks soon what the broker may hold back
+		w.sale.setback.of == "" && !w.sale.brokerless.happens() && len(w.leftReviews) == 0 { // inventory checks soon what the broker may hold back, and what a review left for a time
 		f.add("", "inventory had to check overdue reservations at order")
 	}
 	w.mu.Lock()

@@ -29,11 +29,11 @@ func (w *world) noteUnheard(response []byte) {
 
 // mayCheck reports whether inventory may have to check so many overdue reservations although no message is lost. An
 // order may be closed by a request after its caller has repeated it, with the response that the closing came too early.
-// By a broker that is ahead, the next closing may come minutes later.
+// By a broker that is ahead, the next closing may come minutes later; one that loses delayed messages may lose it.
 func (w *world) mayCheck(overdue int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.sale.brokerAhead > 0 && overdue <= len(w.unheard)
+	return (w.sale.brokerAhead > 0 || w.sale.losesTimers) && overdue <= len(w.unheard)
 }
 
 // noteEarly counts closings that arrived early, and requires that a wrong clock makes no message spin.

@@ -66,7 +66,7 @@ func (w *world) finishReviews() {
 			continue
 		}
 		if !w.cancel(r, 200) {
-			w.fail("a review that was given up gets no response after the faults either: %s", r.url)
+			w.fail("a review that was given up has no outcome after the faults either: %s", r.url)
 		}
 		coverage.end("review repeated after the faults")
 	}

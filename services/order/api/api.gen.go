@@ -148,7 +148,7 @@ type Contact struct {
 
 // Line defines model for Line.
 type Line struct {
-	// Name Name of the SKU at the purchase; absent while it is not known
+	// Name Name of the SKU
 	Name      *string `json:"name,omitempty"`
 	Qty       int64   `json:"qty"`
 	SkuId     string  `json:"sku_id"`
@@ -159,7 +159,7 @@ type Line struct {
 type Order struct {
 	ActivityId string `json:"activity_id"`
 
-	// ActivityTitle As it was at the purchase; absent while it is not known
+	// ActivityTitle As inventory had it when it passed the purchase on; later changes do not show. Absent while it is not known
 	ActivityTitle *string `json:"activity_title,omitempty"`
 
 	// Amount Minor units

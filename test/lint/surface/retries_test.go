@@ -17,42 +17,42 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// retries lists the loops that repeat failed work, by package and function, or by the name of the round. Each has a
+// retries lists the loops that repeat failed work, by folder and function, or by the name of the round. Each has a
 // test that gives it an error that never ends, or shows what bounds it: an item that is refused for ever holds up no
 // other, or ends the loop with a reason. What stays is logged once a minute (lifecycle.Failures).
 var retries = map[string]string{
 	// Ended by a bound, or by an error that no repetition changes.
-	"allinone.call":         "services/allinone TestTheDemoEndsAtARefusal",
-	"command.retry":         "pkg/command TestMigrateWaitsForAnUnreachableDatabase",
-	"consumer.Deductions":   "services/order/internal/core TestAPoisonedItemDoesNotHoldUpTheOthers",
-	"rocketmq.EnsureTopics": "pkg/bus/rocketmq TestConfigErrors",
-	"sqldb.InTx":            "pkg/sqldb TestConstraintAndDataErrorsArePermanent",
-	"sqldb.Migrate":         "pkg/sqldb TestMigrateRefusesAnOlderSchema",
-	"sqldb.repeatLockWaits": "pkg/sqldb TestAMigrationDoesNotBlockATableInUse",
+	"services/allinone.call":                      "services/allinone TestTheDemoEndsAtARefusal",
+	"pkg/command.retry":                           "pkg/command TestMigrateWaitsForAnUnreachableDatabase",
+	"services/order/internal/consumer.Deductions": "services/order/internal/core TestAPoisonedItemDoesNotHoldUpTheOthers",
+	"pkg/bus/rocketmq.EnsureTopics":               "pkg/bus/rocketmq TestConfigErrors",
+	"pkg/sqldb.InTx":                              "pkg/sqldb TestConstraintAndDataErrorsArePermanent",
+	"pkg/sqldb.Migrate":                           "pkg/sqldb TestMigrateRefusesAnOlderSchema",
+	"pkg/sqldb.repeatLockWaits":                   "pkg/sqldb TestAMigrationDoesNotBlockATableInUse",
 	// Repeated as long as the process runs. What is refused by itself is left out.
-	"auth.keepFresh":       "pkg/auth TestBadKeySetsChangeNothing",
-	"board.run":            "services/inventory/internal/board TestAPanicInASampler",
-	"inventory.watchGates": "services/inventory/internal/redisless TestALostRedisLosesAllGates",
-	"ordersn.Run":          "pkg/ordersn TestUnreachableRedisStopsIssuingWithinTheLease",
-	"outbox.Run":           "pkg/outbox TestManyRefusedRowsDoNotDelayOthers",
-	"outbox.publish":       "pkg/outbox TestARefusedRowDoesNotDelayOthers",
-	"redisless.handOver":   "services/seckill/internal/redisless TestARefusedPurchaseHoldsUpNoOther",
-	"redisless.read":       "services/inventory/internal/redisless TestASaleThatCannotBecomeRedislessHoldsUpNoOther",
-	"relay.run":            "services/seckill/internal/relay TestUnreadableEntryBlocksNoOther",
-	"rocketmq.ready":       "pkg/bus/rocketmq TestAConsumerSaysWhatItWaitsFor",
-	"rocketmq.run":         "pkg/bus/rocketmq TestOutages",
-	"rules.poll":           "pkg/ratelimit/rules TestRulesInRedis",
-	"adjustment sweep":     "services/inventory TestABadAdjustmentStopsNothingElse",
-	"gate controller":      "services/inventory TestABrokenGateDoesNotBlockOthers",
-	"import":               "services/inventory TestAnImportSetsAsideWhatCannotBeRead",
-	"inventory reconciler": "services/inventory TestABrokenGateDoesNotStopTheReconciler",
-	"journal sweep":        "services/inventory TestAnUnreadableRowDoesNotStopTheJournalSweep",
-	"order closings sweep": "services/order/internal/core TestTheSweepReplacesClosingsThatWereNotSent",
-	"order contacts sweep": "services/order/internal/core TestManyContactsAreDeleted",
-	"order refunds":        "services/order/internal/core TestARefusedRefundWaitsForAnOperator",
-	"order sweep":          "services/inventory TestManyStuckSalesDoNotStarveTheDeductionsOfOthers",
-	"overdue sweep":        "services/inventory TestAnUnreadableRowDoesNotBlockOthers",
-	"tidying":              "services/inventory TestABrokenGateDoesNotStopTheTidying",
+	"pkg/auth.keepFresh":                           "pkg/auth TestBadKeySetsChangeNothing",
+	"services/inventory/internal/board.run":        "services/inventory/internal/board TestAPanicInASampler",
+	"services/inventory.watchGates":                "services/inventory/internal/redisless TestALostRedisLosesAllGates",
+	"pkg/ordersn.Run":                              "pkg/ordersn TestUnreachableRedisStopsIssuingWithinTheLease",
+	"pkg/outbox.Run":                               "pkg/outbox TestManyRefusedRowsDoNotDelayOthers",
+	"pkg/outbox.publish":                           "pkg/outbox TestARefusedRowDoesNotDelayOthers",
+	"services/seckill/internal/redisless.handOver": "services/seckill/internal/redisless TestARefusedPurchaseHoldsUpNoOther",
+	"services/seckill/internal/redisless.read":     "services/seckill/internal/redisless TestNumbersIssuedWithoutRedisNeedRecentModes",
+	"services/seckill/internal/relay.run":          "services/seckill/internal/relay TestUnreadableEntryBlocksNoOther",
+	"pkg/bus/rocketmq.ready":                       "pkg/bus/rocketmq TestAConsumerSaysWhatItWaitsFor",
+	"pkg/bus/rocketmq.run":                         "pkg/bus/rocketmq TestOutages",
+	"pkg/ratelimit/rules.poll":                     "pkg/ratelimit/rules TestRulesInRedis",
+	"adjustment sweep":                             "services/inventory TestABadAdjustmentStopsNothingElse",
+	"gate controller":                              "services/inventory TestABrokenGateDoesNotBlockOthers",
+	"import":                                       "services/inventory TestAnImportSetsAsideWhatCannotBeRead",
+	"inventory reconciler":                         "services/inventory TestABrokenGateDoesNotStopTheReconciler",
+	"journal sweep":                                "services/inventory TestAnUnreadableRowDoesNotStopTheJournalSweep",
+	"order closings sweep":                         "services/order/internal/core TestTheSweepReplacesClosingsThatWereNotSent",
+	"order contacts sweep":                         "services/order/internal/core TestManyContactsAreDeleted",
+	"order refunds":                                "services/order/internal/core TestARefusedRefundWaitsForAnOperator",
+	"order sweep":                                  "services/inventory TestManyStuckSalesDoNotStarveTheDeductionsOfOthers",
+	"overdue sweep":                                "services/inventory TestAnUnreadableRowDoesNotBlockOthers",
+	"tidying":                                      "services/inventory TestABrokenGateDoesNotStopTheTidying",
 	// One statement, without items that could be refused.
 	"inventory dead letter count":  "pkg/lifecycle TestFailuresAreLoggedOnceAMinute",
 	"order idempotency keys sweep": "pkg/lifecycle TestFailuresAreLoggedOnceAMinute",
@@ -95,7 +95,7 @@ func retryLoops(t *testing.T, dirs ...string) map[string]string {
 					continue
 				}
 				ast.Inspect(in, func(n ast.Node) bool {
-					if loop := retryLoop(n, f.Name.Name+"."+in.Name.Name); loop != "" {
+					if loop := retryLoop(n, filepath.Dir(file)+"."+in.Name.Name); loop != "" {
 						found[loop] = set.Position(n.Pos()).String()
 					}
 					return true
@@ -111,7 +111,8 @@ func retryLoops(t *testing.T, dirs ...string) map[string]string {
 func retryLoop(n ast.Node, function string) string {
 	if of, ok := n.(*ast.SelectorExpr); ok {
 		from, _ := of.X.(*ast.Ident)
-		if from != nil && from.Name == "backoff" && slices.Contains([]string{"Retry", "ExponentialBackOff", "NewExponentialBackOff"}, of.Sel.Name) {
+		made := []string{"Retry", "ExponentialBackOff", "NewExponentialBackOff"}
+		if from != nil && from.Name == "backoff" && slices.Contains(made, of.Sel.Name) {
 			return function
 		}
 		return ""

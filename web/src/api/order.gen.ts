@@ -212,7 +212,7 @@ export interface components {
         Order: {
             order_sn: string;
             activity_id: string;
-            /** @description As it was at the purchase; absent while it is not known */
+            /** @description As inventory had it when it passed the purchase on; later changes do not show. Absent while it is not known */
             activity_title?: string;
             user_id: string;
             state: components["schemas"]["OrderState"];
@@ -249,7 +249,7 @@ export interface components {
         };
         Line: {
             sku_id: string;
-            /** @description Name of the SKU at the purchase; absent while it is not known */
+            /** @description Name of the SKU */
             name?: string;
             /** Format: int64 */
             qty: number;

@@ -26,7 +26,8 @@ export function SalesPage() {
     const read = (reading.current = loop(async () => {
       const r = await all(listSales, pages.current)
       if (r.ok) {
-        setSales(r.data.items)
+        // A sale whose end was put off meanwhile may be on two pages.
+        setSales([...new Map(r.data.items.map((s) => [s.activity_id, s])).values()])
         setMore(!!r.data.next_cursor)
       }
       setFailure(r.ok ? undefined : r)

@@ -10,7 +10,7 @@ import {newKey} from '../base/random.ts'
 import {go} from '../base/route.ts'
 import {amountWrong, understood} from './amount.ts'
 import {Conflict, differences, settle, type Difference} from './conflict.tsx'
-import {fromLocal, momentsOf, toLocal} from './local-time.ts'
+import {fromLocal, minuteUTC, momentsOf, toLocal} from './local-time.ts'
 import {TimeField} from './time-field.tsx'
 import {Failed, Head, useForm, usePages, useRead, type Pages} from './parts.tsx'
 import {sentence, w} from './words.ts'
@@ -64,6 +64,12 @@ function settingsOf(v: Record<Setting, string>): Required<Settings> {
 }
 
 const timeWrong = (value: string) => w(momentsOf(value.split('#')[0] ?? '').length === 2 ? 'time_twice' : 'time_wrong')
+
+// timeTexts shows the times without marks.
+const timeTexts = (v: ReturnType<typeof valuesOf>) => {
+  const text = (value: string) => (value.includes('#') ? `${minuteUTC(fromLocal(value))} UTC` : value)
+  return {...v, starts: text(v.starts), ends: text(v.ends)}
+}
 
 // bodyOf is what the API gets of a form.
 const bodyOf = (v: ReturnType<typeof valuesOf>, items: {sku_id: string; price: number; stock: number}[]) => ({
@@ -201,7 +207,7 @@ function Form({
       if (fresh) {
         const theirs = rowsOf(fresh)
         const names = {...labels, ...rowLabels([...rows, ...theirs])}
-        setConflict(differences(names, {...values, ...rowTexts(rows)}, {...valuesOf(fresh), ...rowTexts(theirs)}))
+        setConflict(differences(names, {...timeTexts(values), ...rowTexts(rows)}, {...timeTexts(valuesOf(fresh)), ...rowTexts(theirs)}))
         onChange(fresh)
         setValues(valuesOf(fresh))
         setRows(theirs)

@@ -2,7 +2,7 @@
 
 import {act} from '../api/merchant.ts'
 import type {Activity} from '../api/types.ts'
-import {clock} from '../base/app.ts'
+import {tick} from '../base/app.ts'
 import {count, time} from '../base/format.ts'
 import {money} from '../base/money.ts'
 import {Confirm} from './parts.tsx'
@@ -10,7 +10,7 @@ import {w} from './words.ts'
 
 export function PublishButton({activity, done}: {activity: Activity; done: () => void}) {
   const {activity_id: id, title, starts_at, items} = activity
-  const now = clock.now()
+  const now = tick.value // the start may pass while the page is open
   const late = Date.parse(starts_at) <= now
   const warnings = [
     ...(late ? [w('publish_now')] : []),
@@ -19,8 +19,8 @@ export function PublishButton({activity, done}: {activity: Activity; done: () =>
   return (
     <Confirm label={w('publish')} title={w('publish_ask', {title})} primary run={() => act(id, 'publish')} done={done}>
       <Items activity={activity} />
-      {warnings.map((text) => (
-        <p key={text} class="banner" role="note">
+      {warnings.map((text, i) => (
+        <p key={i} class="banner" role="note">
           <span aria-hidden="true">▲ </span>
           {text}
         </p>
@@ -32,6 +32,9 @@ export function PublishButton({activity, done}: {activity: Activity; done: () =>
     </Confirm>
   )
 }
+
+// off is the discount in whole per cent.
+const off = (i: Activity['items'][number]) => Math.floor(100 - (100 * i.price) / i.list_price)
 
 // Items shows what is offered, at which prices.
 export function Items({activity}: {activity: Activity}) {
@@ -59,7 +62,7 @@ export function Items({activity}: {activity: Activity}) {
               <td class="number">{money(i.price, activity)}</td>
               <td class="number">
                 {money(i.list_price, activity)}
-                {i.price < i.list_price && ` (−${Math.floor(100 - (100 * i.price) / i.list_price)} %)`}
+                {off(i) > 0 && ` (−${off(i)} %)`}
               </td>
               <td class="number">{count(i.stock)}</td>
             </tr>

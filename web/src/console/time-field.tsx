@@ -13,11 +13,13 @@ interface TimeFieldProps {
   onChange: (value: string) => void
 }
 
+const hintOf = (moment: string) => (moment ? w('local_time', {zone: zone(), utc: minuteUTC(moment)}) : zone())
+
 export function TimeField({label, name, value, error, disabled, onChange}: TimeFieldProps) {
   const [text = '', mark = ''] = value.split('#')
   const moments = momentsOf(text)
   return (
-    <Field label={label} name={name} hint={w('local_time', {zone: zone(), utc: minuteUTC(fromLocal(value))})} error={error}>
+    <Field label={label} name={name} hint={hintOf(fromLocal(value))} error={error}>
       {(ids) => (
         <>
           <input

@@ -94,6 +94,7 @@ test('local times that occur twice or never', () => {
     assert.equal(fromLocal('2027-03-28T02:30:00'), '')
     assert.equal(fromLocal('2027-02-30T02:30:00'), '')
   } finally {
-    process.env['TZ'] = before
+    if (before === undefined) delete process.env['TZ']
+    else process.env['TZ'] = before
   }
 })

@@ -28,7 +28,9 @@ func (m *Merchant) activityView(a core.Activity) api.Activity {
 		CurrencyDigits: contract.CurrencyDigits(a.Currency), Version: a.Version,
 		CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
 		Items: views(a.Items, func(it core.Stock) api.ActivityItem {
-			return api.ActivityItem{SkuId: it.SKUID, Name: it.Name, ListPrice: it.ListPrice, Price: it.Price, Stock: it.Total}
+			return api.ActivityItem{
+				SkuId: it.SKUID, Name: it.Name, ListPrice: it.ListPrice, Price: it.Price, Stock: it.Total,
+			}
 		}),
 	}
 }
@@ -162,8 +164,8 @@ func (m *Merchant) PatchActivity(w http.ResponseWriter, r *http.Request, id stri
 	}
 	patch := merchants.ActivityPatch{
 		IfVersion: version, Title: body.Title, Description: body.Description, ImageURL: body.ImageUrl,
-		StartsAt: body.StartsAt.Moment(), EndsAt: body.EndsAt.Moment(), PerUserLimit: body.PerUserLimit, PayWithinS: body.PayWithinS,
-		ReorderLimit: body.ReorderLimit, RoomRate: roomRate(body.WaitingRoom),
+		StartsAt: body.StartsAt.Moment(), EndsAt: body.EndsAt.Moment(), PerUserLimit: body.PerUserLimit,
+		PayWithinS: body.PayWithinS, ReorderLimit: body.ReorderLimit, RoomRate: roomRate(body.WaitingRoom),
 		Challenge:   challenge(body.Captcha, body.CaptchaDifficulty),
 		SetDegraded: body.DegradedSale.Set, Degraded: degradedSale(body.DegradedSale.Value),
 	}

@@ -260,7 +260,7 @@ type LookupResult struct {
 	OrderSn     string     `json:"order_sn"`
 	PaidAt      *time.Time `json:"paid_at,omitempty"`
 
-	// SkuNames Names of the SKUs of its lines at the purchase, by sku_id, as far as they are known
+	// SkuNames Names of the SKUs of its lines as buyers see them in the order, by sku_id, as far as they are known
 	SkuNames *map[string]string `json:"sku_names,omitempty"`
 
 	// State unknown: there is no such order, and no other member except tombstone

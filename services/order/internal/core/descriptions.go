@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -11,7 +12,7 @@ import (
 )
 
 const (
-	// descriptionsFresh is how long the latest description of an activity is shown without reading it again.
+	// descriptionsFresh is how long the latest description of an activity is used without reading it again.
 	descriptionsFresh = 10 * time.Second
 	// maxDescriptions bounds the descriptions in memory.
 	maxDescriptions = 1024
@@ -26,10 +27,6 @@ type DescriptionKey struct {
 }
 
 func latestOf(activityID string) DescriptionKey { return DescriptionKey{ActivityID: activityID} }
-
-func keyOf(a contract.ActivityInfo) DescriptionKey {
-	return DescriptionKey{a.ActivityID, a.AsOf.UnixMilli()}
-}
 
 // description returns the key of what the order shows: what was bought. If nothing was known then, it shows the latest.
 func (o Order) description() DescriptionKey {
@@ -77,21 +74,28 @@ func (d *descriptions) put(key DescriptionKey, known knownDescription) {
 }
 
 // describe stores the descriptions that a message carries and the tables lack, and returns the time of each by its
-// activity. It executes no statement for one that this process knows as the latest. Only a transient error is returned,
-// since the deductions of the message do not depend on the descriptions. After any other error, the activity is left
-// out for a minute.
+// activity. It executes no statement for one that this process has in memory: the latest for descriptionsFresh, since
+// another process may have stored a later one. Only a transient error is returned, since the deductions of the message do
+// not depend on the descriptions. After any other error, the activity is left out for a minute.
 func (s *Service) describe(ctx context.Context, about []contract.ActivityInfo) (map[string]time.Time, error) {
 	described := make(map[string]time.Time, len(about))
 	for _, a := range about {
 		now := s.now()
 		a.EndsAt = a.EndsAt.UTC().Truncate(time.Millisecond)
 		a.AsOf = a.AsOf.UTC().Truncate(time.Millisecond)
-		known, ok := s.descriptions.get(latestOf(a.ActivityID))
-		switch {
-		case now.Before(known.failedUntil):
+		known, _ := s.descriptions.get(latestOf(a.ActivityID))
+		if now.Before(known.failedUntil) {
 			continue
-		case ok && known.stored && sameActivity(known.ActivityInfo, a):
+		}
+		// Messages with an earlier content may come for long, each with the time of one of some readings.
+		sent := DescriptionKey{a.ActivityID, a.AsOf.UnixMilli()}
+		earlier, _ := s.descriptions.get(sent)
+		switch {
+		case known.stored && now.Sub(known.readAt).Abs() < descriptionsFresh && sameActivity(known.ActivityInfo, a):
 			described[a.ActivityID] = known.AsOf
+			continue
+		case earlier.stored && sameActivity(earlier.ActivityInfo, a):
+			described[a.ActivityID] = earlier.AsOf
 			continue
 		}
 		var latest contract.ActivityInfo
@@ -103,6 +107,9 @@ func (s *Service) describe(ctx context.Context, about []contract.ActivityInfo) (
 		case err == nil:
 			described[a.ActivityID] = a.AsOf
 			s.descriptions.put(latestOf(a.ActivityID), knownDescription{ActivityInfo: latest, stored: true, readAt: now})
+			if !sameActivity(latest, a) {
+				s.descriptions.put(sent, knownDescription{ActivityInfo: a, stored: true, readAt: now})
+			}
 		case contract.CodeOf(err) == contract.CodeUnavailable, ctx.Err() != nil:
 			return nil, err
 		default:
@@ -115,8 +122,8 @@ func (s *Service) describe(ctx context.Context, about []contract.ActivityInfo) (
 	return described, nil
 }
 
-// addDescription inserts a description unless there is one with the same content. It returns the one that is stored, and
-// the latest one. A redelivered message may have an earlier one than the latest.
+// addDescription inserts a description unless the latest, or for an earlier one any, has the same content. It returns the
+// one that is stored, and the latest one. Two processes may insert the same content at once, each with its time.
 func addDescription(tx Tx, a contract.ActivityInfo) (stored, latest contract.ActivityInfo, err error) {
 	latest, found, err := tx.LockDescription(a.ActivityID)
 	if err != nil || found && sameActivity(latest, a) {
@@ -133,10 +140,21 @@ func addDescription(tx Tx, a contract.ActivityInfo) (stored, latest contract.Act
 		if earlier, known, err := tx.EqualDescription(a); known || err != nil {
 			return earlier, latest, err
 		}
-	} else {
-		latest = a
 	}
-	return a, latest, tx.InsertDescription(a)
+	for range 10 {
+		inserted, err := tx.InsertDescription(a)
+		if err != nil {
+			return a, latest, err
+		}
+		if inserted {
+			if a.AsOf.After(latest.AsOf) {
+				latest = a
+			}
+			return a, latest, nil
+		}
+		a.AsOf = a.AsOf.Add(time.Millisecond) // another content was read in the same millisecond
+	}
+	return a, latest, errors.New("ten descriptions have the same time")
 }
 
 // sameActivity reports whether two descriptions differ in nothing but their time.

@@ -12,8 +12,8 @@ import (
 )
 
 // Land turns one message of deductions into orders in one transaction, then publishes the messages that follow from
-// it. It is idempotent: a repeated call with the same message publishes the same events. about describes the activities
-// as the buyers saw them; the orders keep that. bad are items that could not be parsed.
+// it. It is idempotent: a repeated call with the same message publishes the same events. about describes the
+// activities when the deductions were published; the orders keep that. bad are items that could not be parsed.
 //
 // An error is transient, and the whole message must be redelivered. An item that can never become an order becomes a
 // dead letter and does not delay the others.

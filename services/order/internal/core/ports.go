@@ -29,8 +29,10 @@ type Store interface {
 	// tombstones. next is the order_sn up to which it read; more reports whether others may follow.
 	ChangedOrders(ctx context.Context, q ChangedQuery) (orders []Order, next string, more bool, err error)
 	Contacts(ctx context.Context, orderSNs []string) (map[string]SealedContact, error)
-	Descriptions(ctx context.Context, keys []DescriptionKey) (map[DescriptionKey]contract.ActivityInfo, error) // those that exist
-	ActivityEnds(ctx context.Context, ids []string) (map[string]time.Time, error)                              // of the latest descriptions
+	// Descriptions returns those that exist.
+	Descriptions(ctx context.Context, keys []DescriptionKey) (map[DescriptionKey]contract.ActivityInfo, error)
+	// ActivityEnds returns the ends in the latest descriptions.
+	ActivityEnds(ctx context.Context, ids []string) (map[string]time.Time, error)
 
 	// OverdueOrders returns pending orders whose next closing check is due at the given time.
 	OverdueOrders(ctx context.Context, before time.Time, limit int) ([]Order, error)
@@ -112,7 +114,7 @@ type Tx interface {
 	PutContact(c SealedContact) error                                              // replaces an earlier one
 	LockDescription(activityID string) (contract.ActivityInfo, bool, error)        // the latest one
 	EqualDescription(a contract.ActivityInfo) (contract.ActivityInfo, bool, error) // the first with the same content
-	InsertDescription(a contract.ActivityInfo) error
+	InsertDescription(a contract.ActivityInfo) (inserted bool, err error)          // false: its time is taken
 }
 
 // Call identifies one call with an Idempotency-Key.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/sqldb"
@@ -130,10 +131,11 @@ func first(query *gorm.DB) (contract.ActivityInfo, bool, error) {
 	return rows[0].info(), true, nil
 }
 
-func (t *tx) InsertDescription(a contract.ActivityInfo) error {
+func (t *tx) InsertDescription(a contract.ActivityInfo) (inserted bool, err error) {
 	r, err := newDescriptionRow(a)
 	if err != nil {
-		return err
+		return false, err
 	}
-	return t.db.Create(&r).Error
+	done := t.db.Clauses(clause.OnConflict{DoNothing: true}).Create(&r)
+	return done.RowsAffected > 0, done.Error
 }

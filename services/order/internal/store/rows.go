@@ -102,7 +102,8 @@ func (r orderRow) order() (core.Order, error) {
 		State: core.State(r.State), Tombstone: r.Tombstone, Amount: r.Amount, Currency: r.Currency,
 		CreatedAt: r.CreatedAt.UTC(), ExpiresAt: r.ExpiresAt.UTC(), PaidAt: timeOrZero(r.PaidAt),
 		ClosedAt: timeOrZero(r.ClosedAt), RefundedAt: timeOrZero(r.RefundedAt), CloseReason: r.CloseReason,
-		PayingUntil: timeOrZero(r.PayingUntil), DescribedAt: timeOrZero(r.DescribedAt), CloseResends: r.CloseResends, Traceparent: r.Traceparent,
+		PayingUntil: timeOrZero(r.PayingUntil), CloseResends: r.CloseResends, Traceparent: r.Traceparent,
+		DescribedAt: timeOrZero(r.DescribedAt),
 	}
 	if r.PaidBy != nil {
 		o.PaidBy = text(*r.PaidBy)

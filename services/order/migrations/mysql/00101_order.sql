@@ -131,7 +131,7 @@ CREATE TABLE IF NOT EXISTS idempotency_keys (
     KEY idempotency_keys_created (created_at)
 ) ENGINE = InnoDB;
 
--- What inventory's deductions say of activities, one row for each content. An order names the row that was bought by its
+-- What inventory's deductions say of activities, a row for each change of the content. An order names the row that was bought by its
 -- described_at; contacts are kept until the end that the latest row has. skus is a JSON list of {sku_id, name}. as_of is
 -- inventory's time when it read the content first.
 CREATE TABLE IF NOT EXISTS descriptions (
@@ -202,7 +202,7 @@ DROP TABLE sandbox_refunds;
 DROP TABLE sandbox_charges;
 DROP TABLE refund_decisions;
 DROP TABLE contacts;
-DROP TABLE activities;
+DROP TABLE descriptions;
 DROP TABLE idempotency_keys;
 DROP TABLE outbox;
 DROP TABLE payment_events;

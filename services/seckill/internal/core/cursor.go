@@ -38,7 +38,8 @@ func (p place) compare(o place) int {
 // compareNumbers compares two ids as decimal numbers.
 func compareNumbers(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }
 
-// cursor encodes the place of the last sale of a page. It stays valid when that sale is deleted, or opens.
+// cursor encodes the place of the last sale of a page. It stays valid when that sale is deleted, or opens. A sale that
+// opens between two pages may be on neither; the next reading of the list has it.
 func (p place) cursor() string {
 	text := strconv.FormatInt(p.at.UnixMilli(), 10) + "." + p.id
 	if p.scheduled {
