@@ -131,7 +131,7 @@ CREATE TABLE IF NOT EXISTS idempotency_keys (
     KEY idempotency_keys_created (created_at)
 ) ENGINE = InnoDB;
 
--- What inventory's deductions say of activities, a row for each change of the content. An order names the row that was bought by its
+-- How inventory's deductions describe activities, a row for each change of the content. An order names the row that was bought by its
 -- described_at; contacts are kept until the end that the latest row has. skus is a JSON list of {sku_id, name}. as_of is
 -- inventory's time when it read the content first.
 CREATE TABLE IF NOT EXISTS descriptions (

@@ -130,7 +130,7 @@ CREATE TABLE idempotency_keys (
 );
 CREATE INDEX idempotency_keys_created ON idempotency_keys (created_at);
 
--- What inventory's deductions say of activities, a row for each change of the content. An order names the row that was bought by its
+-- How inventory's deductions describe activities, a row for each change of the content. An order names the row that was bought by its
 -- described_at; contacts are kept until the end that the latest row has. skus is a JSON list of {sku_id, name}. as_of is
 -- inventory's time when it read the content first.
 CREATE TABLE descriptions (
