@@ -48,9 +48,6 @@ export function Items({activity}: {activity: Activity}) {
               {w('price')}
             </th>
             <th scope="col" class="number">
-              {w('list_price')}
-            </th>
-            <th scope="col" class="number">
               {w('stock')}
             </th>
           </tr>
@@ -59,10 +56,19 @@ export function Items({activity}: {activity: Activity}) {
           {activity.items.map((i) => (
             <tr key={i.sku_id}>
               <td dir="auto">{i.name}</td>
-              <td class="number">{money(i.price, activity)}</td>
               <td class="number">
-                {money(i.list_price, activity)}
-                {off(i) > 0 && ` (−${off(i)} %)`}
+                {money(i.price, activity)}
+                <br />
+                <small class="muted">
+                  <span class="hidden">{w('list_price')} </span>
+                  {off(i) > 0 ? (
+                    <>
+                      <s>{money(i.list_price, activity)}</s> −{off(i)} %
+                    </>
+                  ) : (
+                    money(i.list_price, activity)
+                  )}
+                </small>
               </td>
               <td class="number">{count(i.stock)}</td>
             </tr>

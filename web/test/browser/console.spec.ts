@@ -25,7 +25,7 @@ test('from a product to a published sale', async ({page, shop}) => {
   await page.getByRole('button', {name: 'Save'}).click()
   await page.getByRole('button', {name: 'Publish'}).click()
   await expect(page.getByRole('dialog')).toContainText('100 units are offered.')
-  await expect(page.getByRole('dialog').getByRole('row').last()).toHaveText('steel€49.50€99.50 (−50 %)100')
+  await expect(page.getByRole('dialog').getByRole('row').last()).toHaveText('steel€49.50List price €99.50 −50 %100')
   await expect(page.getByRole('dialog').getByRole('note')).toHaveCount(0)
   await page.getByRole('dialog').getByRole('button', {name: 'Publish'}).click()
   await expect(page.getByText('Left', {exact: true}).first()).toBeVisible()
