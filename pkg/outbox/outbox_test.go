@@ -338,6 +338,44 @@ func TestARefusedRowDoesNotDelayOthers(t *testing.T) {
 	})
 }
 
+// A row that this relay could not publish is published by another one. When the broker takes messages again, this relay
+// logs the end of the outage all the same.
+func TestTheEndOfAnOutageIsLogged(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, migrations(t), func(t *testing.T, db *gorm.DB) {
+		var b broker
+		var log lines
+		b.setDown("t", true)
+		add(t, db, "t", 0, 1)
+		run(t, outbox.NewRelay(db, &b, slog.New(slog.NewTextHandler(&log, nil)), outbox.Poll(10*time.Millisecond)))
+		require.Eventually(t, func() bool { return log.has("outbox: publish failed, will retry") }, time.Minute, 10*time.Millisecond)
+		require.Eventually(t, func() bool {
+			return db.Exec("DELETE FROM outbox").RowsAffected == 1
+		}, time.Minute, 10*time.Millisecond)
+		b.setDown("t", false)
+		add(t, db, "t", 1, 2)
+		require.Eventually(t, func() bool { return log.has("outbox: publish works again") }, time.Minute, 10*time.Millisecond)
+	})
+}
+
+// lines is a log that can be read while it is written.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) has(text string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Contains(l.text.String(), text)
+}
+
 // The broker refuses many rows in front of all others, and rows that have a delivery time of their own. The others of
 // the topic are published.
 func TestManyRefusedRowsDoNotDelayOthers(t *testing.T) {

@@ -265,16 +265,12 @@ func (r *Relay) publish(ctx context.Context, g group) (n int, confirmed bool, er
 	if err != nil && ctx.Err() != nil { // stopping; the outcome is unknown, so the rows will be published again
 		return n, false, nil
 	}
-	if err == nil {
-		for _, row := range g.rows[:n] {
-			delete(r.refused, row.ID)
-		}
-	}
-	if err != nil || len(r.refused) == 0 { // a row that is refused alone is no news each time that others are published
-		r.failuresOf(g.topic).Observe(ctx, r.log.With("topic", g.topic), "outbox: publish", err)
-	}
+	r.failuresOf(g.topic).Observe(ctx, r.log.With("topic", g.topic), "outbox: publish", err)
 	if err != nil {
 		return n, false, nil
+	}
+	for _, row := range g.rows[:n] {
+		delete(r.refused, row.ID)
 	}
 	// Published rows are deleted also while the process is stopping, which saves consumers a redelivery.
 	qctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), queryTimeout)

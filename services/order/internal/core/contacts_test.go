@@ -415,6 +415,29 @@ func TestAnOrderKeepsWhatWasBought(t *testing.T) {
 	require.Equal(t, "fourth", shown[0].Title)
 }
 
+// A transaction that was rolled back begins again with the description of the message.
+func TestADescriptionAfterADeadlock(t *testing.T) {
+	t.Parallel()
+	db := ordertest.MariaDB(t)
+	w := newWorld(t, db)
+	deadlocks := 0
+	require.NoError(t, db.Callback().Query().Before("gorm:query").Register("deadlock", func(tx *gorm.DB) {
+		if tx.Statement.Table == "descriptions" && deadlocks < 2 {
+			deadlocks++
+			_ = tx.AddError(core.ErrRetry)
+		}
+	}))
+	d := w.deduction("u1")
+	sale := []contract.ActivityInfo{about(w, "sale", time.Hour)}
+	require.NoError(t, w.Land(t.Context(), []contract.Deduction{d}, sale, nil))
+	require.Equal(t, 2, deadlocks)
+	require.Zero(t, w.recorder.count("activity_not_stored"))
+	shown, err := w.Descriptions(t.Context(), []core.Order{w.get(t, d)})
+	require.NoError(t, err)
+	require.Equal(t, "sale", shown[0].Title)
+	require.False(t, w.get(t, d).DescribedAt.IsZero())
+}
+
 // A description that the tables refuse raises one incident in a minute, and its deductions become orders.
 func TestADescriptionThatCannotBeStored(t *testing.T) {
 	t.Parallel()

@@ -98,17 +98,17 @@ func (s *Service) describe(ctx context.Context, about []contract.ActivityInfo) (
 			described[a.ActivityID] = earlier.AsOf
 			continue
 		}
-		var latest contract.ActivityInfo
+		var stored, latest contract.ActivityInfo
 		err := s.store.InTx(ctx, "description transaction", func(tx Tx) (err error) {
-			a, latest, err = addDescription(tx, a)
+			stored, latest, err = addDescription(tx, a)
 			return err
 		})
 		switch {
 		case err == nil:
-			described[a.ActivityID] = a.AsOf
+			described[a.ActivityID] = stored.AsOf
 			s.descriptions.put(latestOf(a.ActivityID), knownDescription{ActivityInfo: latest, stored: true, readAt: now})
-			if !sameActivity(latest, a) {
-				s.descriptions.put(sent, knownDescription{ActivityInfo: a, stored: true, readAt: now})
+			if !sameActivity(latest, stored) {
+				s.descriptions.put(sent, knownDescription{ActivityInfo: stored, stored: true, readAt: now})
 			}
 		case contract.CodeOf(err) == contract.CodeUnavailable, ctx.Err() != nil:
 			return nil, err
