@@ -54,8 +54,15 @@ type Room struct {
 	Root             string
 	Beacon           string
 	Seed             string
-	Admitted         int64 // last place that may take paths
-	Lapsed           int64 // last place that no longer may
+	Admitted         int64           // last place that may take paths
+	Lapsed           int64           // last place that no longer may
+	Admissions       []RoomAdmission // of the latest AdmittedFor, in no order
+}
+
+// RoomAdmission is how long the places up to Last, after those of the admission before, may take paths yet.
+type RoomAdmission struct {
+	Last int64
+	Left time.Duration // while the sale is open and Redis is reachable
 }
 
 // RoomJoin is the request of a buyer for a ticket.
@@ -133,7 +140,7 @@ func (g *Gate) JoinRoom(ctx context.Context, activityID, key string, joins []Roo
 
 // Room returns the state of a waiting room. It opens the room, with known.Key, and closes early joining, when that is
 // due. known is what the caller has read before, with a new key if it has read none: a room that Redis has lost
-// continues with it, except that a root that was published meanwhile stays. One script call, O(1).
+// continues with it, except that a root that was published meanwhile stays. One script call, O(admissions of a minute).
 func (g *Gate) Room(ctx context.Context, activityID string, known Room) (Room, error) {
 	if !validToken(known.Key, maxRoomText) {
 		return Room{}, fmt.Errorf("stockgate: key of a draw is malformed")
@@ -212,7 +219,7 @@ const maxRoomText = 256
 // decodeRoom decodes the list that room_state() in lua/room.lua returns.
 func decodeRoom(f []string) (r Room, err error) {
 	const fields = 13
-	if len(f) != fields {
+	if len(f) < fields || (len(f)-fields)%2 != 0 {
 		return Room{}, fmt.Errorf("stockgate: state of a waiting room has %d fields", len(f))
 	}
 	r = Room{
@@ -236,6 +243,14 @@ func decodeRoom(f []string) (r Room, err error) {
 		if *n.dst, err = strconv.ParseInt(n.src, 10, 64); err != nil {
 			return Room{}, fmt.Errorf("%w: number %q of a waiting room", ErrBroken, n.src)
 		}
+	}
+	for f = f[fields:]; len(f) > 0; f = f[2:] {
+		last, err1 := strconv.ParseInt(f[0], 10, 64)
+		left, err2 := strconv.ParseInt(f[1], 10, 64)
+		if err1 != nil || err2 != nil {
+			return Room{}, fmt.Errorf("%w: admission %q of a waiting room", ErrBroken, f[:2])
+		}
+		r.Admissions = append(r.Admissions, RoomAdmission{last, time.Duration(left) * time.Millisecond})
 	}
 	return r, nil
 }

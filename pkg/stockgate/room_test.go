@@ -180,6 +180,12 @@ func TestPlacesAreAdmittedOnceAndLapse(t *testing.T) {
 		e.roomIsUsable(20 * time.Second)
 		require.EqualValues(t, 2, e.admit(8, 5, 5).Lapsed)
 		require.EqualValues(t, 2, e.admit(8, 5, 5).Lapsed)
+		left := map[int64]time.Duration{}
+		for _, a := range e.room().Admissions {
+			left[a.Last] = a.Left
+		}
+		require.LessOrEqual(t, left[2], time.Duration(0))
+		require.InDelta(t, 40*time.Second, left[5], float64(10*time.Second))
 
 		// A lapsed ticket is replaced once.
 		require.EqualValues(t, 6, e.join("u1", 2).Sequence)
@@ -211,6 +217,8 @@ func TestOnlyUsableTimeCountsAgainstAPlace(t *testing.T) {
 			ago(2 * time.Second)
 			require.Zero(t, e.admit(1, 1, 1).Lapsed, "paused")
 		}
+		ago(2 * time.Second)
+		require.Greater(t, e.room().Admissions[0].Left, AdmittedFor-10*time.Second, "paused")
 		c.State, c.Version = GateOpen, c.Version+1
 		require.NoError(t, e.Configure(t.Context(), e.activityID, c))
 		ago(2 * AdmittedFor)
@@ -307,7 +315,8 @@ func TestLostRoomContinues(t *testing.T) {
 		for range 2 {
 			r, err := e.Room(t.Context(), e.activityID, known)
 			require.NoError(t, err)
-			r.Now = known.Now
+			require.Equal(t, []RoomAdmission{{2, AdmittedFor}}, r.Admissions, "their time begins again")
+			r.Now, r.Admissions = known.Now, known.Admissions
 			require.Equal(t, known, r)
 		}
 		require.EqualValues(t, 4, e.join("u9", 0).Sequence)
@@ -322,7 +331,7 @@ func TestLostRoomContinues(t *testing.T) {
 		require.EqualValues(t, 1, e.join("u10", 0).Sequence)
 		r, err := e.Room(t.Context(), e.activityID, known)
 		require.NoError(t, err)
-		r.Now = known.Now
+		r.Now, r.Admissions = known.Now, known.Admissions
 		require.Equal(t, known, r)
 		r, err = e.Room(t.Context(), e.activityID, other)
 		require.NoError(t, err)

@@ -13,6 +13,7 @@ local ROOM, TICKETS, LEAVES, ADMISSIONS = unpack(KEYS, 14, 17)
 -- ADMISSIONS zset  admitted -> value of usable at which it was reached, for the latest ADMITTED_FOR and one before
 local OPENS, CLOSES = 600000, 60000 -- before the start
 local ADMITTED_FOR = 60000
+local TICK = 1000
 local LEAF = 32
 
 local gate = redis.call('HMGET', GATE, 'state', 'starts', 'ends', 'room')
@@ -36,14 +37,30 @@ local function move_on(key)
   if now >= starts - CLOSES then redis.call('HSETNX', ROOM, 'early', int(room_number('sequence'))) end
 end
 
+-- usable_now is usable, and the time since the last room_admit as far as the sale is open: at most TICK of it, since there
+-- are no calls while Redis is unreachable.
+local function usable_now()
+  local usable, called = room_number('usable'), room_number('called')
+  if gate[1] ~= 'open' or called == 0 then return usable end
+  return usable + math.max(0, math.min(TICK, now - called))
+end
+
 local function raise_admitted(to)
   redis.call('HSET', ROOM, 'admitted', int(to))
   redis.call('ZADD', ADMISSIONS, int(room_number('usable')), int(to))
   keep_room()
 end
 
--- room_state returns the state of the room, as decodeRoom in room.go reads it.
+-- room_state returns the state of the room, as decodeRoom in room.go reads it, and at its end the admissions: the last
+-- place of each, and the ms of usable time that are left to it.
 local function room_state()
-  return { int(now), gate[1], int(starts), int(ends), int(rate), room('sequence'), room('key'), room('early'),
+  local state = { int(now), gate[1], int(starts), int(ends), int(rate), room('sequence'), room('key'), room('early'),
     room('root'), room('beacon'), room('seed'), room('admitted'), room('lapsed') }
+  local now_usable = usable_now()
+  local admissions = redis.call('ZRANGE', ADMISSIONS, 0, -1, 'WITHSCORES')
+  for i = 1, #admissions, 2 do
+    state[#state + 1] = admissions[i]
+    state[#state + 1] = int(tonumber(admissions[i + 1]) + ADMITTED_FOR - now_usable)
+  end
+  return state
 end

@@ -3,11 +3,8 @@
 -- ARGV    fencing number of the controller, admitted as it was read, admitted to be
 -- returns 'no_gate', 'no_room', 'fenced' if a later controller has called, 'not_started', 'no_draw' while early tickets
 --         have no places, or see room_state() in room.lua
--- A call that finds another value of admitted than was read admits none: a repeated call admits no place twice. The time
--- between two calls counts against a place as far as the sale is open, and at most TICK of it: while Redis is unreachable
--- there are no calls.
+-- A call that finds another value of admitted than was read admits none: a repeated call admits no place twice.
 -- cost    O(log n), n = calls within ADMITTED_FOR
-local TICK = 1000
 local fence = room_number('fence')
 if tonumber(ARGV[1]) < fence then return 'fenced' end
 if now < starts then return 'not_started' end
@@ -15,8 +12,7 @@ local early = room('early')
 if early == '' or early ~= '0' and room('seed') == '' then return 'no_draw' end
 if tonumber(ARGV[1]) > fence then redis.call('HSET', ROOM, 'fence', ARGV[1]) end
 
-local admitted, usable = room_number('admitted'), room_number('usable')
-if gate[1] == 'open' then usable = usable + math.max(0, math.min(TICK, now - room_number('called'))) end
+local admitted, usable = room_number('admitted'), usable_now()
 redis.call('HSET', ROOM, 'called', int(now), 'usable', int(usable))
 local to = math.min(tonumber(ARGV[3]), room_number('sequence'))
 if admitted == tonumber(ARGV[2]) and to > admitted then raise_admitted(to) end

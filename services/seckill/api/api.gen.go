@@ -548,6 +548,9 @@ type RoomProof struct {
 
 // RoomState defines model for RoomState.
 type RoomState struct {
+	// AdmittedUntil of admitted: the end of its turn, later by each pause of the sale and each outage of Redis; absent where the place was admitted without Redis, and does not lapse until it is back
+	AdmittedUntil *time.Time `json:"admitted_until,omitempty"`
+
 	// Ahead places that are admitted before this one
 	Ahead *int64 `json:"ahead,omitempty"`
 

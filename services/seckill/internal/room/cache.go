@@ -211,6 +211,7 @@ func (c *Cache) read(ctx context.Context, id string, s *slot, maxAge time.Durati
 func (s *slot) withoutRedis(r Room, pace int64, now time.Time) Room {
 	elapsed := min(now.Sub(s.movedAt), maxCredit)
 	s.movedAt = now
+	r.Admissions = nil // no place lapses
 	if pace <= 0 || !r.Closed || r.Early > 0 && r.Seed == nil {
 		return r
 	}

@@ -81,6 +81,10 @@ func (h *Handlers) GetRoomTicket(
 		}
 		w.Header().Set("Retry-After", strconv.FormatInt(seconds(v.RetryAfter), 10))
 	}
+	if !v.Until.IsZero() {
+		until := v.Until.UTC()
+		out.AdmittedUntil = &until
+	}
 	if v.Proof != nil {
 		out.Proof = &api.RoomProof{Sequence: v.Proof.Sequence, Commitment: v.Proof.Commitment.String(), Path: []string{}}
 		for _, hash := range v.Proof.Path {

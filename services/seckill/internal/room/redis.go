@@ -121,6 +121,7 @@ func toRoom(r stockgate.Room, err error) (Room, error) {
 	out := Room{
 		Now: r.Now, StartsAt: r.StartsAt, EndsAt: r.EndsAt, State: core.State(r.State), Rate: r.Rate,
 		Sequence: r.Sequence, Closed: r.Closed, Early: r.Early, Admitted: r.Admitted, Lapsed: r.Lapsed,
+		Admissions: r.Admissions,
 	}
 	for _, h := range []struct {
 		text string

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"flashsale.internal/pkg/draw"
+	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/seckill/internal/core"
 )
 
@@ -44,6 +45,7 @@ type Room struct {
 	Beacon           draw.Beacon
 	Admitted         int64 // last place that may take paths
 	Lapsed           int64 // last place that no longer may
+	Admissions       []stockgate.RoomAdmission
 }
 
 // place returns the place of a ticket. It is unknown while early joining goes on, and for an early ticket until the draw
@@ -64,6 +66,21 @@ func (r *Room) place(sequence int64, now time.Time) (place int64, known bool) {
 	}
 	place, err = permutation.Place(sequence)
 	return place, err == nil
+}
+
+// until returns the time until which an admitted place may take paths, if the sale stays open and Redis reachable. It is
+// zero while unknown: a place that was admitted without Redis does not lapse.
+func (r *Room) until(place int64) time.Time {
+	var of *stockgate.RoomAdmission
+	for i := range r.Admissions {
+		if a := &r.Admissions[i]; a.Last >= place && (of == nil || a.Last < of.Last) {
+			of = a
+		}
+	}
+	if of == nil {
+		return time.Time{}
+	}
+	return r.Now.Add(of.Left)
 }
 
 // Join is the request of a user for a ticket.

@@ -31,7 +31,8 @@ type Ticket struct {
 	Ahead      int64 // places that are admitted before this one
 	Estimate   time.Duration
 	RetryAfter time.Duration
-	Proof      *Proof // of an early ticket, once the root is published; nil while the tickets are not readable
+	Until      time.Time // of an admitted one, see Room.until
+	Proof      *Proof    // of an early ticket, once the root is published; nil while the tickets are not readable
 	Draw       draw.Published
 }
 
@@ -152,7 +153,9 @@ func (t *Tickets) Ticket(ctx context.Context, userID, activityID, token string) 
 	case Waiting:
 		v.Ahead, v.Estimate = waiting(&room, v.Place, now)
 		v.RetryAfter = clamp(v.Estimate/4, time.Second, 30*time.Second)
-	case Admitted, Lapsed:
+	case Admitted:
+		v.Until = room.until(v.Place)
+	case Lapsed:
 	}
 	if room.Root == nil || number.Sequence > room.Early {
 		return v, nil

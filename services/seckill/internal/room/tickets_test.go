@@ -14,6 +14,7 @@ import (
 
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/draw"
+	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/seckill/internal/core"
 )
@@ -261,7 +262,10 @@ func TestTicketsOfARoom(t *testing.T) {
 	require.Equal(t, 5, admitted)
 
 	// Places that were admitted a minute ago lapse. Joining again gives a place at the end.
-	w.rooms.change(func(r *Room) { r.Admitted, r.Lapsed = 20, 5 })
+	w.rooms.change(func(r *Room) {
+		r.Admitted, r.Lapsed, r.Now = 20, 5, noon
+		r.Admissions = []stockgate.RoomAdmission{{Last: 20, Left: 50 * time.Second}, {Last: 5}, {Last: 12, Left: 20 * time.Second}}
+	})
 	w.advance(2 * time.Second)
 	for user, ticket := range tickets {
 		v := mustTicket(t, s, user, ticket)
@@ -269,9 +273,11 @@ func TestTicketsOfARoom(t *testing.T) {
 		if v.Place > 5 {
 			require.NoError(t, err)
 			require.Equal(t, ticket, mustJoin(t, s, user))
+			require.Equal(t, map[bool]time.Duration{true: 20 * time.Second, false: 50 * time.Second}[v.Place <= 12], v.Until.Sub(noon))
 			continue
 		}
 		require.Equal(t, Lapsed, v.State)
+		require.Zero(t, v.Until)
 		refused(t, err, contract.CodeRoomRequired)
 		again := mustJoin(t, s, user)
 		require.NotEqual(t, ticket, again)
@@ -377,11 +383,13 @@ func TestPlacesAreAdmittedWithoutRedis(t *testing.T) {
 		user := fmt.Sprint("u", i)
 		tickets[user] = mustJoin(t, s, user)
 	}
+	var until time.Time // of an admitted place
 	admitted := func() (places []int64) {
 		for user, ticket := range tickets {
 			v := mustTicket(t, s, user, ticket)
 			if err := s.Check(t.Context(), user, "7", ticket); err == nil {
 				require.Equal(t, Admitted, v.State)
+				until = v.Until
 				places = append(places, v.Place)
 			} else if v.State != Lapsed {
 				refused(t, err, contract.CodeRoomWaiting)
@@ -413,11 +421,15 @@ func TestPlacesAreAdmittedWithoutRedis(t *testing.T) {
 	admitted() // one reading
 	require.Zero(t, w.rooms.known.Admitted, "and none that Redis continues with")
 	w.rooms.close(t)
-	w.rooms.change(func(r *Room) { r.Admitted, r.Lapsed = 4, 2 })
+	w.rooms.change(func(r *Room) {
+		r.Admitted, r.Lapsed, r.Admissions = 4, 2, []stockgate.RoomAdmission{{Last: 4, Left: time.Minute}}
+	})
 	require.Equal(t, []int64{3, 4}, pass(2*time.Second))
+	require.NotZero(t, until)
 	lose(core.ErrUnavailable)
 	w.change(func() { w.pace = 0 })
 	require.Equal(t, []int64{3, 4}, pass(5*time.Second), "the sale waits for Redis")
+	require.Zero(t, until)
 	w.change(func() { w.pace = 3 })
 	before := pass(3 * time.Second)
 	require.Len(t, before, 2+3*3)
