@@ -572,6 +572,11 @@ export interface components {
              * @description seconds until it is admitted, or early until the start
              */
             estimate_s?: number;
+            /**
+             * Format: date-time
+             * @description of admitted: the end of its turn, later by each pause of the sale and each outage of Redis; absent where the place was admitted without Redis, and does not lapse until it is back
+             */
+            admitted_until?: string;
             proof?: components["schemas"]["RoomProof"];
             draw: components["schemas"]["Draw"];
         };

@@ -2,6 +2,7 @@
 
 import {getConfig} from '../api/session.ts'
 import {retryDelay} from './retry.ts'
+import {signal} from './signal.ts'
 import {sleep} from './timer.ts'
 
 // chunk loads a part, and again after a failure. A part of a version that is no longer served is absent: then the page
@@ -16,4 +17,32 @@ export async function chunk<T>(load: () => Promise<T>): Promise<T> {
       if (how?.type !== 'reload' && (await getConfig()).ok) location.reload()
     }
   }
+}
+
+export interface Part<T> {
+  load: () => Promise<T>
+  shown: () => T | undefined // begins to load it at the first call; undefined until it is loaded
+}
+
+// part is a part of the page, loaded once.
+export function part<T>(load: () => Promise<T>): Part<T> {
+  const loaded = signal<T | undefined>(undefined)
+  let loading: Promise<T> | undefined
+  const begin = () => (loading ??= chunk(load).then((it) => (loaded.value = it)))
+  return {
+    load: begin,
+    shown: () => {
+      void begin()
+      return loaded.value
+    },
+  }
+}
+
+// adopt adds the style of a part. The policy of the page allows no style but its own; a constructed sheet is made by the
+// script.
+export function adopt(css: string): void {
+  if (!('adoptedStyleSheets' in document)) return
+  const sheet = new CSSStyleSheet()
+  sheet.replaceSync(css)
+  document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet]
 }

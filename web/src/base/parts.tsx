@@ -1,7 +1,7 @@
 // Small parts that both documents use.
 
 import type {ComponentChildren, ComponentProps, JSX} from 'preact'
-import {useEffect, useRef, useState} from 'preact/hooks'
+import {useEffect, useState} from 'preact/hooks'
 import {followLink} from './route.ts'
 
 export function Link({children, ...rest}: ComponentProps<'a'> & {href: string}) {
@@ -26,24 +26,6 @@ export function Wordmark({name, logo}: {name: string; logo: string}) {
       )}
       <span>{name}</span>
     </span>
-  )
-}
-
-// Dialog is a modal native dialog, open while it is rendered.
-export function Dialog({title, children, onClose}: {title: string; children: ComponentChildren; onClose: () => void}) {
-  const ref = useRef<HTMLDialogElement>(null)
-  useEffect(() => {
-    const dialog = ref.current
-    const opener = document.activeElement as HTMLElement | null
-    dialog?.showModal()
-    // The dialog is removed before this is called, and a removed dialog does not return the focus.
-    return () => opener?.focus()
-  }, [])
-  return (
-    <dialog ref={ref} aria-labelledby="dialog-title" onCancel={(e) => (e.preventDefault(), onClose())}>
-      <h2 id="dialog-title">{title}</h2>
-      {children}
-    </dialog>
   )
 }
 

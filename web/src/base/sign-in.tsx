@@ -1,10 +1,8 @@
 // Sign-in: a link to the identity provider, or the developer's form where the system allows it.
 
-import {useEffect} from 'preact/hooks'
 import {config, configLoaded} from './app.ts'
-import {chunk} from './chunk.ts'
+import {part} from './chunk.ts'
 import {here} from './route.ts'
-import {signal} from './signal.ts'
 import type {Values} from './words.ts'
 
 export type SignInWord =
@@ -41,10 +39,9 @@ export function SignIn({w, role: first, label}: {w: Say; role: 'buyer' | 'mercha
   }
 }
 
-const form = signal<typeof import('./dev-sign-in.tsx') | undefined>(undefined)
+const devSignIn = part(() => import('./dev-sign-in.tsx'))
 
 function DevSignIn(props: {w: Say; first: 'buyer' | 'merchant'}) {
-  useEffect(() => void chunk(() => import('./dev-sign-in.tsx')).then((part) => (form.value = part)), [])
-  const part = form.value
-  return part ? <part.DevSignIn {...props} /> : null
+  const dev = devSignIn.shown()
+  return dev ? <dev.DevSignIn {...props} /> : null
 }

@@ -1,16 +1,14 @@
 import {useEffect} from 'preact/hooks'
-import {config, hasRole, online, session, signOut, signOutFailure} from '../base/app.ts'
+import {config, hasRole, online, session, signOut, signOutFailure, tick} from '../base/app.ts'
 import {useEffectOf} from '../base/mount.ts'
 import {Link, Skeleton, Wordmark} from '../base/parts.tsx'
 import {say} from '../base/problem.ts'
 import {here, onMove} from '../base/route.ts'
-import {signal} from '../base/signal.ts'
 import {signInURL} from '../base/sign-in.tsx'
+import {unpaid} from '../base/unpaid.ts'
 import {lang, setLang} from '../base/words.ts'
-import {chunk} from '../base/chunk.ts'
-import {OrderPage} from './order.tsx'
-import {OrdersPage} from './orders.tsx'
-import {Lost} from './parts.tsx'
+import {countdownText} from './countdown.tsx'
+import {Lost, ordersPart, orderURL} from './parts.tsx'
 import {SalePage} from './sale.tsx'
 import {SalesPage} from './sales.tsx'
 import {w} from './words.ts'
@@ -58,6 +56,7 @@ function Header() {
         <Wordmark name={name} logo={logo_url} />
       </Link>
       <nav aria-label={name}>
+        <Unpaid />
         <Link href="/orders" aria-current={current('/orders')}>
           {w('orders')}
         </Link>
@@ -76,28 +75,35 @@ function Header() {
   )
 }
 
+// Unpaid leads to the order that has to be paid first.
+function Unpaid() {
+  const now = tick.value
+  const [first] = Object.entries(unpaid.value)
+    .map(([sn, until]): [string, number] => [sn, Date.parse(until) - now])
+    .filter(([, left]) => left > 0)
+    .sort(([, a], [, b]) => a - b)
+  return first ? (
+    <Link class="unpaid" href={orderURL(first[0])}>
+      {w('pay')} <b>{countdownText(first[1])}</b>
+    </Link>
+  ) : null
+}
+
 function Page() {
   const parts = here.value.pathname.split('/').filter(Boolean)
   const [first, id, more] = parts
   if (!first) return <SalesPage />
   if (first === 'sales' && id && !more) return <SalePage key={id} id={decode(id)} />
-  if (first === 'orders' && !id) return <OrdersPage />
-  if (first === 'orders' && id && !more) {
+  if (first === 'orders' && !more) {
+    const orders = ordersPart.shown()
+    if (!orders) return <Skeleton label={w('loading')} />
+    if (!id) return <orders.OrdersPage />
     const payment = here.value.searchParams.get('payment')
     const order_sn = decode(id)
-    if (payment) return <Sandbox key={payment} order_sn={order_sn} payment_id={payment} />
-    return <OrderPage key={id} order_sn={order_sn} />
+    if (payment) return <orders.SandboxPage key={payment} order_sn={order_sn} payment_id={payment} />
+    return <orders.OrderPage key={id} order_sn={order_sn} />
   }
   return <Lost />
-}
-
-const sandbox = signal<typeof import('./sandbox.tsx') | undefined>(undefined)
-
-// Sandbox is the page of a test payment, for development: a chunk.
-function Sandbox(props: {order_sn: string; payment_id: string}) {
-  useEffect(() => void chunk(() => import('./sandbox.tsx')).then((part) => (sandbox.value = part)), [])
-  const part = sandbox.value
-  return part ? <part.SandboxPage {...props} /> : <Skeleton label={w('loading')} />
 }
 
 function decode(part: string): string {

@@ -21,6 +21,16 @@ export function Countdown({ms, label, big}: {ms: number; label: string; big?: bo
   )
 }
 
+// Face is a fixed text in the place of a big countdown.
+export const Face = ({label, children}: {label: string; children: string}) => (
+  <div class="countdown big">
+    <span class="label">{label}</span>
+    <span class="face">
+      <small>{children}</small>
+    </span>
+  </div>
+)
+
 // Spoken announces one minute and ten seconds before the start to screen readers, each once.
 export function Spoken({ms}: {ms: number}) {
   const [text, setText] = useState('')

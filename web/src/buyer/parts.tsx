@@ -3,6 +3,7 @@
 import type {ComponentChildren} from 'preact'
 import type {Failure} from '../api/client.ts'
 import {config, session} from '../base/app.ts'
+import {part} from '../base/chunk.ts'
 import {useEffectOf} from '../base/mount.ts'
 import {Link, Skeleton} from '../base/parts.tsx'
 import {say} from '../base/problem.ts'
@@ -13,6 +14,9 @@ export const orderURL = (order_sn: string, payment_id?: string) =>
   `/orders/${encodeURIComponent(order_sn)}${payment_id ? `?payment=${encodeURIComponent(payment_id)}` : ''}`
 
 export const saleURL = (activity_id: string) => `/sales/${encodeURIComponent(activity_id)}`
+
+// ordersPart is the chunk of the pages of orders.
+export const ordersPart = part(() => import('./orders/orders.tsx'))
 
 // useTitle keeps the document's title; the function may read signals.
 export function useTitle(title: () => string): void {

@@ -1,10 +1,8 @@
-// Pay and cancel, wherever an order is shown.
+// Paying, wherever an order is shown.
 
 import {useState} from 'preact/hooks'
-import {cancelOrder, getOrder, startPayment} from '../api/orders.ts'
-import type {Order} from '../api/types.ts'
+import {getOrder, startPayment} from '../api/orders.ts'
 import {config, lost} from '../base/app.ts'
-import {Dialog, Wrong} from '../base/parts.tsx'
 import {say} from '../base/problem.ts'
 import {newKey} from '../base/random.ts'
 import {go} from '../base/route.ts'
@@ -48,63 +46,25 @@ async function pay(order_sn: string): Promise<string> {
   return ''
 }
 
-export function PayButton({order_sn, onChange, huge}: {order_sn: string; onChange: () => void; huge?: boolean}) {
+interface Pay {
+  order_sn: string
+  amount?: string // as it is shown
+  onRefused: (why: string) => void // empty: it has begun
+}
+
+export function PayButton({order_sn, amount, onRefused}: Pay) {
   const [busy, setBusy] = useState(false)
-  const [wrong, setWrong] = useState('')
   const press = async () => {
     if (busy) return
     setBusy(true)
-    const message = await pay(order_sn)
-    setWrong(message)
+    const why = await pay(order_sn)
     setBusy(false)
-    if (message) onChange()
+    onRefused(why)
   }
   return (
-    <>
-      <button class={huge ? 'primary huge' : 'primary'} aria-disabled={busy} onClick={() => void press()}>
-        {busy && <span class="spinner" aria-hidden="true" />}
-        {w('pay')}
-      </button>
-      <Wrong text={wrong} />
-    </>
-  )
-}
-
-export function CancelButton({order_sn, onChange}: {order_sn: string; onChange: (order?: Order) => void}) {
-  const [open, setOpen] = useState(false)
-  const [busy, setBusy] = useState(false)
-  const [wrong, setWrong] = useState('')
-  const confirm = async () => {
-    if (busy) return
-    setBusy(true)
-    const r = await cancelOrder(order_sn)
-    setBusy(false)
-    if (r.ok) {
-      setOpen(false)
-      onChange(r.data)
-      return
-    }
-    if (r.code === 'unauthenticated') lost()
-    setWrong(say(r))
-    if (r.code === 'state_conflict') onChange()
-  }
-  return (
-    <>
-      <button class="quiet" onClick={() => (setWrong(''), setOpen(true))}>
-        {w('cancel_order')}
-      </button>
-      {open && (
-        <Dialog title={w('cancel_ask')} onClose={() => setOpen(false)}>
-          <p>{w('cancel_hint')}</p>
-          <Wrong text={wrong} />
-          <div class="dialog-actions">
-            <button onClick={() => setOpen(false)}>{w('cancel_keep')}</button>
-            <button class="danger" aria-disabled={busy} onClick={() => void confirm()}>
-              {w('cancel_order')}
-            </button>
-          </div>
-        </Dialog>
-      )}
-    </>
+    <button class="primary huge" aria-disabled={busy} onClick={() => void press()}>
+      {busy && <span class="spinner" aria-hidden="true" />}
+      {amount ? w('pay_amount', {amount}) : w('pay')}
+    </button>
   )
 }

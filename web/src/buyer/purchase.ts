@@ -22,6 +22,7 @@ export interface Purchase {
   waiting: (f: Failure, ms: number) => void
   aborted: () => boolean
   random: () => number // in [0, 1)
+  ended: (order_sn: string) => boolean // the page knows that this purchase holds no unit any more
 }
 
 export type Outcome =
@@ -32,6 +33,9 @@ export type Outcome =
 
 // EARLY_MS: a press that the server finds early by less than this is repeated at the start.
 const EARLY_MS = 5000
+
+// ENDED_TRIES bounds the presses, about a second apart, that a purchase without units refuses.
+const ENDED_TRIES = 10
 
 // buy makes the purchase in flight, or a new one of `lines` if there is none. Without lines it only continues. The lock
 // is held for one attempt, not while it waits: browsers slow the timers of hidden tabs, and another tab would wait too.
@@ -71,5 +75,8 @@ export async function buy(p: Purchase, lines?: Line[]): Promise<Outcome> {
 function pause(p: Purchase, f: Failure, n: number): number {
   const early = f.code === 'activity_not_started' ? Date.parse(String(f.problem.starts_at)) - p.now() : Number.NaN
   if (early < EARLY_MS) return Math.max(early, 50 << Math.min(n, 6)) + p.random() * 100
+  // The units of a purchase that has just ended reach the sale a moment later.
+  const holders = f.code === 'limit_reached' && !f.problem.barred_until && f.problem.order_sns
+  if (Array.isArray(holders) && holders.length > 0 && holders.every(p.ended) && n < ENDED_TRIES) return retryDelay(0, 0, p.random)
   return retryable(f) ? retryDelay(n, f.retryAfterS, p.random) : 0
 }

@@ -3,13 +3,15 @@
 import {computed, effect, signal, untracked} from '../base/signal.ts'
 import {createPath, getReservation, getSale, listReservations, reserve} from '../api/buying.ts'
 import {all, type Failure} from '../api/client.ts'
-import type {Reservation, Sale} from '../api/types.ts'
+import type {Line, Reservation, Sale} from '../api/types.ts'
 import {clock, lost, session, tick, ticked, userID, visible} from '../base/app.ts'
 import {around, loop, type Loop} from '../base/loop.ts'
 import {retryDelay} from '../base/retry.ts'
 import {flightKey, flightStore, locked} from '../base/storage.ts'
 import {follow} from '../base/stream.ts'
+import {onChanged} from '../base/tabs.ts'
 import {at, sleep} from '../base/timer.ts'
+import {noteOrder} from '../base/unpaid.ts'
 import {chunk} from '../base/chunk.ts'
 import {buy} from './purchase.ts'
 import type {Entry} from './entry.ts'
@@ -27,6 +29,7 @@ const terminal = (status?: string) => !!status && status !== 'queued' && status 
 export class SaleModel {
   readonly sale = signal<Sale | undefined>(undefined)
   readonly problem = signal<Failure | undefined>(undefined) // of the latest read of the sale
+  readonly readAt = signal(0) // server time of the latest read that succeeded, ms
   readonly phase = signal<Phase>({kind: 'idle'})
   readonly reservations = signal<Reservation[]>([])
   readonly refusal = signal<Failure | undefined>(undefined) // of the latest press
@@ -54,6 +57,12 @@ export class SaleModel {
   }
 
   readonly own = computed(() => latest(this.reservations.value))
+  // chosen is what a press buys; while a purchase moves, its first line.
+  readonly chosen = computed((): Line => {
+    const own = this.own.value
+    const bought = own?.status === 'queued' || own?.status === 'created' ? own.lines[0] : undefined
+    return bought ?? {sku_id: this.sku.value, qty: Math.min(this.quantity.value, this.most())}
+  })
   readonly view = computed(() => {
     const view = shown({
       sale: this.sale.value,
@@ -76,6 +85,7 @@ export class SaleModel {
   start(): void {
     this.reading = loop(this.read)
     addEventListener('storage', this.stored, {signal: this.stop.signal})
+    onChanged(() => userID() && void this.readOwn(userID()), this.stop.signal)
     // A moment that seems past by the device's clock may not be by server time.
     this.ends.push(clock.onSync(() => this.sale.value && this.setLight(this.sale.value)))
     let before = ''
@@ -109,6 +119,7 @@ export class SaleModel {
   private received(sale: Sale): void {
     const before = this.sale.value
     this.problem.value = undefined
+    this.readAt.value = clock.now()
     this.show(sale)
     if (needs(sale) > needs(before)) void this.enter(sale)
     // The fresh sale has the state that was the reason.
@@ -160,7 +171,7 @@ export class SaleModel {
     if (!enabled || !button.startsWith('buy')) return
     if (button === 'buy_join') return void this.entry.value?.join()
     this.early.value = false
-    void this.run([{sku_id: this.sku.value, qty: Math.min(this.quantity.value, this.most())}])
+    void this.run([this.chosen.value])
   }
 
   // most is the largest quantity of one press: what the limit leaves to this buyer, at most 100.
@@ -169,7 +180,7 @@ export class SaleModel {
   }
 
   // run makes or continues the purchase of this buyer.
-  private async run(lines?: {sku_id: string; qty: number}[]): Promise<void> {
+  private async run(lines?: Line[]): Promise<void> {
     const user = userID()
     if (this.buying || !user) return
     this.buying = true
@@ -183,16 +194,17 @@ export class SaleModel {
           shop: {createPath: () => createPath(this.id, this.entry.value?.permit), reserve: (path, wanted) => reserve(this.id, path, wanted)},
           store: flightStore(user, this.id),
           lock: (fn) => locked(`flashsale:${user}:${this.id}`, fn, this.stop.signal),
-          sleep: (ms) => sleep(ms, this.stop.signal),
+          sleep: (ms) => this.pause(ms),
           now: () => clock.now(),
           asking: () => {
             if (this.phase.value.kind !== 'asking') this.phase.value = {kind: 'asking'}
           },
           waiting: (failure, ms) => {
-            if (failure.code === 'activity_not_started') return
+            if (failure.code === 'activity_not_started' || failure.code === 'limit_reached') return
             this.phase.value = {kind: 'waiting', failure, waitS: Math.ceil(ms / 1000)}
           },
           random: Math.random,
+          ended: (sn) => this.reservations.value.some((r) => r.order_sn === sn && terminal(r.status) && r.status !== 'paid'),
           aborted: () => this.stop.signal.aborted || userID() !== user,
         },
         lines,
@@ -217,6 +229,16 @@ export class SaleModel {
     else void this.readOwn(user)
   }
 
+  // pause waits before a purchase is repeated. Without a response before, it ends once the browser is online again.
+  private pause(ms: number): Promise<void> {
+    const {kind, failure} = this.phase.value as {kind: string; failure?: Failure}
+    const end = new AbortController()
+    const stop = () => end.abort()
+    this.stop.signal.addEventListener('abort', stop, {signal: end.signal})
+    if (kind === 'waiting' && !failure?.status) addEventListener('online', stop, {signal: end.signal})
+    return sleep(ms, end.signal).finally(stop)
+  }
+
   private refused(failure: Failure): void {
     if (failure.code === 'unauthenticated') lost()
     this.refusal.value = failure
@@ -239,6 +261,12 @@ export class SaleModel {
   private async resume(user: string): Promise<void> {
     this.refusal.value = undefined
     const flight = flightStore(user, this.id).read()
+    // A reload keeps the choice of the press.
+    const line = flight?.lines[0]
+    if (line) {
+      this.sku.value = line.sku_id
+      this.quantity.value = line.qty
+    }
     if (flight && !flight.accepted) return this.run()
     await this.readOwn(user)
     if (flight && !this.reservations.value.some((r) => r.order_sn === flight.order_sn)) {
@@ -253,6 +281,7 @@ export class SaleModel {
       if (this.stop.signal.aborted || userID() !== user) return
       if (r.ok) {
         this.reservations.value = r.data.items
+        for (const one of r.data.items) noteOrder(one.order_sn, one.status === 'created' ? one.expires_at : undefined)
         this.seen()
         const own = this.own.value
         if (own && (own.status === 'queued' || own.status === 'created')) void this.followOwn(user, own.order_sn)
@@ -278,6 +307,8 @@ export class SaleModel {
     const same = (r: Reservation) => r.order_sn === fresh.order_sn
     const list = this.reservations.value
     this.reservations.value = [{...list.find(same), ...fresh}, ...list.filter((r) => !same(r))]
+    noteOrder(fresh.order_sn, fresh.status === 'created' ? fresh.expires_at : undefined)
+    if (terminal(fresh.status)) this.forgetFlight(userID()) // so that the next press is a new purchase
     this.seen()
   }
 

@@ -1,17 +1,18 @@
-import {useEffect, useMemo} from 'preact/hooks'
-import type {Reservation, Sale, SaleItem} from '../api/types.ts'
-import {clock, config, session, tick} from '../base/app.ts'
+import {useEffect, useMemo, useState} from 'preact/hooks'
+import type {Order, Reservation, Sale, SaleItem} from '../api/types.ts'
+import {clock, config, online, session, tick} from '../base/app.ts'
 import {count, time} from '../base/format.ts'
 import {money} from '../base/money.ts'
 import {useEffectOf} from '../base/mount.ts'
-import {Bar, Link, Picture} from '../base/parts.tsx'
+import {Bar, Link, Picture, Wrong} from '../base/parts.tsx'
 import {code, codeKey, say} from '../base/problem.ts'
 import {SignIn} from '../base/sign-in.tsx'
-import {Countdown, countdownText, Spoken} from './countdown.tsx'
-import {orderURL, Unread} from './parts.tsx'
-import {CancelButton, PayButton} from './paying.tsx'
+import {Countdown, countdownText, Face, Spoken} from './countdown.tsx'
+import type {Deadline} from './entry.ts'
+import {orderURL, ordersPart, Unread} from './parts.tsx'
+import {PayButton} from './paying.tsx'
 import {SaleModel} from './sale-model.ts'
-import {leftOf, stateOf} from './saleview.ts'
+import {leftOf, stateOf, type SaleState} from './saleview.ts'
 import {w} from './words.ts'
 
 export function SalePage({id}: {id: string}) {
@@ -24,9 +25,16 @@ export function SalePage({id}: {id: string}) {
     document.title = title(model)
   })
   const sale = model.sale.value
+  const bought = !!model.own.value
+  useEffect(() => {
+    // What may be needed next is loaded before it is pressed.
+    if (bought) idle(() => void ordersPart.load())
+  }, [bought])
   if (!sale) return <Unread failure={model.problem.value} retry={model.refresh} />
   return <SaleBody model={model} sale={sale} />
 }
+
+const idle = (fn: () => void) => ('requestIdleCallback' in window ? requestIdleCallback(fn) : setTimeout(fn, 1000))
 
 // title carries the countdown, so that a tab in the background shows it.
 function title(model: SaleModel): string {
@@ -47,54 +55,29 @@ function title(model: SaleModel): string {
 function SaleBody({model, sale}: {model: SaleModel; sale: Sale}) {
   const now = tick.value
   const {view, button, enabled} = model.view.value
+  const [refusal, setRefusal] = useState('') // of a payment
   const own = model.own.value
-  const item = sale.items.find((i) => i.sku_id === model.sku.value) ?? sale.items[0]
   const state = stateOf(sale, now)
-  const start = Date.parse(sale.starts_at)
-  const end = Date.parse(sale.ends_at)
-  const created = view === 'created' && own
+  const created = view === 'created' ? own : undefined
+  const stale = !!model.problem.value || !online.value
   const choosing = button.startsWith('buy')
-  const most = model.most()
+  const {sku_id, qty} = model.chosen.value
+  const item = sale.items.find((i) => i.sku_id === sku_id) ?? sale.items[0]
   return (
-    <article class={`sale view-${view}`}>
+    <article class={`sale view-${view}${stale ? ' stale' : ''}`}>
       <Picture url={item?.image_url || sale.image_url} name={sale.title} alt={w('image_of', {name: item?.name ?? sale.title})} eager />
       <div class="sale-body">
         <div class="sale-head">
           <h1 dir="auto">{sale.title}</h1>
-          {item && <Price item={item} limit={sale.per_user_limit} alone={sale.items.length === 1} title={sale.title} />}
+          {item && <Price sale={sale} item={item} />}
+          {item && <Chosen sale={sale} item={item} qty={qty} />}
         </div>
-        {created ? (
-          <Deadline own={own} sale={sale} now={now} />
-        ) : state === 'scheduled' ? (
-          <>
-            <Countdown ms={start - now} label={w('starts_in')} big />
-            <Spoken ms={start - now} />
-          </>
-        ) : state === 'ended' ? null : (
-          <Countdown ms={end - now} label={w('ends_in')} />
-        )}
-        {sale.items.length > 1 && choosing && <Choice model={model} sale={sale} />}
-        {!created && state !== 'ended' && item && <Stock sale={sale} item={item} />}
-
-        <Status model={model} sale={sale} />
-
+        <Clock sale={sale} state={state} created={created} turn={choosing ? model.entry.value?.deadline : undefined} now={now} />
+        {sale.items.length > 1 && <Choice sale={sale} sku_id={sku_id} choose={choosing && ((sku) => (model.sku.value = sku))} />}
+        {sale.per_user_limit > 1 && <Quantity qty={qty} most={choosing ? model.most() : 0} choose={(n) => (model.quantity.value = n)} />}
+        <Gauge sale={sale} item={item} created={created} now={now} />
         <div class={button === 'sign_in' && config.value.sign_in === 'dev' ? 'action tall' : 'action'}>
-          {choosing && most > 1 && (
-            <label class="quantity">
-              <span>{w('quantity')}</span>
-              <select
-                name="quantity"
-                value={String(Math.min(model.quantity.value, most))}
-                onChange={(e) => (model.quantity.value = Number(e.currentTarget.value))}
-              >
-                {Array.from({length: most}, (_, i) => (
-                  <option key={i} value={String(i + 1)}>
-                    {i + 1}
-                  </option>
-                ))}
-              </select>
-            </label>
-          )}
+          <Status model={model} sale={sale} />
           {(choosing || button === 'sending') && (
             <button id="buy" class="primary huge" aria-disabled={!enabled} aria-describedby="status" onClick={() => model.press()}>
               {button === 'sending' && <span class="spinner" aria-hidden="true" />}
@@ -103,18 +86,56 @@ function SaleBody({model, sale}: {model: SaleModel; sale: Sale}) {
           )}
           {button === 'sign_in' && <SignIn w={w} role="buyer" label={w('sign_in_to_buy')} />}
           {created && (
-            <>
-              <PayButton order_sn={own.order_sn} onChange={model.refresh} huge />
-              <CancelButton order_sn={own.order_sn} onChange={(order) => closedBy(model, own, order?.close_reason)} />
-            </>
+            <PayButton
+              order_sn={created.order_sn}
+              amount={amountOf(created, sale)}
+              onRefused={(why) => {
+                setRefusal(why)
+                if (why) model.refresh()
+              }}
+            />
           )}
-          {button === 'none' && (own || view === 'refused') && <SeeOrder model={model} />}
+          {button === 'none' && <Next model={model} />}
+        </div>
+        <div class="aside">
+          {created ? (
+            <>
+              <CancelButton order_sn={created.order_sn} onChange={(order) => closedBy(model, created, order?.close_reason)} />
+              <Wrong text={refusal} />
+            </>
+          ) : (
+            <Note model={model} sale={sale} state={state} stale={stale} />
+          )}
         </div>
         {model.entry.value?.part()}
-        <Notes sale={sale} view={view} />
         {sale.description && <p class="description" dir="auto">{sale.description}</p>}
       </div>
     </article>
+  )
+}
+
+// amountOf is what a purchase costs, as it is shown; nothing while a SKU of it is unknown.
+function amountOf(own: Reservation, sale: Sale): string | undefined {
+  let sum = 0
+  for (const line of own.lines) {
+    const item = sale.items.find((i) => i.sku_id === line.sku_id)
+    if (!item) return undefined
+    sum += item.price * line.qty
+  }
+  return money(sum, sale.items[0] as SaleItem)
+}
+
+// CancelButton requests the confirmation of a dialog, which is loaded with the pages of orders.
+function CancelButton(props: {order_sn: string; onChange: (order?: Order) => void}) {
+  const [open, setOpen] = useState(false)
+  const orders = open && ordersPart.shown()
+  return (
+    <>
+      <button class="quiet" onClick={() => setOpen(true)}>
+        {w('cancel_order')}
+      </button>
+      {orders && <orders.CancelDialog {...props} onClose={() => setOpen(false)} />}
+    </>
   )
 }
 
@@ -123,7 +144,7 @@ function closedBy(model: SaleModel, own: Reservation, reason?: string): void {
   model.refresh()
 }
 
-function Price({item, limit, alone, title}: {item: SaleItem; limit: number; alone: boolean; title: string}) {
+function Price({sale, item}: {sale: Sale; item: SaleItem}) {
   const off = item.list_price && item.list_price > item.price
   return (
     <p class="price-line">
@@ -134,19 +155,51 @@ function Price({item, limit, alone, title}: {item: SaleItem; limit: number; alon
           {money(item.list_price as number, item)}
         </s>
       ) : null}
-      {alone && item.name !== title && <span class="muted">{item.name}</span>}
-      <span class="muted">{w('limit', {n: limit})}</span>
+      <span class="muted">{w(sale.items.length > 1 ? 'limit_in_all' : 'limit', {n: sale.per_user_limit})}</span>
     </p>
   )
 }
 
-function Choice({model, sale}: {model: SaleModel; sale: Sale}) {
+// Chosen is what a press buys, or what was bought.
+function Chosen({sale, item, qty}: {sale: Sale; item: SaleItem; qty: number}) {
+  if (sale.items.length === 1 && sale.per_user_limit === 1 && item.name === sale.title) return null
   return (
-    <fieldset class="choice">
+    <p class="muted" dir="auto">
+      {item.name} × {qty}
+    </p>
+  )
+}
+
+// Clock is the one deadline of the page: the start, the end, or that of a turn or a payment. It keeps its height.
+interface ClockProps {
+  sale: Sale
+  state: SaleState
+  created?: Reservation
+  turn?: Deadline
+  now: number
+}
+
+function Clock({sale, state, created, turn, now}: ClockProps) {
+  if (created?.expires_at) return <Countdown ms={Date.parse(created.expires_at) - now} label={w('time_left')} big />
+  if (turn && state === 'open') return <Countdown ms={turn.until - now} label={turn.label} big />
+  if (state === 'ended') return <Face label={w('state_ended')}>{time(sale.ends_at, now)}</Face>
+  if (state !== 'scheduled') return <Countdown ms={Date.parse(sale.ends_at) - now} label={w('ends_in')} big />
+  const ms = Date.parse(sale.starts_at) - now
+  return (
+    <>
+      <Countdown ms={ms} label={w('starts_in')} big />
+      <Spoken ms={ms} />
+    </>
+  )
+}
+
+function Choice({sale, sku_id, choose}: {sale: Sale; sku_id: string; choose: false | ((sku: string) => void)}) {
+  return (
+    <fieldset class="choice" disabled={!choose}>
       <legend>{w('choose')}</legend>
       {sale.items.map((i) => (
         <label key={i.sku_id}>
-          <input type="radio" name="sku" checked={model.sku.value === i.sku_id} onChange={() => (model.sku.value = i.sku_id)} />
+          <input type="radio" name="sku" checked={sku_id === i.sku_id} onChange={() => choose && choose(i.sku_id)} />
           <span class="choice-name" dir="auto">{i.name}</span>
           <span class="choice-price">{money(i.price, i)}</span>
           <span class="choice-left">{i.left > 0 ? w('left', {n: count(i.left)}) : w('none_left')}</span>
@@ -156,30 +209,40 @@ function Choice({model, sale}: {model: SaleModel; sale: Sale}) {
   )
 }
 
-function Stock({sale, item}: {sale: Sale; item: SaleItem}) {
-  const left = leftOf(sale, item.sku_id)
-  const text = w('left_of', {left: count(left), total: count(item.total)})
+// Quantity is the choice of 1 to most; what it shows while nothing can be chosen is what was bought.
+function Quantity({qty, most, choose}: {qty: number; most: number; choose: (n: number) => void}) {
   return (
-    <div class="stock large">
-      <Bar value={left} max={item.total} label={text} tone={left > 0 ? 'accent' : 'quiet'} />
-      <span aria-hidden="true">{text}</span>
-    </div>
+    <label class="quantity">
+      <span>{w('quantity')}</span>
+      <select name="quantity" value={String(qty)} disabled={most < 2} onChange={(e) => choose(Number(e.currentTarget.value))}>
+        {Array.from({length: Math.max(most, qty)}, (_, i) => (
+          <option key={i} value={String(i + 1)}>
+            {i + 1}
+          </option>
+        ))}
+      </select>
+    </label>
   )
 }
 
-function Deadline({own, sale, now}: {own: Reservation; sale: Sale; now: number}) {
-  if (!own.expires_at) return null
-  const end = Date.parse(own.expires_at)
-  const whole = sale.pay_within_s * 1000
+// Gauge is the stock that is left, or the time that is left to pay.
+function Gauge({sale, item, created, now}: {sale: Sale; item?: SaleItem; created?: Reservation; now: number}) {
+  let [value, max, text, tone] = [0, 0, '', 'quiet']
+  if (created?.expires_at) {
+    value = Date.parse(created.expires_at) - now
+    max = sale.pay_within_s * 1000
+    text = w('pay_by', {t: time(created.expires_at, now)})
+    tone = 'accent'
+  } else if (item) {
+    value = leftOf(sale, item.sku_id)
+    max = item.total
+    text = w('left_of', {left: count(value), total: count(max)})
+    if (value > 0) tone = 'accent'
+  }
   return (
-    <div class="deadline">
-      {own.lines.map((l) => (
-        <b>
-          {sale.items.find((i) => i.sku_id === l.sku_id)?.name} × {l.qty}
-        </b>
-      ))}
-      <Countdown ms={end - now} label={w('time_left')} big />
-      <Bar value={end - now} max={whole} label={w('pay_by', {t: time(end, now)})} tone="accent" />
+    <div class="stock large">
+      <Bar value={value} max={max} label={text} tone={tone} />
+      <span aria-hidden="true">{text}</span>
     </div>
   )
 }
@@ -189,14 +252,12 @@ function Status({model, sale}: {model: SaleModel; sale: Sale}) {
   const text = statusText(model, sale)
   const tone = {created: 'good', paid: 'good', lit: 'good', back: 'good', failed: 'bad', closed: 'warning', refused: 'bad'}[view as string]
   const sign = {good: '●', bad: '✕', warning: '▲'}[tone ?? '']
-  const checked = model.checked.value
   return (
     <div class={`status ${tone ?? ''}`}>
       <p id="status" role="status">
         {sign && <span aria-hidden="true">{sign} </span>}
         {text}
       </p>
-      {checked > 0 && (view === 'queued' || view === 'queued_long') && <small class="muted">{w('last_checked', {t: time(checked, clock.now(), true)})}</small>}
     </div>
   )
 }
@@ -239,19 +300,46 @@ export function statusText(model: SaleModel, sale: Sale): string {
   }
 }
 
-function SeeOrder({model}: {model: SaleModel}) {
+// Next stands in place of the button where nothing can be bought: the order, or the other sales.
+function Next({model}: {model: SaleModel}) {
   const refused = model.refusal.value?.problem.order_sn
   const sn = typeof refused === 'string' ? refused : model.own.value?.order_sn
-  if (!sn) return null
   return (
-    <Link class="button huge" href={orderURL(sn)}>
-      {w('see_order')}
+    <Link class="button huge" href={sn ? orderURL(sn) : '/'}>
+      {w(sn ? 'see_order' : 'to_sales')}
     </Link>
   )
 }
 
-function Notes({sale, view}: {sale: Sale; view: string}) {
-  if (view === 'created' || view === 'paid' || view === 'ended') return null
+interface NoteProps {
+  model: SaleModel
+  sale: Sale
+  state: SaleState
+  stale: boolean
+}
+
+// Note is one line below the button.
+function Note({model, sale, state, stale}: NoteProps) {
+  const {view} = model.view.value
+  const checked = model.checked.value
   const s = sale.pay_within_s
-  return <p class="muted small">{s % 60 === 0 ? w('pay_within', {n: s / 60}) : w('pay_within_s', {n: s})}</p>
+  const text = stale
+    ? w('stale_since', {t: time(model.readAt.value, clock.now(), true)})
+    : view === 'paid' || view === 'ended'
+      ? ''
+      : view.startsWith('queued') && checked > 0
+        ? w('last_checked', {t: time(checked, clock.now(), true)})
+        : s % 60 === 0
+          ? w('pay_within', {n: s / 60})
+          : w('pay_within_s', {n: s})
+  return (
+    <>
+      <p class={stale ? 'warning small' : 'muted small'}>{text}</p>
+      {state === 'scheduled' && (
+        <button class="quiet" onClick={() => void ordersPart.load().then((part) => part.remind(sale))}>
+          {w('remind')}
+        </button>
+      )}
+    </>
+  )
 }

@@ -3,10 +3,11 @@
 import {useState} from 'preact/hooks'
 import {suspectsCSV, cancelReviewed, getSuspects, listReview} from '../api/merchant.ts'
 import type {SuspectLists, SuspectCause, Activity, CancelResult, ReviewItem} from '../api/types.ts'
+import {Dialog} from '../base/dialog.tsx'
 import {count, time} from '../base/format.ts'
 import {money, type Currency} from '../base/money.ts'
 import {clock} from '../base/app.ts'
-import {Dialog, Field, Wrong} from '../base/parts.tsx'
+import {Field, Wrong} from '../base/parts.tsx'
 import {Failed, Table, useForm, usePages, useRead, type Pages} from './parts.tsx'
 import {reasonName, sentence, w} from './words.ts'
 

@@ -26,6 +26,7 @@ export const challenge = {
   open_provider: 'Open the check',
   sending: 'Checking your answer.',
   solved: 'Solved. Your pass is valid until {t}.',
+  pass_left: 'Verified; buy within',
   expired: 'Your pass has expired. Please solve a new challenge.',
   late: 'The challenge has expired.',
   refused: 'Your pass was not accepted. Please solve a new challenge.',

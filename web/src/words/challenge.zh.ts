@@ -27,6 +27,7 @@ export const challenge: Record<keyof typeof en, string> = {
   open_provider: '打开验证',
   sending: '正在核对。',
   solved: '验证通过，有效至 {t}。',
+  pass_left: '验证有效，剩余',
   expired: '验证已过期，请重新验证。',
   late: '本次验证已过期。',
   refused: '验证未被接受，请重新验证。',

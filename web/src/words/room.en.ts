@@ -16,6 +16,7 @@ export const room = {
   drawing: 'The places are being drawn.',
   stalled: 'The line does not move at the moment. Your place is kept.',
   admitted: 'It is your turn. Buy now: your place is kept for a minute.',
+  your_turn: 'Your turn',
   lapsed: 'Your turn has passed. Join again for a place at the end of the line.',
   ticket: 'Ticket',
   place: 'Place',

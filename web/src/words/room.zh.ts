@@ -17,6 +17,7 @@ export const room: Record<keyof typeof en, string> = {
   drawing: '正在抽签。',
   stalled: '队伍暂时没有前进，您的位置会保留。',
   admitted: '轮到您了，请立即抢购，位置保留一分钟。',
+  your_turn: '轮到您了，剩余',
   lapsed: '您的轮次已过，请重新排队，将排在队尾。',
   ticket: '号码',
   place: '位次',

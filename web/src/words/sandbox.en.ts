@@ -6,4 +6,5 @@ export const sandbox = {
   fail: 'Payment fails',
   sending: 'Sending the result…',
   to_order: 'Back to the order',
+  order_of: 'Order {sn}',
 }

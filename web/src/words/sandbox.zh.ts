@@ -7,4 +7,5 @@ export const sandbox: Record<keyof typeof en, string> = {
   fail: '支付失败',
   sending: '正在提交结果…',
   to_order: '返回订单',
+  order_of: '订单 {sn}',
 }

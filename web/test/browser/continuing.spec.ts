@@ -21,7 +21,7 @@ test('a reload in every state goes on', async ({page, shop}) => {
   await expect(status(page)).toContainText('Order created')
   await page.reload() // while it waits for the payment
   await expect(status(page)).toContainText('Order created')
-  await page.getByRole('button', {name: 'Pay', exact: true}).click()
+  await page.getByRole('button', {name: /^Pay /}).click()
   await page.getByRole('button', {name: 'Payment succeeds'}).waitFor()
   await page.reload() // on the payment's page
   await page.getByRole('button', {name: 'Payment succeeds'}).click()

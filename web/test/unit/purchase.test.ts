@@ -42,6 +42,7 @@ function purchase(paths: Result<Path>[], answers: Result<Accepted>[], flight?: F
     waiting: () => {},
     aborted: () => false,
     random: () => 0,
+    ended: (sn) => sn === '77',
   }
   return {p, calls, waits, flight: () => stored}
 }
@@ -121,4 +122,17 @@ test('a press that is early by the server is repeated at the start', async () =>
   assert.equal((await buy(p, lines)).kind, 'accepted')
   assert.deepEqual(calls, ['path', 'path', 'reserve secret stored'])
   assert.deepEqual(waits, [400])
+})
+
+test('a limit that only an ended purchase holds is waited for, any other is not', async () => {
+  const held = (...sns: string[]) => refuse(409, 'limit_reached', {order_sns: sns})
+  const freed = purchase([held('77'), held('77')], [])
+  assert.equal((await buy(freed.p, lines)).kind, 'accepted')
+  assert.deepEqual(freed.waits, [1000, 1000])
+  for (const refusal of [held('77', '78'), refuse(409, 'limit_reached', {order_sns: ['77'], barred_until: '2026-01-01T00:00:00Z'}), refuse(409, 'limit_reached')]) {
+    assert.equal((await buy(purchase([refusal], []).p, lines)).kind, 'refused')
+  }
+  const always = purchase(Array<Result<Path>>(20).fill(held('77')), [])
+  assert.equal((await buy(always.p, lines)).kind, 'refused')
+  assert.equal(always.waits.length, 10)
 })

@@ -11,6 +11,8 @@ import {codes as codesEn} from '../../src/words/codes.en.ts'
 import {codes as codesZh} from '../../src/words/codes.zh.ts'
 import {console as consoleEn} from '../../src/words/console.en.ts'
 import {console as consoleZh} from '../../src/words/console.zh.ts'
+import {orders as ordersEn} from '../../src/words/orders.en.ts'
+import {orders as ordersZh} from '../../src/words/orders.zh.ts'
 import {provider as providerEn} from '../../src/words/provider.en.ts'
 import {provider as providerZh} from '../../src/words/provider.zh.ts'
 import {room as roomEn} from '../../src/words/room.en.ts'
@@ -23,6 +25,7 @@ const tables: [string, Record<string, string>, Record<string, string>][] = [
   ['challenge', challengeEn, challengeZh],
   ['codes', codesEn, codesZh],
   ['console', consoleEn, consoleZh],
+  ['orders', ordersEn, ordersZh],
   ['provider', providerEn, providerZh],
   ['room', roomEn, roomZh],
   ['sandbox', sandboxEn, sandboxZh],

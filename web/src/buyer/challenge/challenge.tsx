@@ -2,13 +2,15 @@
 
 import {tick} from '../../base/app.ts'
 import {mayCompute} from '../../base/compute.ts'
+import {adopt} from '../../base/chunk.ts'
 import {count, time} from '../../base/format.ts'
 import {Bar} from '../../base/parts.tsx'
 import {code, say} from '../../base/problem.ts'
 import {words} from '../../base/words.ts'
 import {challenge as en} from '../../words/challenge.en.ts'
 import {challenge as zh} from '../../words/challenge.zh.ts'
-import type {Entry} from '../entry.ts'
+import {Countdown} from '../countdown.tsx'
+import type {Deadline, Entry} from '../entry.ts'
 import {ChallengeModel} from './challenge-model.ts'
 import css from './challenge.css?inline'
 import {Letters} from './letters.tsx'
@@ -16,12 +18,7 @@ import {Letters} from './letters.tsx'
 const w = words({en, zh})
 export type Say = typeof w
 
-// The policy of the page allows no style but its own; a constructed sheet is made by the script.
-if ('adoptedStyleSheets' in document) {
-  const sheet = new CSSStyleSheet()
-  sheet.replaceSync(css)
-  document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet]
-}
+adopt(css)
 
 export class Challenge extends ChallengeModel implements Entry {
   readonly solves = true
@@ -38,6 +35,13 @@ export class Challenge extends ChallengeModel implements Entry {
 
   get label(): string {
     return this.first ? w('start') : (this.room?.label ?? '')
+  }
+
+  // deadline is the end of the turn, or of the pass if that is earlier.
+  get deadline(): Deadline | undefined {
+    const turn = this.room?.deadline
+    const until = Date.parse(this.pass.value?.expires_at ?? '')
+    return turn && !(until < turn.until) ? turn : until > tick.value ? {label: w('pass_left'), until} : undefined
   }
 
   text(): string {
@@ -78,9 +82,11 @@ function Part({challenge}: {challenge: Challenge}) {
   const good = stage === 'solved'
   const bad = !good && challenge.notice.value === 'wrong' && !challenge.problem.value
   const able = mayCompute()
+  const turn = challenge.room?.deadline
   return (
     <section class="challenge" aria-labelledby="challenge-title">
       <h2 id="challenge-title">{w('title')}</h2>
+      {turn && !good && <Countdown ms={turn.until - tick.value} label={turn.label} />}
       {(stage === 'closed' || stage === 'idle') && <p class="muted">{w('about')}</p>}
       <p class={good ? 'good' : bad ? 'bad' : ''} role="status">
         {(good || bad) && <span aria-hidden="true">{good ? '●' : '✕'} </span>}

@@ -2,13 +2,14 @@
 
 import {useState} from 'preact/hooks'
 import {clock, tick} from '../../base/app.ts'
+import {adopt} from '../../base/chunk.ts'
 import {count, time} from '../../base/format.ts'
 import {Bar} from '../../base/parts.tsx'
 import {code, say} from '../../base/problem.ts'
 import {locale, words} from '../../base/words.ts'
 import {room as en} from '../../words/room.en.ts'
 import {room as zh} from '../../words/room.zh.ts'
-import type {Entry} from '../entry.ts'
+import type {Deadline, Entry} from '../entry.ts'
 import type {SaleModel} from '../sale-model.ts'
 import {stateOf} from '../saleview.ts'
 import {RoomModel} from './room-model.ts'
@@ -17,12 +18,7 @@ import type {CheckName} from './verify.ts'
 
 const w = words({en, zh})
 
-// The policy of the page allows no style but its own; a constructed sheet is made by the script.
-if ('adoptedStyleSheets' in document) {
-  const sheet = new CSSStyleSheet()
-  sheet.replaceSync(css)
-  document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet]
-}
+adopt(css)
 
 const moment = (ms: number, seconds = false) => time(ms, tick.value, seconds)
 
@@ -36,6 +32,12 @@ function duration(s: number): string {
 export class Room extends RoomModel implements Entry {
   get label(): string {
     return w(this.stage === 'lapsed' ? 'join_again' : 'join')
+  }
+
+  // deadline is the end of the turn. It moves on while the sale is paused.
+  get deadline(): Deadline | undefined {
+    const until = Date.parse(this.state.value?.admitted_until ?? '')
+    return this.stage === 'admitted' && until > tick.value ? {label: w('your_turn'), until} : undefined
   }
 
   // text is the sentence of the status line.

@@ -1,12 +1,12 @@
 // The buyer's contact for one order. It lives in this component only, never in storage.
 
 import {useState} from 'preact/hooks'
-import {getContact, putContact} from '../api/orders.ts'
-import type {Contact, Order} from '../api/types.ts'
-import {lost} from '../base/app.ts'
-import {Field, Wrong} from '../base/parts.tsx'
-import {fieldErrors, say} from '../base/problem.ts'
-import {w} from './words.ts'
+import {getContact, putContact} from '../../api/orders.ts'
+import type {Contact, Order} from '../../api/types.ts'
+import {lost} from '../../base/app.ts'
+import {Field, Wrong} from '../../base/parts.tsx'
+import {fieldErrors, say} from '../../base/problem.ts'
+import {own} from './words.ts'
 
 type Errors = Partial<Record<'name' | 'phone' | 'address_lines' | 'form', string>>
 
@@ -16,7 +16,8 @@ const focus = (id?: string) => requestAnimationFrame(() => document.getElementBy
 
 export function ContactSection({order, onSaved}: {order: Order; onSaved: () => void}) {
   const [contact, setContact] = useState<Contact>()
-  const [open, setOpen] = useState(false)
+  // After the payment the contact is the next step.
+  const [open, setOpen] = useState(order.state === 'paid' && order.contact_given === false)
   const [busy, setBusy] = useState(false)
   const [saved, setSaved] = useState(false)
   const [errors, setErrors] = useState<Errors>({})
@@ -64,40 +65,40 @@ export function ContactSection({order, onSaved}: {order: Order; onSaved: () => v
     const refused: Errors = {}
     for (const field of Object.keys(fieldErrors(r))) {
       const base = field.split(/[.[]/)[0] as 'name'
-      if (base in wording) refused[base] = w(wording[base])
+      if (base in wording) refused[base] = own(wording[base])
     }
     const first = Object.keys(refused)[0]
-    if (!first) refused.form = r.code === 'state_conflict' ? w('contact_closed') : say(r)
+    if (!first) refused.form = r.code === 'state_conflict' ? own('contact_closed') : say(r)
     setErrors(refused)
     focus(first)
   }
   return (
     <section class="contact">
-      <h2>{w('contact')}</h2>
+      <h2>{own('contact')}</h2>
       {!open && (
         <div class="row">
           <Wrong text={errors.form} />
           <p role="status">
-            {saved ? w('contact_saved') : order.contact_given ? w('contact_given') : w('contact_missing')}
+            {saved ? own('contact_saved') : order.contact_given ? own('contact_given') : own('contact_missing')}
             {contact && saved ? ` ${contact.name}, ${contact.phone}` : ''}
           </p>
           {changeable && (
             <button id="contact-edit" onClick={() => void edit()}>
-              {w('contact')}
+              {own('contact')}
             </button>
           )}
         </div>
       )}
       {open && (
         <form onSubmit={submit} noValidate>
-          <p class="hint">{w('contact_hint')}</p>
-          <Field label={w('contact_name')} name="contact-name" error={errors.name}>
+          <p class="hint">{own('contact_hint')}</p>
+          <Field label={own('contact_name')} name="contact-name" error={errors.name}>
             {(ids) => <input {...ids} autocomplete="name" maxLength={64} defaultValue={contact?.name ?? ''} />}
           </Field>
-          <Field label={w('contact_phone')} name="contact-phone" error={errors.phone}>
+          <Field label={own('contact_phone')} name="contact-phone" error={errors.phone}>
             {(ids) => <input {...ids} type="tel" autocomplete="tel" maxLength={32} defaultValue={contact?.phone ?? ''} />}
           </Field>
-          <Field label={w('contact_address')} name="contact-address_lines" hint={w('contact_address_hint')} error={errors.address_lines}>
+          <Field label={own('contact_address')} name="contact-address_lines" hint={own('contact_address_hint')} error={errors.address_lines}>
             {(ids) => (
               <textarea {...ids} rows={4} autocomplete="street-address" defaultValue={contact?.address_lines?.join('\n') ?? ''} />
             )}
@@ -105,10 +106,10 @@ export function ContactSection({order, onSaved}: {order: Order; onSaved: () => v
           <Wrong text={errors.form} />
           <div class="row">
             <button class="primary" type="submit" aria-disabled={busy}>
-              {w('contact_save')}
+              {own('contact_save')}
             </button>
             <button type="button" onClick={close}>
-              {w('cancel')}
+              {own('cancel')}
             </button>
           </div>
         </form>

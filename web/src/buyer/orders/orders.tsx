@@ -1,32 +1,40 @@
+// The orders of a buyer, and their payment: the entrance of a chunk that is loaded with the first of its pages.
+
 import {useEffect, useRef, useState} from 'preact/hooks'
-import type {Failure} from '../api/client.ts'
-import {listOrders} from '../api/orders.ts'
-import type {Order, OrderState} from '../api/types.ts'
-import {lost, tick} from '../base/app.ts'
-import {time} from '../base/format.ts'
-import {money} from '../base/money.ts'
-import {loop, type Loop} from '../base/loop.ts'
-import {Badge, Link, Skeleton} from '../base/parts.tsx'
-import {say} from '../base/problem.ts'
-import {here, setQuery} from '../base/route.ts'
-import {countdownText} from './countdown.tsx'
-import {Account, Empty, orderURL, useTitle} from './parts.tsx'
-import {w} from './words.ts'
+import type {Failure} from '../../api/client.ts'
+import {listOrders} from '../../api/orders.ts'
+import type {Order, OrderState} from '../../api/types.ts'
+import {lost, tick} from '../../base/app.ts'
+import {adopt} from '../../base/chunk.ts'
+import {time} from '../../base/format.ts'
+import {money} from '../../base/money.ts'
+import {loop, type Loop} from '../../base/loop.ts'
+import {Link, Skeleton} from '../../base/parts.tsx'
+import {say} from '../../base/problem.ts'
+import {here, setQuery} from '../../base/route.ts'
+import {countdownText} from '../countdown.tsx'
+import {Account, Empty, orderURL, useTitle} from '../parts.tsx'
+import {w} from '../words.ts'
+import {OrderBadge} from './order.tsx'
+import css from './orders.css?inline'
+import {own} from './words.ts'
+
+export {CancelDialog} from './cancel.tsx'
+export {OrderPage} from './order.tsx'
+export {remind} from './remind.ts'
+export {SandboxPage} from './sandbox.tsx'
+
+adopt(css)
 
 const STATES: OrderState[] = ['pending', 'paid', 'closed', 'refunded']
 
-export function OrderBadge({state}: {state: OrderState}) {
-  const tone = {pending: 'accent', paid: 'good', closed: 'quiet', refunded: 'warning'} as const
-  return <Badge tone={tone[state]}>{w(`order_state_${state}`)}</Badge>
-}
-
 export function OrdersPage() {
-  useTitle(() => w('orders_title'))
+  useTitle(() => own('orders_title'))
   return (
-    <Account text={w('orders_sign_in')}>
+    <Account text={own('orders_sign_in')}>
       {(user) => (
         <>
-          <h1 class="page-title">{w('orders_title')}</h1>
+          <h1 class="page-title">{own('orders_title')}</h1>
           <OrderList key={user} />
         </>
       )}
@@ -73,7 +81,7 @@ function OrderList() {
       <div class="filter" role="group" aria-label={w('orders')}>
         {[undefined, ...STATES].map((one) => (
           <button key={one ?? ''} class="chip" aria-pressed={one === state} onClick={() => setQuery({state: one ?? ''})}>
-            {one ? w(`order_state_${one}`) : w('filter_all')}
+            {one ? own(`order_state_${one}`) : own('filter_all')}
           </button>
         ))}
       </div>
@@ -89,16 +97,16 @@ function OrderList() {
       {!orders ? (
         !failure && <Skeleton label={w('loading')} />
       ) : orders.length === 0 ? (
-        <Empty title={w('orders_none')} text={w('orders_none_hint')} />
+        <Empty title={own('orders_none')} text={own('orders_none_hint')} />
       ) : (
         <ul class="orders">
           {orders.map((order) => (
             <li key={order.order_sn} class="card">
               <Link href={orderURL(order.order_sn)}>
                 <span class="order-main">
-                  <b>{order.activity_title ?? w('order_of', {sn: order.order_sn})}</b>
+                  <b>{order.activity_title ?? own('order_of', {sn: order.order_sn})}</b>
                   <span class="muted">{order.lines.map((l) => `${l.name ?? l.sku_id} × ${l.qty}`).join(', ')}</span>
-                  <span class="muted small">{w('ordered_at', {t: time(order.created_at, now)})}</span>
+                  <span class="muted small">{own('ordered_at', {t: time(order.created_at, now)})}</span>
                 </span>
                 <span class="order-side">
                   <b class="amount">{money(order.amount, order)}</b>

@@ -1,20 +1,28 @@
 import {useEffect, useRef, useState} from 'preact/hooks'
-import type {Failure} from '../api/client.ts'
-import {getOrder} from '../api/orders.ts'
-import type {Order} from '../api/types.ts'
-import {clock, config, lost, tick} from '../base/app.ts'
-import {time} from '../base/format.ts'
-import {money} from '../base/money.ts'
-import {around, loop, type Loop} from '../base/loop.ts'
-import {Bar, Link} from '../base/parts.tsx'
-import {code, codeKey} from '../base/problem.ts'
-import {retryDelay} from '../base/retry.ts'
+import type {Failure} from '../../api/client.ts'
+import {getOrder} from '../../api/orders.ts'
+import type {Order, OrderState} from '../../api/types.ts'
+import {clock, config, lost, tick} from '../../base/app.ts'
+import {time} from '../../base/format.ts'
+import {money} from '../../base/money.ts'
+import {around, loop, type Loop} from '../../base/loop.ts'
+import {Badge, Bar, Link, Wrong} from '../../base/parts.tsx'
+import {code, codeKey} from '../../base/problem.ts'
+import {retryDelay} from '../../base/retry.ts'
+import {onChanged} from '../../base/tabs.ts'
+import {noteOrder} from '../../base/unpaid.ts'
+import {CancelDialog} from './cancel.tsx'
 import {ContactSection} from './contact.tsx'
-import {Countdown, countdownText} from './countdown.tsx'
-import {OrderBadge} from './orders.tsx'
-import {CancelButton, expecting, PayButton} from './paying.tsx'
-import {Account, saleURL, Unread} from './parts.tsx'
-import {w} from './words.ts'
+import {Countdown, countdownText} from '../countdown.tsx'
+import {expecting, PayButton} from '../paying.tsx'
+import {Account, saleURL, Unread} from '../parts.tsx'
+import {w} from '../words.ts'
+import {own} from './words.ts'
+
+export function OrderBadge({state}: {state: OrderState}) {
+  const tone = {pending: 'accent', paid: 'good', closed: 'quiet', refunded: 'warning'} as const
+  return <Badge tone={tone[state]}>{own(`order_state_${state}`)}</Badge>
+}
 
 export function OrderPage({order_sn}: {order_sn: string}) {
   return <Account text={w('sign_in_why')}>{(user) => <OrderView key={user} order_sn={order_sn} />}</Account>
@@ -27,7 +35,8 @@ function useOrder(order_sn: string) {
   const reading = useRef<Loop>(null)
   useEffect(() => {
     let polls = 0
-    reading.current = loop(async () => {
+    const end = new AbortController()
+    const read = (reading.current = loop(async () => {
       const r = await getOrder(order_sn)
       setFailure(r.ok ? undefined : r)
       if (!r.ok) {
@@ -35,6 +44,7 @@ function useOrder(order_sn: string) {
         return r
       }
       setOrder(r.data)
+      noteOrder(order_sn, r.data.state === 'pending' ? r.data.expires_at : undefined)
       if (r.data.state !== 'pending') {
         expecting.delete(order_sn)
         return 30_000
@@ -42,18 +52,32 @@ function useOrder(order_sn: string) {
       const wait = expecting.has(order_sn) && polls < 30 ? retryDelay(polls++, 0) : around(10_000)
       const deadline = Date.parse(r.data.expires_at) - clock.now()
       return deadline > 0 ? Math.min(wait, deadline + around(1000)) : wait
-    })
-    return reading.current.stop
+    }))
+    onChanged(read.again, end.signal)
+    return () => {
+      end.abort()
+      read.stop()
+    }
   }, [order_sn])
   return {order, setOrder, failure, reload: () => reading.current?.again()}
 }
 
 function OrderView({order_sn}: {order_sn: string}) {
   const {order, setOrder, failure, reload} = useOrder(order_sn)
+  const [cancelling, setCancelling] = useState(false)
+  const [wrong, setWrong] = useState('')
+  const refused = (why: string) => {
+    setWrong(why)
+    if (why) reload()
+  }
+  const cancelled = (fresh?: Order) => {
+    if (order && fresh) setOrder({...order, ...fresh})
+    reload()
+  }
   const now = tick.value
   const pending = order?.state === 'pending'
   const left = order ? Date.parse(order.expires_at) - now : 0
-  const title = pending && left > 0 ? `${countdownText(left)} ${w('pay')}` : w('order_of', {sn: order_sn})
+  const title = pending && left > 0 ? `${countdownText(left)} ${w('pay')}` : own('order_of', {sn: order_sn})
   useEffect(() => {
     document.title = `${title} · ${order?.activity_title ?? config.value.brand.name}`
   }, [title, order?.activity_title])
@@ -64,9 +88,9 @@ function OrderView({order_sn}: {order_sn: string}) {
     <article class="order card">
       <header class="order-head">
         <OrderBadge state={order.state} />
-        <h1>{order.activity_title ?? w('order_of', {sn: order.order_sn})}</h1>
+        <h1>{order.activity_title ?? own('order_of', {sn: order.order_sn})}</h1>
         <p class="muted small">
-          {w('order_of', {sn: order.order_sn})} · {w('ordered_at', {t: time(order.created_at, now)})}
+          {own('order_of', {sn: order.order_sn})} · {own('ordered_at', {t: time(order.created_at, now)})}
         </p>
       </header>
       <p class={`status ${order.state === 'paid' ? 'good' : ''}`} role="status">
@@ -77,18 +101,24 @@ function OrderView({order_sn}: {order_sn: string}) {
           <Countdown ms={left} label={w('time_left')} big />
           <Bar value={left} max={whole} label={w('pay_by', {t: time(order.expires_at, now)})} />
           <div class="action inline">
-            <PayButton order_sn={order.order_sn} onChange={reload} huge />
-            <CancelButton order_sn={order.order_sn} onChange={(fresh) => (fresh ? setOrder({...order, ...fresh}) : reload())} />
+            <PayButton order_sn={order.order_sn} amount={money(order.amount, order)} onRefused={refused} />
+            <button class="quiet" onClick={() => setCancelling(true)}>
+              {w('cancel_order')}
+            </button>
           </div>
+          <Wrong text={wrong} />
         </div>
       )}
-      <div class="scroll" tabIndex={0} role="region" aria-label={w('order')}>
+      {cancelling && (
+        <CancelDialog order_sn={order_sn} onChange={cancelled} onClose={() => setCancelling(false)} />
+      )}
+      <div class="scroll" tabIndex={0} role="region" aria-label={own('order')}>
         <table class="lines">
           <thead>
             <tr>
               {(['item', 'amount'] as const).map((key) => (
                 <th scope="col" class={key === 'item' ? '' : 'number'}>
-                  {w(key)}
+                  {own(key)}
                 </th>
               ))}
             </tr>
@@ -98,7 +128,7 @@ function OrderView({order_sn}: {order_sn: string}) {
               <tr key={l.sku_id}>
                 <td dir="auto">
                   {l.name ?? l.sku_id} × {l.qty}
-                  {l.qty > 1 && <span class="muted small"> {w('each', {price: money(l.unit_price, order)})}</span>}
+                  {l.qty > 1 && <span class="muted small"> {own('each', {price: money(l.unit_price, order)})}</span>}
                 </td>
                 <td class="number">{money(l.unit_price * l.qty, order)}</td>
               </tr>
@@ -106,7 +136,7 @@ function OrderView({order_sn}: {order_sn: string}) {
           </tbody>
           <tfoot>
             <tr>
-              <th scope="row">{w('total')}</th>
+              <th scope="row">{own('total')}</th>
               <td class="number">
                 <b>{money(order.amount, order)}</b>
               </td>
@@ -115,18 +145,18 @@ function OrderView({order_sn}: {order_sn: string}) {
         </table>
       </div>
       <Records
-        title={w('payments')}
+        title={own('payments')}
         rows={order.payments?.map((p) => [`${money(p.amount, p)} · ${p.provider}`, paymentState(p.state), p.created_at ?? ''])}
       />
       <Records
-        title={w('refunds')}
-        rows={order.refunds?.map((r) => [money(r.amount, r), w(`refund_${r.state}`), r.refunded_at ?? r.created_at])}
+        title={own('refunds')}
+        rows={order.refunds?.map((r) => [money(r.amount, r), own(`refund_${r.state}`), r.refunded_at ?? r.created_at])}
       />
       <ContactSection order={order} onSaved={() => setOrder({...order, contact_given: true})} />
       <footer class="order-foot">
         <Link href={saleURL(order.activity_id)}>{order.activity_title ?? w('sales')}</Link>
         <button class="quiet" onClick={() => print()}>
-          {w('print')}
+          {own('print')}
         </button>
       </footer>
     </article>
@@ -152,21 +182,21 @@ function Records({title, rows}: {title: string; rows?: [string, string, string][
 }
 
 function paymentState(state: string): string {
-  if (state === 'started' || state === 'succeeded' || state === 'failed') return w(`payment_${state}`)
+  if (state === 'started' || state === 'succeeded' || state === 'failed') return own(`payment_${state}`)
   return state
 }
 
 function orderStatus(order: Order, now: number, failed: boolean): string {
   switch (order.state) {
     case 'paid':
-      return `${w('st_paid')}${order.paid_at ? ` ${w('paid_at', {t: time(order.paid_at, now)})}` : ''}`
+      return `${w('st_paid')}${order.paid_at ? ` ${own('paid_at', {t: time(order.paid_at, now)})}` : ''}`
     case 'closed':
       return code(codeKey(`closed_${order.close_reason}`))
     case 'refunded':
       return code('closed_refunded')
     case 'pending':
       if (Date.parse(order.expires_at) <= now) return code('closed_expired')
-      if (expecting.has(order.order_sn)) return w('paying')
-      return failed ? w('payment_did_fail') : w('pay_by', {t: time(order.expires_at, now, true)})
+      if (expecting.has(order.order_sn)) return own('paying')
+      return failed ? own('payment_did_fail') : w('pay_by', {t: time(order.expires_at, now, true)})
   }
 }

@@ -1,20 +1,20 @@
 // The sandbox payment page: plays the provider for one payment.
 
 import {useEffect, useState} from 'preact/hooks'
-import type {Failure} from '../api/client.ts'
-import {getPayment, playSandbox} from '../api/orders.ts'
-import type {Payment} from '../api/types.ts'
-import {lost} from '../base/app.ts'
-import {money} from '../base/money.ts'
-import {Link} from '../base/parts.tsx'
-import {say} from '../base/problem.ts'
-import {go} from '../base/route.ts'
-import {words} from '../base/words.ts'
-import {sandbox as en} from '../words/sandbox.en.ts'
-import {sandbox as zh} from '../words/sandbox.zh.ts'
-import {Account, orderURL, Unread, useTitle} from './parts.tsx'
-import {expecting} from './paying.tsx'
-import {w} from './words.ts'
+import type {Failure} from '../../api/client.ts'
+import {getPayment, playSandbox} from '../../api/orders.ts'
+import type {Payment} from '../../api/types.ts'
+import {lost} from '../../base/app.ts'
+import {money} from '../../base/money.ts'
+import {Link} from '../../base/parts.tsx'
+import {say} from '../../base/problem.ts'
+import {go} from '../../base/route.ts'
+import {words} from '../../base/words.ts'
+import {sandbox as en} from '../../words/sandbox.en.ts'
+import {sandbox as zh} from '../../words/sandbox.zh.ts'
+import {Account, orderURL, Unread, useTitle} from '../parts.tsx'
+import {expecting} from '../paying.tsx'
+import {w} from '../words.ts'
 
 const own = words({en, zh})
 
@@ -61,7 +61,7 @@ function Sandbox({order_sn, payment_id}: Props) {
     <section class="card sandbox">
       <h1>{own('title')}</h1>
       <p class="price big">{money(payment.amount, payment)}</p>
-      <p class="muted">{w('order_of', {sn: order_sn})}</p>
+      <p class="muted">{own('order_of', {sn: order_sn})}</p>
       <p class="note">{own('hint')}</p>
       <div class="stack">
         <button class="primary huge" aria-disabled={busy} onClick={() => void choose('succeeded')}>
