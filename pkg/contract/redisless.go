@@ -37,7 +37,7 @@ type Modes struct {
 type ActivityMode struct {
 	ActivityID string         `json:"activity_id"`
 	Mode       SaleMode       `json:"mode"`
-	Outage     int64          `json:"epoch"`      // counts the outages of Redis in which the sale was redisless
+	Outage     int64          `json:"outage"`     // counts the outages of Redis in which the sale was redisless
 	PerSecond  int64          `json:"per_second"` // purchases; 0: none are sold while the sale is redisless
 	Drop       int64          `json:"drop"`       // per cent of the purchase requests
 	Sale       *RedislessSale `json:"sale,omitempty"`
@@ -85,7 +85,7 @@ type RedislessItem struct {
 // RedislessReserve requests units from the ledger, for at most MaxItems purchases of one activity.
 type RedislessReserve struct {
 	ActivityID string              `json:"activity_id"`
-	Outage     int64               `json:"epoch"` // as the caller last read it; purchases of another one are not sold
+	Outage     int64               `json:"outage"` // as the caller last read it; purchases of another one are not sold
 	Items      []RedislessPurchase `json:"items"`
 }
 

@@ -38,6 +38,7 @@ func write(t *testing.T, err error) (*http.Response, map[string]any, string) {
 }
 
 func TestEveryCodeHasItsStatus(t *testing.T) {
+	seen := map[contract.Code]bool{}
 	for status, codes := range map[int][]contract.Code{
 		400: {contract.CodeInvalidRequest},
 		401: {contract.CodeUnauthenticated},
@@ -51,11 +52,12 @@ func TestEveryCodeHasItsStatus(t *testing.T) {
 			contract.CodeInsufficientStock, contract.CodeOrderNotPayable, contract.CodeStateConflict, contract.CodeIdempotencyConflict,
 			contract.CodeQuotaExceeded,
 		},
-		429: {contract.CodeRateLimited},
+		429: {contract.CodeRateLimited, contract.CodeRoomWaiting},
 		503: {contract.CodeOverloaded, contract.CodeGateUnavailable, contract.CodeJournalFull, contract.CodeUnavailable},
 		500: {contract.CodeInternal, "made_up"},
 	} {
 		for _, code := range codes {
+			seen[code] = true
 			require.Equal(t, status, Status(code), code)
 			resp, doc, _ := write(t, contract.Refuse(code, "Why."))
 			require.Equal(t, status, resp.StatusCode)
@@ -65,6 +67,9 @@ func TestEveryCodeHasItsStatus(t *testing.T) {
 				require.EqualValues(t, code, doc["code"])
 			}
 		}
+	}
+	for code := range kinds {
+		require.True(t, seen[code], code)
 	}
 }
 

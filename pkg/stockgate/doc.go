@@ -12,7 +12,7 @@
 // Every call may be repeated: a purchase is identified by its order_sn, an adjustment by its id, a configuration by its
 // version. After ErrUnavailable the outcome is unknown, and the caller repeats the call. If the gate does not exist, a
 // call fails with ErrNoGate and changes nothing. Ack, ReadJournal, Unacked and JournalLen need no gate, because
-// journaled reservations can be published without one.
+// journaled reservations can be published without one; PutSale and ReplaceSale write what buyers see without one.
 //
 // The package works on Redis 7 and later, single or Cluster (the keys of one gate share a slot), and on miniredis.
 package stockgate

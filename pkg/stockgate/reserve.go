@@ -25,7 +25,8 @@ type Request struct {
 // Outcome is the decision of the gate on a request.
 type Outcome int
 
-// The outcomes of a request, in the order in which Reserve checks for them. Accepted is what remains.
+// The outcomes of a request, in the order in which Reserve checks for them; Importing comes after Conflict, and Accepted
+// is what remains.
 const (
 	Known        Outcome = iota + 1 // the gate has this order_sn, with the same buyer and lines: see Entry
 	Conflict                        // the gate has this order_sn with another buyer or other lines
@@ -79,8 +80,8 @@ type Verdict struct {
 }
 
 // Reserve decides a group of at most MaxGroup requests in one script call, each by itself and in their order. Verdicts
-// have the order of the requests. Each request passes these checks: whether the order_sn is known, whether the sale is
-// open, whether the buyer has allowance left and has not reserved since the path was issued, whether there is stock, and
+// have the order of the requests. Each request passes these checks: whether the order_sn is known, whether an import
+// after a restore runs, whether the sale is open, whether the buyer has allowance left and has not reserved since the path was issued, whether there is stock, and
 // whether the journal has room. If it passes all, the script journals the reservation and takes the units. The journal
 // has no room either while the Redis master is short of memory, see MeasureMemory.
 //

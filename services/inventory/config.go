@@ -78,7 +78,6 @@ func (c Config) timers() (timers, error) {
 		"reconcile_grace": &t.reconcile.Grace, "reconcile_pause": &t.reconcile.Pause,
 		"reconcile_full_every": &t.reconcile.FullEvery,
 	})
-	t.sweeps.AskCap, t.sweeps.ResumeCap = 6*t.sweeps.AskAfter, 15*t.sweeps.ResumeAfter
 	return t, err
 }
 

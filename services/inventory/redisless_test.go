@@ -668,7 +668,7 @@ func TestInternalCallsOfRedislessSales(t *testing.T) {
 		require.Len(t, modes.Activities, 1)
 	}
 	p := s.purchase("a", 1)
-	body := fmt.Sprintf(`{"activity_id":%q,"epoch":1,"items":[{"order_sn":%q,"user_id":"a","lines":[{"sku_id":%q,"qty":1}]}]}`, s.id, p.OrderSN, s.sku)
+	body := fmt.Sprintf(`{"activity_id":%q,"outage":1,"items":[{"order_sn":%q,"user_id":"a","lines":[{"sku_id":%q,"qty":1}]}]}`, s.id, p.OrderSN, s.sku)
 	var results contract.RedislessResults
 	require.Equal(t, 200, call("POST", contract.ReservePath, body, &results))
 	require.Equal(t, contract.RedislessReserved, results.Results[0].Outcome)
@@ -680,8 +680,8 @@ func TestInternalCallsOfRedislessSales(t *testing.T) {
 	require.Equal(t, 200, call("POST", contract.LookupPath, fmt.Sprintf(`{"activity_id":%q,"user_id":"a"}`, s.id), &found))
 	require.Len(t, found.Purchases, 1)
 	for _, wrong := range []string{
-		`{}`, `{"activity_id":"1","epoch":1,"items":[]}`,
-		`{"activity_id":"1","epoch":1,"items":[{"order_sn":"x","user_id":"a","lines":[{"sku_id":"1","qty":1}]}]}`,
+		`{}`, `{"activity_id":"1","outage":1,"items":[]}`,
+		`{"activity_id":"1","outage":1,"items":[{"order_sn":"x","user_id":"a","lines":[{"sku_id":"1","qty":1}]}]}`,
 		strings.Replace(body, `"user_id":"a"`, `"user_id":"a b"`, 1), strings.Replace(body, `"qty":1`, `"qty":0`, 1),
 	} {
 		require.Equal(t, 400, call("POST", contract.ReservePath, wrong, nil), wrong)

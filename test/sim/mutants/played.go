@@ -19,7 +19,7 @@ var playedMutants = []mutant{
 		old: "return c.Modes.ReturnToGate(ctx, a)", now: "return nil",
 	},
 	{
-		name: "a purchase in the journal does not exist", file: keptDir + "gate.go",
+		name: "a purchase in the journal does not exist", file: keptDir + "switch.go",
 		old: "if !issuedRedisless(orderSN) {", now: "if false {",
 	},
 	{
@@ -94,10 +94,6 @@ var playedMutants = []mutant{
 		old: "_, err := w.Gates.ResumeAdjustment(ctx, a)", now: "var err error",
 	},
 	{
-		name: "a rejected conflict keeps its units", file: coreDir + "deadletter.go",
-		old: "return s.endConflicting(ctx, row, it, d.FailedAt)", now: "return nil",
-	},
-	{
 		name: "no tombstones", file: orderDir + "core/closing.go",
 		old: "if len(missing) > 0 {", now: "if false {",
 	},
@@ -123,11 +119,6 @@ var playedMutants = []mutant{
 		name: "scripts stop at full memory", file: luaDir + "prelude.lua",
 		old: "local function run_at_full_memory() redis.call('HDEL', GATE, '') end",
 		now: "local function run_at_full_memory() end",
-	},
-	{
-		name: "purchases are taken at full memory", file: luaDir + "reserve.lua",
-		old: "local gate = redis.call('HMGET', GATE, 'state', 'starts', 'ends', 'limit', 'importing', 'reorders')",
-		now: "run_at_full_memory()\nlocal gate = redis.call('HMGET', GATE, 'state', 'starts', 'ends', 'limit', 'importing', 'reorders')",
 	},
 	{
 		name: "the reserve of memory is used up", file: gateDir + "memory.go",

@@ -3,6 +3,19 @@ package main
 // testedMutants are the mutants that only a unit test detects.
 var testedMutants = []mutant{
 	{
+		name: "purchases are taken at full memory", file: luaDir + "reserve.lua",
+		old:    "local gate = redis.call('HMGET', GATE, 'state', 'starts', 'ends', 'limit', 'importing', 'reorders')",
+		now:    "run_at_full_memory()\nlocal gate = redis.call('HMGET', GATE, 'state', 'starts', 'ends', 'limit', 'importing', 'reorders')",
+		hidden: "one simulated sale in 500 has purchases at full memory",
+		test:   unit{"pkg/stockgate", "^TestReserveAtFullMemoryIsRefusedAndWritesNothing$"},
+	},
+	{
+		name: "a rejected conflict keeps its units", file: coreDir + "deadletter.go",
+		old: "return s.endConflicting(ctx, row, it, d.FailedAt)", now: "return nil",
+		hidden: "one simulated sale in 800 has a rejected conflict",
+		test:   unit{"services/inventory", "^TestRejectingAConflictingOrderSNEndsTheEntryThatHoldsItsUnits$"},
+	},
+	{
 		name: "closings that were not sent are not replaced", file: orderDir + "core/sweep.go",
 		old: "if s.opts.ClosingsUnsent() {", now: "if false {",
 		hidden: "the sweep of lost closings follows", test: unit{orderDir + "core", "TestTheSweepReplacesClosingsThatWereNotSent"},
@@ -91,7 +104,7 @@ var testedMutants = []mutant{
 		hidden: "processes follow the mode within a second", test: unit{"services/inventory", "TestNothingIsSoldRedislessAtOtherTimes"},
 	},
 	{
-		name: "any process accepts numbers that were issued without Redis", file: "services/seckill/internal/redisless/gate.go",
+		name: "any process accepts numbers that were issued without Redis", file: "services/seckill/internal/redisless/switch.go",
 		old:    "if issuedRedisless(p.OrderSN) && g.watch.mayBeRedisless(activityID) {",
 		now:    "if issuedRedisless(p.OrderSN) && p.UserID == \"\" {",
 		hidden: "few processes reach Redis and not inventory",
@@ -133,8 +146,8 @@ var testedMutants = []mutant{
 		hidden: "few simulated rooms are lost between root and start", test: unit{"pkg/stockgate", "TestAPublishedDrawStays/miniredis"},
 	},
 	{
-		name: "places lapse while a sale is paused", file: "pkg/stockgate/lua/room_admit.lua",
-		old: "if gate[1] == 'open' then usable", now: "if true then usable",
+		name: "places lapse while a sale is paused", file: "pkg/stockgate/lua/room.lua",
+		old: "if gate[1] ~= 'open' or called == 0 then", now: "if called == 0 then",
 		hidden: "no simulated place has a pause of a minute", test: unit{"pkg/stockgate", "TestOnlyUsableTimeCountsAgainstAPlace/miniredis"},
 	},
 	{
@@ -144,7 +157,7 @@ var testedMutants = []mutant{
 	},
 	{
 		name: "figures change while a sale is redisless", file: "services/inventory/internal/store/modes.go",
-		old: "= 'direct'\"\n", now: "= 'none'\"\n",
+		old: `string(contract.ModeRedisless) + "'"`, now: `"none'"`,
 		hidden: "few sales have a process that reaches Redis", test: unit{"services/inventory", "TestFiguresStayWhileASaleIsRedisless"},
 	},
 	{
@@ -168,7 +181,7 @@ var testedMutants = []mutant{
 		hidden: "few wait in the journal", test: unit{"services/seckill/internal/redisless", "TestPublishedPurchasesAreNotKept"},
 	},
 	{
-		name: "the gate sells while the sale is redisless", file: keptDir + "gate.go",
+		name: "the gate sells while the sale is redisless", file: keptDir + "switch.go",
 		old: "\tcase contract.ModeRedisless:\n\tcase contract.ModeReturning:", now: "\tcase contract.ModeReturning:",
 		hidden: "most sales have no process that reaches Redis", test: unit{"services/seckill/internal/redisless", "TestPurchasesFollowTheMode"},
 	},
@@ -185,7 +198,7 @@ var testedMutants = []mutant{
 		test:   unit{"services/seckill/internal/redisless", "TestAGateIsUsedAfterTheFirstReadingOfTheModes"},
 	},
 	{
-		name: "purchases of an outdated mode do not exist", file: keptDir + "gate.go",
+		name: "purchases of an outdated mode do not exist", file: keptDir + "switch.go",
 		old: "if err == nil && !found && g.watch.mayBeRedisless(activityID) {", now: "if false {",
 		hidden: "few processes reach Redis and not inventory",
 		test:   unit{"services/seckill/internal/redisless", "TestResultsComeFromTheLedgerMeanwhile"},
@@ -283,7 +296,7 @@ var testedMutants = []mutant{
 		test:   unit{"services/inventory", "^TestARestoredDatabaseGetsBackWhatOrdersAndGateKnow$"},
 	},
 	{
-		name: "ended purchases get no row", file: restoreDir + "orders.go",
+		name: "ended purchases get no row", file: restoreDir + "ends.go",
 		old: "written, err := m.endAgain(ctx, activityID, ended)", now: "written, err := int64(0), error(nil)",
 		hidden: "few messages are delivered again after the restore",
 		test:   unit{"services/inventory", "^TestALostPurchaseThatHadEndedStaysEnded$"},
@@ -377,7 +390,7 @@ var testedMutants = []mutant{
 		test:   unit{"services/inventory", "^TestTheReconcilerProvesALoss$/^entries$"},
 	},
 	{
-		name: "a redisless sale has no waiting room", file: "services/seckill/internal/redisless/gate.go",
+		name: "a redisless sale has no waiting room", file: "services/seckill/internal/redisless/watch.go",
 		old: "Challenge: challenge, RoomRate: m.Sale.RoomRate,", now: "Challenge: challenge,",
 		hidden: "few redisless sales have a waiting room",
 		test:   unit{"services/seckill/internal/redisless", "^TestASaleKeepsItsRulesWithoutRedis$"},
@@ -395,7 +408,7 @@ var testedMutants = []mutant{
 		test:   unit{"services/inventory", "^TestTheReorderLimitHoldsWithoutRedis$"},
 	},
 	{
-		name: "a restore undoes decisions", file: restoreDir + "gate.go",
+		name: "a restore undoes decisions", file: restoreDir + "decision.go",
 		old: "if !d.Possible {", now: "if d.Version > 0 {",
 		hidden: "merchants of the simulation decide nothing after a backup",
 		test:   unit{"services/inventory", "^TestARestoreKeepsDecisions$"},

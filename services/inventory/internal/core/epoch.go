@@ -22,7 +22,8 @@ const (
 	CauseGate     = "a gate has an epoch that this database does not have"
 )
 
-// ImportStep is a step of an import. The orders of all activities come first, then each activity by itself.
+// ImportStep is a step of an import. The decisions on each activity come first, then the orders of all activities, then
+// the rest of each activity by itself.
 type ImportStep string
 
 // The steps. All but the first four, which concern the orders of all activities, belong to one activity.

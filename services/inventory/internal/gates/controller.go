@@ -60,8 +60,8 @@ type Redis interface {
 
 // Modes moves the activities that sell without their gate back to it.
 type Modes interface {
-	// MayReturn reports whether the gate of an activity, which responds, may be written.
-	MayReturn(a *core.Activity) bool
+	// MayWrite reports whether the gate of an activity, which responds, may be written.
+	MayWrite(a *core.Activity) bool
 	// ReturnToGate moves an activity back to its gate, which has been ensured.
 	ReturnToGate(ctx context.Context, a *core.Activity) error
 	// ReturnOver makes the mode gate for activities whose gate is not due any more.
@@ -208,7 +208,7 @@ func (c *Controller) ensureEach(ctx context.Context, activities []core.Activity,
 }
 
 func (c *Controller) ensure(ctx context.Context, a *core.Activity, r round) error {
-	if !c.Modes.MayReturn(a) {
+	if !c.Modes.MayWrite(a) {
 		*r.skipped = true
 		return nil
 	}

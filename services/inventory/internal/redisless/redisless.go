@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/ordersn"
 	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/ledger"
 )
@@ -99,7 +100,7 @@ type WorkerLeases struct {
 // Workers are the worker ids that processes of seckill use while Redis is unavailable. Redis leases the ids below
 // them.
 func Workers() WorkerLeases {
-	return WorkerLeases{First: 224, End: 256, Term: 3 * time.Second}
+	return WorkerLeases{First: ordersn.RedisWorkers, End: ordersn.Workers, Term: 3 * time.Second}
 }
 
 // LeaseWorker leases a worker id, or renews the lease of one.

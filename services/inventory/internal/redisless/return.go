@@ -37,9 +37,9 @@ func (s *Service) finishReturn(ctx context.Context, activityID string, outage in
 	return err
 }
 
-// MayReturn reports whether the gate of an activity may be written. That of a redisless one must have responded to this
+// MayWrite reports whether the gate of an activity may be written. That of a redisless one must have responded to this
 // process for a while.
-func (s *Service) MayReturn(a *core.Activity) bool { return !a.Redisless() || s.Watch.steady(a.ID) }
+func (s *Service) MayWrite(a *core.Activity) bool { return !a.Redisless() || s.Watch.steady(a.ID) }
 
 // ReturnToGate moves an activity back to its gate, which responds and has been ensured: it gets what changed while it
 // was not used. The sale goes on without the gate until it has most of that: a gate that does not take it ends no sale.
@@ -88,7 +88,7 @@ func (s *Service) ReturnOver(ctx context.Context, due []core.Activity, now time.
 		if a.UsesGate() || slices.ContainsFunc(due, func(d core.Activity) bool { return d.ID == a.ID }) {
 			continue
 		}
-		if !s.MayReturn(a) {
+		if !s.MayWrite(a) {
 			continue
 		}
 		_, err := s.beginReturn(ctx, a.ID, a.Outage)

@@ -133,8 +133,8 @@ func (s *Store) DrawEpoch(
 	return out, err
 }
 
-// plan inserts the imports of an epoch: of all orders, of each activity, and of those without an activity that were
-// not complete.
+// plan inserts the imports of an epoch: one of all orders, and one of each activity. addForeign adds those of activities
+// that the database has lost.
 func plan(tx *gorm.DB, epoch int64, now time.Time) error {
 	all := importRow{EpochID: epoch, Step: string(core.ImportEnded), Counts: "{}", UpdatedAt: now}
 	if err := tx.Create(&all).Error; err != nil {

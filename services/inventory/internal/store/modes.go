@@ -234,7 +234,8 @@ func firstReading(activityID int64, now time.Time) redislessSaleRow {
 
 // noteGates writes readings of one time. The row of a new activity is inserted.
 func noteGates(tx *gorm.DB, rows []redislessSaleRow) error {
-	const redisless = "(SELECT mode FROM activities WHERE activities.id = redisless_sales.activity_id) = 'direct'"
+	const redisless = "(SELECT mode FROM activities WHERE activities.id = redisless_sales.activity_id) = '" +
+		string(contract.ModeRedisless) + "'"
 	args := []any{rows[0].SeenAt, rows[0].NotedAt, rows[0].FiguresAt}
 	for _, r := range rows {
 		args = append(args, r.ActivityID, r.Unlanded)

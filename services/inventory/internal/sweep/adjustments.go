@@ -11,9 +11,9 @@ import (
 
 // AdjustmentsConfig holds the pauses of Adjustments.
 type AdjustmentsConfig struct {
-	// Age from which an unfinished adjustment is resumed. The pause after a failed attempt doubles up to ResumeCap.
+	// Age from which an unfinished adjustment is resumed. The pause after a failed attempt doubles up to 15 times
+	// this.
 	ResumeAfter time.Duration
-	ResumeCap   time.Duration
 }
 
 // AdjustmentsStore is what Adjustments reads and writes in the tables.
@@ -89,7 +89,7 @@ func (w *Adjustments) resume(ctx context.Context, activityID string) error {
 		if errors.Is(err, core.ErrGateUnavailable) || ctx.Err() != nil {
 			break
 		}
-		at := now.Add(jittered(doubled(w.Config.ResumeAfter, w.Config.ResumeCap, a.ResumeAttempt)))
+		at := now.Add(jittered(doubled(w.Config.ResumeAfter, 15*w.Config.ResumeAfter, a.ResumeAttempt)))
 		a.ResumeAt, a.ResumeAttempt = &at, a.ResumeAttempt+1
 		failed = append(failed, a)
 	}

@@ -13,9 +13,8 @@ import (
 // OverdueConfig holds the pauses of Overdue.
 type OverdueConfig struct {
 	// AskAfter is the time after the end of the pay window from which a reserved row counts as overdue and its
-	// closing is resent. The pause doubles up to AskCap.
+	// closing is resent. The pause doubles up to six times this.
 	AskAfter time.Duration
-	AskCap   time.Duration
 }
 
 // OverdueStore is what Overdue reads in the tables.
@@ -59,7 +58,7 @@ const askHeldAfter = 30 * time.Second
 // NewOverdue makes the sweep.
 func NewOverdue(d OverdueDeps) *Overdue {
 	return &Overdue{
-		OverdueDeps: d, resent: newBackoffs(d.Config.AskAfter, d.Config.AskCap),
+		OverdueDeps: d, resent: newBackoffs(d.Config.AskAfter, 6*d.Config.AskAfter),
 		cursors: map[string]*core.ReservationPlace{},
 	}
 }

@@ -30,9 +30,9 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		OrdersConfig{RepublishAfter: time.Minute, RepublishCap: 30 * time.Minute, AbandonAfter: 24 * time.Hour},
-		OverdueConfig{AskAfter: 10 * time.Minute, AskCap: time.Hour},
+		OverdueConfig{AskAfter: 10 * time.Minute},
 		JournalConfig{RejournalAfter: time.Minute, RejournalCap: 30 * time.Minute},
-		AdjustmentsConfig{ResumeAfter: 20 * time.Second, ResumeCap: 5 * time.Minute},
+		AdjustmentsConfig{ResumeAfter: 20 * time.Second},
 	}
 }
 

@@ -39,22 +39,16 @@ func (e ChangedOrderState) Valid() bool {
 
 // Defines values for CloseRequestReason.
 const (
-	Cancelled CloseRequestReason = "cancelled"
-	Expired   CloseRequestReason = "expired"
-	Rejected  CloseRequestReason = "rejected"
-	System    CloseRequestReason = "system"
+	Expired  CloseRequestReason = "expired"
+	Rejected CloseRequestReason = "rejected"
 )
 
 // Valid indicates whether the value is a known member of the CloseRequestReason enum.
 func (e CloseRequestReason) Valid() bool {
 	switch e {
-	case Cancelled:
-		return true
 	case Expired:
 		return true
 	case Rejected:
-		return true
-	case System:
 		return true
 	default:
 		return false

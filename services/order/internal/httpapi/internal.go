@@ -49,12 +49,11 @@ func (a *Internal) CloseOrders(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	reasons := map[internalapi.CloseRequestReason]string{
-		"expired": core.ReasonExpired, "cancelled": core.ReasonCancelled, "rejected": core.ReasonRejected,
-		"system": core.ReasonRejected,
+		"expired": core.ReasonExpired, "rejected": core.ReasonRejected,
 	}
 	reason, ok := reasons[body.Reason]
 	if !ok {
-		a.refuse(w, r, contract.InvalidField("reason", "must be expired, cancelled, rejected or system"))
+		a.refuse(w, r, contract.InvalidField("reason", "must be expired or rejected"))
 		return
 	}
 	if err := checkSNs(body.OrderSns); err != nil {

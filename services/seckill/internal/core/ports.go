@@ -32,8 +32,8 @@ var (
 // Purchases accepts purchases and reserves their units; nothing else in this service does. It may send the calls of many
 // callers together.
 type Purchases interface {
-	// Reserve requests the units of one purchase. Like Lookup it waits for a bounded time. ErrNoGate, ErrOverloaded and
-	// ErrBreakerOpen mean that this call reserved nothing. After any other error the outcome is unknown.
+	// Reserve requests the units of one purchase. Like Lookup it waits for a bounded time. ErrNoGate, ErrOverloaded,
+	// ErrBreakerOpen and ErrLater mean that this call reserved nothing. After any other error the outcome is unknown.
 	Reserve(ctx context.Context, activityID string, p Purchase) (Verdict, error)
 	// Lookup reads one purchase; it returns false if the gate has none with this order_sn.
 	Lookup(ctx context.Context, activityID, orderSN string) (Reservation, bool, error)

@@ -251,6 +251,7 @@ func (s *Service) Purchase(
 		return Purchased{}, s.Sales.Refusal(ctx, activityID, err)
 	}
 	s.Sales.track(activityID)
+	//exhaustive:enforce
 	switch v.Outcome {
 	case Accepted, Known:
 		return s.purchased(ctx, v.Reservation, v.Outcome == Accepted), nil

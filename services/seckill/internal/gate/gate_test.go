@@ -249,6 +249,15 @@ func TestErrorsAreConvertedToThoseOfCore(t *testing.T) {
 	}
 }
 
+func TestEveryOutcomeOfTheGateIsConverted(t *testing.T) {
+	for o := stockgate.Known; o <= stockgate.Accepted; o++ {
+		_, err := toVerdict("7", stockgate.Verdict{Outcome: o})
+		if err != nil {
+			require.NotContains(t, err.Error(), "unknown outcome", o)
+		}
+	}
+}
+
 func TestLookup(t *testing.T) {
 	g := newGate(t, &slow{}, Options{})
 	got, ok, err := g.Lookup(t.Context(), "7", "1")

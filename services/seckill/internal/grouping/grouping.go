@@ -48,7 +48,7 @@ type Call[Q, A any] func(ctx context.Context, key string, requests []Q) ([]A, er
 // A caller waits for its reply only. It has no timer and does not watch its context: with a hundred thousand buyers,
 // these would cost more for each caller than its share of the call. The wait is bounded nevertheless: each call ends by
 // its time-out, the next one follows after a bounded pause, and a caller that waited longer than maxWait for its call
-// gets an error. gather.go decides on the pauses.
+// gets an error. Method gathering decides on the pauses.
 type Grouper[Q, A any] struct {
 	Options
 	call    Call[Q, A]

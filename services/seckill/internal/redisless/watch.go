@@ -4,9 +4,11 @@ package redisless
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -78,8 +80,8 @@ type setting struct {
 }
 
 // contactTimes is when a gate last responded, or before the first response when it was first called, and since when it
-// does not respond. uncertain is set once it has not responded for lostAfter, until the modes are read after its return:
-// the sale may have become redisless.
+// does not respond. uncertain is set one probe before it has not responded for lostAfter, until the modes are read after
+// its return: the sale may have become redisless, by the probe of another process.
 type contactTimes struct {
 	reached, lostSince time.Time
 	uncertain          bool
@@ -433,3 +435,34 @@ func (w *Watch) noteSoldOut(activityID string, lines []contract.Line) {
 
 // now returns the time of inventory's database, by the last reading.
 func (s *snapshot) now() time.Time { return s.Now.Add(time.Since(s.at)) }
+
+// admissionRules are the rules that this process enforces while the mode of a sale is not gate.
+var admissionRules = []contract.AdmissionRule{contract.RuleRoom, contract.RuleChallenge}
+
+// state returns the state of a sale whose mode is not gate. A SKU that is sold out may return: units are held back. It
+// fails for a sale with a rule of a later release, so that no buyer evades it.
+func (w *Watch) state(m contract.ActivityMode) (core.GateState, error) {
+	for _, rule := range m.Sale.Rules {
+		if !slices.Contains(admissionRules, rule) {
+			return core.GateState{}, fmt.Errorf("%w: activity %s has the unknown rule %q", core.ErrBreakerOpen, m.ActivityID, rule)
+		}
+	}
+	challenge, err := contract.ParseChallenge(m.Sale.Challenge)
+	if err != nil {
+		return core.GateState{}, fmt.Errorf("%w: activity %s: %w", core.ErrBreakerOpen, m.ActivityID, err)
+	}
+	st := core.GateState{
+		Challenge: challenge, RoomRate: m.Sale.RoomRate,
+		State: core.State(m.Sale.State), StartsAt: m.Sale.StartsAt, EndsAt: m.Sale.EndsAt,
+		Left: make(map[string]int64, len(m.Sale.Items)), Unpaid: make(map[string]time.Time, len(m.Sale.Items)),
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, it := range m.Sale.Items {
+		st.Left[it.SKUID], st.Unpaid[it.SKUID] = it.Left, time.Time{}
+		if _, out := w.soldOut[m.ActivityID+" "+it.SKUID]; out {
+			st.Left[it.SKUID] = 0
+		}
+	}
+	return st, nil
+}
