@@ -69,8 +69,7 @@ function SaleBody({model, sale}: {model: SaleModel; sale: Sale}) {
       <div class="sale-body">
         <div class="sale-head">
           <h1 dir="auto">{sale.title}</h1>
-          {item && <Price sale={sale} item={item} />}
-          {item && <Chosen sale={sale} item={item} qty={qty} />}
+          {item && <Price sale={sale} item={item} qty={qty} />}
         </div>
         <Clock sale={sale} state={state} created={created} turn={choosing ? model.entry.value?.deadline : undefined} now={now} />
         {sale.items.length > 1 && <Choice sale={sale} sku_id={sku_id} choose={choosing && ((sku) => (model.sku.value = sku))} />}
@@ -144,7 +143,9 @@ function closedBy(model: SaleModel, own: Reservation, reason?: string): void {
   model.refresh()
 }
 
-function Price({sale, item}: {sale: Sale; item: SaleItem}) {
+// Price is that of the SKU which a press buys, or was bought, with its quantity.
+function Price({sale, item, qty}: {sale: Sale; item: SaleItem; qty: number}) {
+  const one = sale.items.length === 1 && sale.per_user_limit === 1 && item.name === sale.title
   const off = item.list_price && item.list_price > item.price
   return (
     <p class="price-line">
@@ -155,17 +156,12 @@ function Price({sale, item}: {sale: Sale; item: SaleItem}) {
           {money(item.list_price as number, item)}
         </s>
       ) : null}
+      {!one && (
+        <span class="muted" dir="auto">
+          {item.name} × {qty}
+        </span>
+      )}
       <span class="muted">{w(sale.items.length > 1 ? 'limit_in_all' : 'limit', {n: sale.per_user_limit})}</span>
-    </p>
-  )
-}
-
-// Chosen is what a press buys, or what was bought.
-function Chosen({sale, item, qty}: {sale: Sale; item: SaleItem; qty: number}) {
-  if (sale.items.length === 1 && sale.per_user_limit === 1 && item.name === sale.title) return null
-  return (
-    <p class="muted" dir="auto">
-      {item.name} × {qty}
     </p>
   )
 }
