@@ -181,6 +181,9 @@ type Order struct {
 	OrderSn   string     `json:"order_sn"`
 	PaidAt    *time.Time `json:"paid_at,omitempty"`
 
+	// PayingUntil Of a pending order after expires_at: until then a payment in flight may still pay it
+	PayingUntil *time.Time `json:"paying_until,omitempty"`
+
 	// Payments Oldest first
 	Payments []Payment  `json:"payments"`
 	Refunds  *[]Refund  `json:"refunds,omitempty"`

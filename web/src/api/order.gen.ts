@@ -235,6 +235,11 @@ export interface components {
              * @description Payable before this time
              */
             expires_at: string;
+            /**
+             * Format: date-time
+             * @description Of a pending order after expires_at: until then a payment in flight may still pay it
+             */
+            paying_until?: string;
             /** Format: date-time */
             paid_at?: string;
             /** Format: date-time */

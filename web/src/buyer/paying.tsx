@@ -2,6 +2,7 @@
 
 import {useState} from 'preact/hooks'
 import {getOrder, startPayment} from '../api/orders.ts'
+import type {Order} from '../api/types.ts'
 import {config, lost} from '../base/app.ts'
 import {say} from '../base/problem.ts'
 import {newKey} from '../base/random.ts'
@@ -15,6 +16,9 @@ const keys = new Map<string, string>()
 
 // expecting holds orders whose payment the buyer just made: their page reads them often until it is confirmed.
 export const expecting = new Set<string>()
+
+// inFlight reports whether a payment was begun whose result is not known.
+export const inFlight = ({payments}: Order) => !!payments?.some((p) => p.state === 'started')
 
 // pay starts a payment, or goes on with one that is started, and leaves for its page. It returns what went wrong.
 async function pay(order_sn: string): Promise<string> {

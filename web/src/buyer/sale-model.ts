@@ -3,6 +3,7 @@
 import {computed, effect, signal, untracked} from '../base/signal.ts'
 import {createPath, getReservation, getSale, listReservations, reserve} from '../api/buying.ts'
 import {all, type Failure} from '../api/client.ts'
+import {getOrder} from '../api/orders.ts'
 import type {Line, Reservation, Sale} from '../api/types.ts'
 import {clock, lost, session, tick, ticked, userID, visible} from '../base/app.ts'
 import {around, loop, type Loop} from '../base/loop.ts'
@@ -13,6 +14,7 @@ import {onChanged} from '../base/tabs.ts'
 import {at, sleep} from '../base/timer.ts'
 import {noteOrder} from '../base/unpaid.ts'
 import {chunk} from '../base/chunk.ts'
+import {inFlight} from './paying.tsx'
 import {buy} from './purchase.ts'
 import type {Entry} from './entry.ts'
 import type {Room} from './room/room.tsx'
@@ -38,6 +40,7 @@ export class SaleModel {
   readonly sku = signal('')
   readonly quantity = signal(1)
   readonly entry = signal<Entry | undefined>(undefined) // loaded where the sale has a waiting room or a challenge
+  readonly confirming = signal<boolean | undefined>(undefined) // whether a payment is in flight, once the deadline has passed
   readonly checked = signal(0) // server time at which the purchase was last polled, ms; 0 while a stream is open
   private readonly ownSeen = signal<{key: string; since: number}>({key: '', since: 0})
   private readonly wasSoldOut = signal(false)
@@ -355,8 +358,13 @@ export class SaleModel {
     while (!ended() && !this.stop.signal.aborted) {
       const deadline = Date.parse(find()?.expires_at ?? '') - clock.now()
       await sleep(deadline > 0 && deadline < 12_000 ? deadline + around(1000) : around(10_000), this.stop.signal)
-      if (visible.value && !this.stop.signal.aborted && !ended()) await poll()
+      if (!visible.value || this.stop.signal.aborted || ended()) continue
+      await poll()
+      if (ended() || !(Date.parse(find()?.expires_at ?? '') <= clock.now())) continue
+      const order = await getOrder(order_sn)
+      if (order.ok) this.confirming.value = order.data.state === 'pending' && inFlight(order.data)
     }
+    this.confirming.value = undefined
     this.following = ''
     if (!this.stop.signal.aborted) {
       this.forgetFlight(user)

@@ -59,6 +59,7 @@ function SaleBody({model, sale}: {model: SaleModel; sale: Sale}) {
   const own = model.own.value
   const state = stateOf(sale, now)
   const created = view === 'created' ? own : undefined
+  const payable = created && !(Date.parse(created.expires_at ?? '') <= now)
   const stale = !!model.problem.value || !online.value
   const choosing = button.startsWith('buy')
   const {sku_id, qty} = model.chosen.value
@@ -84,7 +85,7 @@ function SaleBody({model, sale}: {model: SaleModel; sale: Sale}) {
             </button>
           )}
           {button === 'sign_in' && <SignIn w={w} role="buyer" label={w('sign_in_to_buy')} />}
-          {created && (
+          {created && payable && (
             <PayButton
               order_sn={created.order_sn}
               amount={amountOf(created, sale)}
@@ -94,10 +95,10 @@ function SaleBody({model, sale}: {model: SaleModel; sale: Sale}) {
               }}
             />
           )}
-          {button === 'none' && <Next model={model} />}
+          {(button === 'none' || (created && !payable)) && <Next model={model} />}
         </div>
         <div class="aside">
-          {created ? (
+          {created && payable ? (
             <>
               <CancelButton order_sn={created.order_sn} onChange={(order) => closedBy(model, created, order?.close_reason)} />
               <Wrong text={refusal} />
@@ -274,6 +275,8 @@ export function statusText(model: SaleModel, sale: Sale): string {
     case 'waiting':
       return phase.kind === 'waiting' ? say(phase.failure, phase.waitS, now) : ''
     case 'created':
+      if (model.confirming.value) return w('confirming')
+      if (model.confirming.value === false) return code('closed_expired')
       return w('st_created', {t: time(own?.expires_at ?? '', now, true)})
     case 'closed':
     case 'failed':

@@ -77,6 +77,7 @@ export const buyer = {
   st_queued_long: 'Accepted. It takes longer than usual; your place is kept and you may close this page.',
   st_created: 'Order created. Pay by {t}.',
   st_paid: 'Paid. Thank you.',
+  confirming: 'Your payment is being confirmed.',
   last_checked: 'Last checked {t}',
 
   pay_by: 'Pay by {t}',

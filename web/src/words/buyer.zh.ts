@@ -79,6 +79,7 @@ export const buyer: Record<keyof typeof en, string> = {
   st_queued_long: '已受理，用时较长。位置已保留，可以关闭此页。',
   st_created: '下单成功，请在 {t} 前支付',
   st_paid: '已支付',
+  confirming: '正在确认您的付款。',
   last_checked: '最近检查 {t}',
 
   pay_by: '请在 {t} 前支付',

@@ -44,6 +44,5 @@ export const orders = {
   field_wrong: 'Please check this field.',
   name_wrong: 'Give a name of 1 to 64 characters.',
   phone_wrong: 'Give a phone number, with + and country code outside mainland China.',
-  paying: 'Waiting for the payment to be confirmed.',
   payment_did_fail: 'The payment failed. You can pay again.',
 }

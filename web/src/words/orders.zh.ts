@@ -45,6 +45,5 @@ export const orders: Record<keyof typeof en, string> = {
   field_wrong: '请检查此项。',
   name_wrong: '请填写 1 到 64 个字的姓名。',
   phone_wrong: '请填写电话号码，中国大陆以外请加 + 和国家代码。',
-  paying: '正在等待支付确认。',
   payment_did_fail: '支付未成功，可以重新支付。',
 }

@@ -200,6 +200,25 @@ test('an unpaid order stands in the header of every page, without a request, unt
   await expect(page.getByLabel('Name')).toBeVisible()
 })
 
+test('a payment in flight at the deadline is one statement on every page', async ({page, shop}) => {
+  shop.sale('1', {pay_within_s: 4})
+  await signIn(page)
+  await page.goto('/sales/1')
+  await buy(page).click()
+  await expect(status(page)).toContainText('Order created')
+  const [sn] = [...shop.orders.keys()]
+  const order = shop.orders.get(sn)
+  order.payments.push({payment_id: '5', provider: 'other', state: 'started', amount: 9900, currency: 'EUR', created_at: order.created_at})
+  await expect(status(page)).toContainText('Your payment is being confirmed.', soon)
+  await expect(page.getByRole('button', {name: /^Pay /})).toHaveCount(0)
+  await page.getByRole('link', {name: 'See order'}).click()
+  await expect(page.getByRole('status').first()).toContainText('Your payment is being confirmed.')
+  // Without one, the time is over.
+  order.payments = []
+  await page.reload()
+  await expect(page.getByRole('status').first()).toContainText('Time to pay is over.')
+})
+
 test('a reminder of a sale is a calendar file', async ({page, shop}) => {
   shop.sale('1', {starts: 7200, title: 'Tea; 茶'})
   await page.goto('/sales/1')

@@ -30,6 +30,9 @@ func orderView(o core.Order, about contract.ActivityInfo) api.Order {
 	if about.Title != "" {
 		v.ActivityTitle = &about.Title
 	}
+	if o.State == core.Pending {
+		v.PayingUntil = optionalTime(o.PayingUntil)
+	}
 	if o.State == core.Closed {
 		reason := api.OrderCloseReason(o.CloseReason)
 		v.CloseReason = &reason

@@ -14,7 +14,7 @@ import {noteOrder} from '../../base/unpaid.ts'
 import {CancelDialog} from './cancel.tsx'
 import {ContactSection} from './contact.tsx'
 import {Countdown, countdownText} from '../countdown.tsx'
-import {expecting, PayButton} from '../paying.tsx'
+import {expecting, inFlight, PayButton} from '../paying.tsx'
 import {Account, saleURL, Unread} from '../parts.tsx'
 import {w} from '../words.ts'
 import {own} from './words.ts'
@@ -195,8 +195,8 @@ function orderStatus(order: Order, now: number, failed: boolean): string {
     case 'refunded':
       return code('closed_refunded')
     case 'pending':
-      if (Date.parse(order.expires_at) <= now) return code('closed_expired')
-      if (expecting.has(order.order_sn)) return own('paying')
+      if (expecting.has(order.order_sn)) return w('confirming')
+      if (Date.parse(order.expires_at) <= now) return inFlight(order) ? w('confirming') : code('closed_expired')
       return failed ? own('payment_did_fail') : w('pay_by', {t: time(order.expires_at, now, true)})
   }
 }
