@@ -1,6 +1,6 @@
 // Package bus defines the message bus between the services: delivery at least once, without order, at once or at a
-// later time. Package inproc implements it inside one process, package rocketmq on Apache RocketMQ, package brokerless
-// by calls of the receiver; all pass the conformance suite in package bustest.
+// later time. Package inproc implements it inside one process, package rocketmq on Apache RocketMQ, and package brokerless
+// calls the receiver; all pass the conformance suite in package bustest.
 //
 // A message may be redelivered at any time, also after it was acknowledged. A handler must therefore be idempotent by
 // a key of its own: neither Delivery.ID nor Delivery.Attempt distinguishes two deliveries of one message from those of

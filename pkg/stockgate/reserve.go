@@ -81,8 +81,8 @@ type Verdict struct {
 
 // Reserve decides a group of at most MaxGroup requests in one script call, each by itself and in their order. Verdicts
 // have the order of the requests. Each request passes these checks: whether the order_sn is known, whether an import
-// after a restore runs, whether the sale is open, whether the buyer has allowance left and has not reserved since the path was issued, whether there is stock, and
-// whether the journal has room. If it passes all, the script journals the reservation and takes the units. The journal
+// after a restore runs, whether the sale is open, whether the buyer has allowance left and has not reserved since the
+// path was issued, whether there is stock, and whether the journal has room. If it passes all, the script journals the reservation and takes the units. The journal
 // has no room either while the Redis master is short of memory, see MeasureMemory.
 //
 // A known order_sn always gets its present state, also after the end of the sale, and takes nothing: if the reply

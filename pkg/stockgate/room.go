@@ -56,13 +56,13 @@ type Room struct {
 	Seed             string
 	Admitted         int64           // last place that may take paths
 	Lapsed           int64           // last place that no longer may
-	Admissions       []RoomAdmission // of the latest AdmittedFor, in no order
+	Admissions       []RoomAdmission // of the latest AdmittedFor, one a second, and one before; in no order
 }
 
 // RoomAdmission is how long the places up to Last, after those of the admission before, may take paths yet.
 type RoomAdmission struct {
 	Last int64
-	Left time.Duration // while the sale is open and Redis is reachable
+	Left time.Duration // while the sale is open and Redis is reachable; at most 0 once they have lapsed
 }
 
 // RoomJoin is the request of a buyer for a ticket.
@@ -140,7 +140,7 @@ func (g *Gate) JoinRoom(ctx context.Context, activityID, key string, joins []Roo
 
 // Room returns the state of a waiting room. It opens the room, with known.Key, and closes early joining, when that is
 // due. known is what the caller has read before, with a new key if it has read none: a room that Redis has lost
-// continues with it, except that a root that was published meanwhile stays. One script call, O(admissions of a minute).
+// continues with it, except that a root that was published meanwhile stays. One script call, O(admissions).
 func (g *Gate) Room(ctx context.Context, activityID string, known Room) (Room, error) {
 	if !validToken(known.Key, maxRoomText) {
 		return Room{}, fmt.Errorf("stockgate: key of a draw is malformed")
@@ -158,7 +158,7 @@ func (g *Gate) Room(ctx context.Context, activityID string, known Room) (Room, e
 }
 
 // StoreDraw stores the root of the draw over this number of early tickets, then beacon and seed, unless the room has
-// them, and returns its state. seed is "" while the beacon is unknown. One script call, O(1).
+// them, and returns its state. seed is "" while the beacon is unknown. One script call, as Room.
 func (g *Gate) StoreDraw(ctx context.Context, activityID, root, beacon, seed string, early int64) (Room, error) {
 	if !validToken(root, maxRoomText) {
 		return Room{}, fmt.Errorf("stockgate: root of a draw is malformed")
@@ -178,7 +178,7 @@ func (g *Gate) StoreDraw(ctx context.Context, activityID, root, beacon, seed str
 // Admit raises the last admitted place from one value to another, but not above the last ticket, and lets places lapse.
 // Only time in which the sale is open counts against a place, and at most a second of the time between two calls. fence
 // is the fencing number of the controller. If the room has another value than from, nothing is admitted. It returns the
-// state of the room. One script call, O(log n).
+// state of the room. One script call, as Room.
 func (g *Gate) Admit(ctx context.Context, activityID string, fence, from, to int64) (Room, error) {
 	reply, err := g.runRoom(ctx, scriptRoomAdmit, activityID, fence, from, to)
 	if err != nil {
@@ -218,7 +218,7 @@ const maxRoomText = 256
 
 // decodeRoom decodes the list that room_state() in lua/room.lua returns.
 func decodeRoom(f []string) (r Room, err error) {
-	const fields = 13
+	const fields = 14
 	if len(f) < fields || (len(f)-fields)%2 != 0 {
 		return Room{}, fmt.Errorf("stockgate: state of a waiting room has %d fields", len(f))
 	}
@@ -244,13 +244,18 @@ func decodeRoom(f []string) (r Room, err error) {
 			return Room{}, fmt.Errorf("%w: number %q of a waiting room", ErrBroken, n.src)
 		}
 	}
+	usable, err := strconv.ParseInt(f[fields-1], 10, 64)
+	if err != nil {
+		return Room{}, fmt.Errorf("%w: number %q of a waiting room", ErrBroken, f[fields-1])
+	}
 	for f = f[fields:]; len(f) > 0; f = f[2:] {
 		last, err1 := strconv.ParseInt(f[0], 10, 64)
-		left, err2 := strconv.ParseInt(f[1], 10, 64)
+		at, err2 := strconv.ParseInt(f[1], 10, 64)
 		if err1 != nil || err2 != nil {
 			return Room{}, fmt.Errorf("%w: admission %q of a waiting room", ErrBroken, f[:2])
 		}
-		r.Admissions = append(r.Admissions, RoomAdmission{last, time.Duration(left) * time.Millisecond})
+		left := AdmittedFor - time.Duration(usable-at)*time.Millisecond
+		r.Admissions = append(r.Admissions, RoomAdmission{last, left})
 	}
 	return r, nil
 }

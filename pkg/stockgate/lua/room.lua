@@ -10,7 +10,8 @@ local ROOM, TICKETS, LEAVES, ADMISSIONS = unpack(KEYS, 14, 17)
 -- TICKETS    hash  user -> sequence|nonce
 -- LEAVES     text  commitments of the early tickets, 32 bytes each: that of sequence number s at 32 * (s - 1). Redis
 --                  fills what it has lost with zeros
--- ADMISSIONS zset  admitted -> value of usable at which it was reached, for the latest ADMITTED_FOR and one before
+-- ADMISSIONS zset  admitted -> value of usable at which it was reached, one a second for the latest ADMITTED_FOR, and one
+--                  before
 local OPENS, CLOSES = 600000, 60000 -- before the start
 local ADMITTED_FOR = 60000
 local TICK = 1000
@@ -45,22 +46,21 @@ local function usable_now()
   return usable + math.max(0, math.min(TICK, now - called))
 end
 
+-- raise_admitted keeps one admission for each second of usable time, that of the last places.
 local function raise_admitted(to)
+  local usable = room_number('usable')
   redis.call('HSET', ROOM, 'admitted', int(to))
-  redis.call('ZADD', ADMISSIONS, int(room_number('usable')), int(to))
+  redis.call('ZREMRANGEBYSCORE', ADMISSIONS, int(usable - usable % 1000), '+inf')
+  redis.call('ZADD', ADMISSIONS, int(usable), int(to))
   keep_room()
 end
 
--- room_state returns the state of the room, as decodeRoom in room.go reads it, and at its end the admissions: the last
--- place of each, and the ms of usable time that are left to it.
+-- room_state returns the state of the room, as decodeRoom in room.go reads it: at its end usable by now, and ADMISSIONS
+-- with their scores. O(admissions), at most 62.
 local function room_state()
   local state = { int(now), gate[1], int(starts), int(ends), int(rate), room('sequence'), room('key'), room('early'),
     room('root'), room('beacon'), room('seed'), room('admitted'), room('lapsed') }
-  local now_usable = usable_now()
-  local admissions = redis.call('ZRANGE', ADMISSIONS, 0, -1, 'WITHSCORES')
-  for i = 1, #admissions, 2 do
-    state[#state + 1] = admissions[i]
-    state[#state + 1] = int(tonumber(admissions[i + 1]) + ADMITTED_FOR - now_usable)
-  end
+  state[#state + 1] = int(usable_now())
+  for _, text in ipairs(redis.call('ZRANGE', ADMISSIONS, 0, -1, 'WITHSCORES')) do state[#state + 1] = text end
   return state
 end

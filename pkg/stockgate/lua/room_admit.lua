@@ -4,7 +4,7 @@
 -- returns 'no_gate', 'no_room', 'fenced' if a later controller has called, 'not_started', 'no_draw' while early tickets
 --         have no places, or see room_state() in room.lua
 -- A call that finds another value of admitted than was read admits none: a repeated call admits no place twice.
--- cost    O(log n), n = calls within ADMITTED_FOR
+-- cost    O(n), n = admissions, see room_state()
 local fence = room_number('fence')
 if tonumber(ARGV[1]) < fence then return 'fenced' end
 if now < starts then return 'not_started' end

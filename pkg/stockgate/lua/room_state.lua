@@ -3,7 +3,7 @@
 -- ARGV    key for a room that is not open yet; then what the caller has read before, '' or 0 if unknown: early, root,
 --         beacon, seed, sequence, admitted, lapsed. It repairs a room that Redis has lost, whole or in part.
 -- returns 'no_gate', 'no_room', or see room_state() in room.lua
--- cost    O(n), n = admissions of the latest minute; it writes only when something is to be changed
+-- cost    O(n), n = admissions, see room_state(); it writes only when something is to be changed
 if now >= starts - OPENS and now < ends then
   -- No number ever falls, so a caller that has read a higher one shows that Redis has lost the room. Another caller may
   -- have opened it again since, with another key and without early tickets. What it published since does not change.

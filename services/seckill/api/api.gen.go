@@ -548,7 +548,7 @@ type RoomProof struct {
 
 // RoomState defines model for RoomState.
 type RoomState struct {
-	// AdmittedUntil of admitted: the end of its turn, later by each pause of the sale and each outage of Redis; absent where the place was admitted without Redis, and does not lapse until it is back
+	// AdmittedUntil of admitted: the end of its turn, later by each pause of the sale and each outage of Redis, and at the latest the end of the sale; absent where the place was admitted without Redis, and does not lapse until it is back
 	AdmittedUntil *time.Time `json:"admitted_until,omitempty"`
 
 	// Ahead places that are admitted before this one

@@ -277,7 +277,7 @@ var testedMutants = []mutant{
 	},
 	{
 		name: "an unreadable row stops the journal sweep", file: sweepDir + "journal.go",
-		old: "w.Incidents.RaiseUnreadable(ctx, broken)", now: "if len(broken) > 0 {\n\t\treturn nil\n\t}",
+		old: "w.Incidents.RaiseUnreadable(ctx, broken)", now: "if len(broken) > 0 {\n\t\treturn false, nil\n\t}",
 		hidden: "a simulated ledger has no unreadable row",
 		test:   unit{"services/inventory", "^TestAnUnreadableRowDoesNotStopTheJournalSweep$/^no_JSON$"},
 	},

@@ -574,7 +574,7 @@ export interface components {
             estimate_s?: number;
             /**
              * Format: date-time
-             * @description of admitted: the end of its turn, later by each pause of the sale and each outage of Redis; absent where the place was admitted without Redis, and does not lapse until it is back
+             * @description of admitted: the end of its turn, later by each pause of the sale and each outage of Redis, and at the latest the end of the sale; absent where the place was admitted without Redis, and does not lapse until it is back
              */
             admitted_until?: string;
             proof?: components["schemas"]["RoomProof"];

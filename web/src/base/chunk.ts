@@ -20,8 +20,9 @@ export async function chunk<T>(load: () => Promise<T>): Promise<T> {
 }
 
 export interface Part<T> {
-  load: () => Promise<T>
-  shown: () => T | undefined // begins to load it at the first call; undefined until it is loaded
+  load: () => Promise<T> // until it is loaded
+  preload: () => Promise<void> // one attempt
+  shown: () => T | undefined // begins to load it; undefined until it is loaded
 }
 
 // part is a part of the page, loaded once.
@@ -31,8 +32,15 @@ export function part<T>(load: () => Promise<T>): Part<T> {
   const begin = () => (loading ??= chunk(load).then((it) => (loaded.value = it)))
   return {
     load: begin,
+    preload: async () => {
+      try {
+        loaded.value ??= await load()
+      } catch {
+        // It is loaded when it is needed.
+      }
+    },
     shown: () => {
-      void begin()
+      if (!loaded.value) void begin()
       return loaded.value
     },
   }

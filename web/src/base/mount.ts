@@ -17,7 +17,7 @@ export function mount(tree: () => VNode): void {
       render(tree(), root)
       // The focus goes on to what took the place of its element.
       if (last?.isConnected !== false || document.activeElement !== document.body) return
-      const next = document.querySelector<HTMLElement>('.action button') ?? document.getElementById('main')
+      const next = document.querySelector<HTMLElement>('.action button, .action a') ?? document.getElementById('main')
       next?.focus({preventScroll: true})
     },
     (run) => {

@@ -17,8 +17,12 @@ const keys = new Map<string, string>()
 // expecting holds orders whose payment the buyer just made: their page reads them often until it is confirmed.
 export const expecting = new Set<string>()
 
-// inFlight reports whether a payment was begun whose result is not known.
-export const inFlight = ({payments}: Order) => !!payments?.some((p) => p.state === 'started')
+// CLOSING_MS is how long after its deadline an order may wait for its closing, which finds payments in flight.
+const CLOSING_MS = 15_000
+
+// confirming reports whether a payment may still pay an order whose deadline has passed.
+export const confirming = (o: Order, now: number) =>
+  Date.parse(o.paying_until ?? '') > now || (!!o.payments?.some((p) => p.state === 'started') && now < Date.parse(o.expires_at) + CLOSING_MS)
 
 // pay starts a payment, or goes on with one that is started, and leaves for its page. It returns what went wrong.
 async function pay(order_sn: string): Promise<string> {

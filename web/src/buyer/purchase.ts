@@ -47,25 +47,33 @@ export async function buy(p: Purchase, lines?: Line[]): Promise<Outcome> {
       if (!flight) {
         if (!lines) return undefined
         const made = await p.shop.createPath()
-        if (!made.ok || p.aborted()) return made as Failure
+        if (!made.ok) return {made, ms: pause(p, made, n)}
+        if (p.aborted()) return undefined
         flight = {path: made.data.path, order_sn: made.data.order_sn, lines, accepted: false}
         p.store.write(flight)
       }
       // From here on the press has its path: if another tab ends the flight, no second path is made.
       lines = undefined
       const made = await p.shop.reserve(flight.path, flight.lines)
-      if (p.aborted()) return made
+      if (p.aborted()) return undefined
+      if (made.ok) {
+        p.store.write({...flight, accepted: true})
+        return {made, ms: 0}
+      }
+      const ms = pause(p, made, n)
       // After a refusal the path bought nothing. Without a session, or after a failure of the server, it may have.
-      if (made.ok) p.store.write({...flight, accepted: true})
-      else if (!pause(p, made, n) && made.status < 500 && made.code !== 'unauthenticated') p.store.remove()
-      return made
+      if (made.code === 'limit_reached') {
+        p.store.remove()
+        if (ms) lines = flight.lines // the repetition is a new press: leaving the page ends it
+      } else if (!ms && made.status < 500 && made.code !== 'unauthenticated') p.store.remove()
+      return {made, ms}
     })
     if (p.aborted()) break
     if (!r) return {kind: 'none'}
-    if (r.ok) return {kind: 'accepted', accepted: r.data}
-    const ms = pause(p, r, n)
-    if (!ms) return {kind: 'refused', failure: r}
-    p.waiting(r, ms)
+    const {made, ms} = r
+    if (made.ok) return {kind: 'accepted', accepted: made.data}
+    if (!ms) return {kind: 'refused', failure: made}
+    p.waiting(made, ms)
     await p.sleep(ms)
   }
   return {kind: 'aborted'}

@@ -14,7 +14,7 @@ import {onChanged} from '../base/tabs.ts'
 import {at, sleep} from '../base/timer.ts'
 import {noteOrder} from '../base/unpaid.ts'
 import {chunk} from '../base/chunk.ts'
-import {inFlight} from './paying.tsx'
+import {confirming} from './paying.tsx'
 import {buy} from './purchase.ts'
 import type {Entry} from './entry.ts'
 import type {Room} from './room/room.tsx'
@@ -25,6 +25,11 @@ const REFRESH_MS = {scheduled: 20_000, open: 4000, paused: 3000, ended: 30_000}
 
 // needs is how much stands before a purchase in a sale.
 const needs = (sale?: Sale) => +!!sale?.waiting_room + +!!sale?.captcha
+
+// note keeps a purchase for the badge while it waits for its payment.
+function note(user: string, r: Reservation): void {
+  if (r.status === 'created' || terminal(r.status)) noteOrder(user, r.order_sn, r.status === 'created' ? r.expires_at : undefined)
+}
 
 const terminal = (status?: string) => !!status && status !== 'queued' && status !== 'created'
 
@@ -40,13 +45,16 @@ export class SaleModel {
   readonly sku = signal('')
   readonly quantity = signal(1)
   readonly entry = signal<Entry | undefined>(undefined) // loaded where the sale has a waiting room or a challenge
-  readonly confirming = signal<boolean | undefined>(undefined) // whether a payment is in flight, once the deadline has passed
+  // late is an order whose deadline has passed, and whether a payment of it is in flight.
+  readonly late = signal<{order_sn: string; confirming: boolean} | undefined>(undefined)
   readonly checked = signal(0) // server time at which the purchase was last polled, ms; 0 while a stream is open
   private readonly ownSeen = signal<{key: string; since: number}>({key: '', since: 0})
   private readonly wasSoldOut = signal(false)
   private readonly stop = new AbortController()
   private buying = false
-  private following = ''
+  private readonly following = new Set<string>()
+  private readingOwn?: {user: string; end: Promise<unknown>}
+  private listening = false
   private cancelLight = () => {}
   private readonly ends: (() => void)[] = []
   private reading?: Loop
@@ -60,11 +68,11 @@ export class SaleModel {
   }
 
   readonly own = computed(() => latest(this.reservations.value))
-  // chosen is what a press buys; while a purchase moves, its first line.
-  readonly chosen = computed((): Line => {
+  // chosen is what a press buys; while a purchase moves, what it buys.
+  readonly chosen = computed((): Line[] => {
     const own = this.own.value
-    const bought = own?.status === 'queued' || own?.status === 'created' ? own.lines[0] : undefined
-    return bought ?? {sku_id: this.sku.value, qty: Math.min(this.quantity.value, this.most())}
+    if (own && !terminal(own.status) && own.lines.length) return own.lines
+    return [{sku_id: this.sku.value, qty: Math.min(this.quantity.value, this.most())}]
   })
   readonly view = computed(() => {
     const view = shown({
@@ -88,7 +96,7 @@ export class SaleModel {
   start(): void {
     this.reading = loop(this.read)
     addEventListener('storage', this.stored, {signal: this.stop.signal})
-    onChanged(() => userID() && void this.readOwn(userID()), this.stop.signal)
+    onChanged(() => void this.heard(), this.stop.signal)
     // A moment that seems past by the device's clock may not be by server time.
     this.ends.push(clock.onSync(() => this.sale.value && this.setLight(this.sale.value)))
     let before = ''
@@ -174,7 +182,7 @@ export class SaleModel {
     if (!enabled || !button.startsWith('buy')) return
     if (button === 'buy_join') return void this.entry.value?.join()
     this.early.value = false
-    void this.run([this.chosen.value])
+    void this.run(this.chosen.value)
   }
 
   // most is the largest quantity of one press: what the limit leaves to this buyer, at most 100.
@@ -278,13 +286,23 @@ export class SaleModel {
     }
   }
 
-  private async readOwn(user: string): Promise<void> {
+  // readOwn reads the purchases of a buyer. One reading at a time: callers meanwhile wait for it.
+  private readOwn(user: string): Promise<unknown> {
+    if (this.readingOwn?.user !== user) {
+      const reading = {user, end: this.listOwn(user).finally(() => this.readingOwn === reading && (this.readingOwn = undefined))}
+      this.readingOwn = reading
+    }
+    return this.readingOwn.end
+  }
+
+  private async listOwn(user: string): Promise<void> {
     for (let n = 0; !this.stop.signal.aborted && userID() === user; n++) {
+      const before = this.reservations.value
       const r = await all((cursor) => listReservations(this.id, cursor))
       if (this.stop.signal.aborted || userID() !== user) return
       if (r.ok) {
-        this.reservations.value = r.data.items
-        for (const one of r.data.items) noteOrder(one.order_sn, one.status === 'created' ? one.expires_at : undefined)
+        this.merge(before, r.data.items)
+        for (const one of this.reservations.value) note(user, one)
         this.seen()
         const own = this.own.value
         if (own && (own.status === 'queued' || own.status === 'created')) void this.followOwn(user, own.order_sn)
@@ -295,6 +313,30 @@ export class SaleModel {
       if (r.code === 'not_found') return
       await sleep(retryDelay(n, r.retryAfterS), this.stop.signal)
     }
+  }
+
+  // merge takes a list that was requested when the page had those before. A purchase that was accepted since is kept, and
+  // one that has ended stays so: the order is closed or paid before the gate has it.
+  private merge(before: readonly Reservation[], list: readonly Reservation[]): void {
+    const now = this.reservations.value
+    const of = (sn: string) => (r: Reservation) => r.order_sn === sn
+    const fresh = now.filter((r) => !before.some(of(r.order_sn)) && !list.some(of(r.order_sn)))
+    const kept = list.map((r) => now.find((own) => own.order_sn === r.order_sn && terminal(own.status) && !terminal(r.status)) ?? r)
+    this.reservations.value = [...fresh, ...kept]
+  }
+
+  // heard reads what another tab has announced. The gate may follow its order a moment later.
+  private async heard(): Promise<void> {
+    if (this.listening) return
+    this.listening = true
+    const user = userID()
+    const {key} = this.ownSeen.value
+    for (const ms of [0, 1000, 2000, 4000]) {
+      await sleep(ms, this.stop.signal)
+      if (!user || userID() !== user || this.stop.signal.aborted || !visible.value || this.ownSeen.value.key !== key) break
+      await this.readOwn(user)
+    }
+    this.listening = false
   }
 
   // forgetFlight drops a flight whose purchase has ended.
@@ -310,7 +352,7 @@ export class SaleModel {
     const same = (r: Reservation) => r.order_sn === fresh.order_sn
     const list = this.reservations.value
     this.reservations.value = [{...list.find(same), ...fresh}, ...list.filter((r) => !same(r))]
-    noteOrder(fresh.order_sn, fresh.status === 'created' ? fresh.expires_at : undefined)
+    note(userID(), fresh)
     if (terminal(fresh.status)) this.forgetFlight(userID()) // so that the next press is a new purchase
     this.seen()
   }
@@ -326,8 +368,8 @@ export class SaleModel {
   }
 
   private async followOwn(user: string, order_sn: string): Promise<void> {
-    if (this.following === order_sn) return
-    this.following = order_sn
+    if (this.following.has(order_sn)) return
+    this.following.add(order_sn)
     let gone = false
     const find = () => this.reservations.value.find((r) => r.order_sn === order_sn)
     const ended = () => gone || userID() !== user || terminal(find()?.status)
@@ -362,10 +404,9 @@ export class SaleModel {
       await poll()
       if (ended() || !(Date.parse(find()?.expires_at ?? '') <= clock.now())) continue
       const order = await getOrder(order_sn)
-      if (order.ok) this.confirming.value = order.data.state === 'pending' && inFlight(order.data)
+      if (order.ok) this.late.value = {order_sn, confirming: order.data.state === 'pending' && confirming(order.data, clock.now())}
     }
-    this.confirming.value = undefined
-    this.following = ''
+    this.following.delete(order_sn)
     if (!this.stop.signal.aborted) {
       this.forgetFlight(user)
       this.refresh()

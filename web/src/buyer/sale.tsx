@@ -1,5 +1,5 @@
 import {useEffect, useMemo, useState} from 'preact/hooks'
-import type {Order, Reservation, Sale, SaleItem} from '../api/types.ts'
+import type {Line, Order, Reservation, Sale, SaleItem} from '../api/types.ts'
 import {clock, config, online, session, tick} from '../base/app.ts'
 import {count, time} from '../base/format.ts'
 import {money} from '../base/money.ts'
@@ -28,7 +28,7 @@ export function SalePage({id}: {id: string}) {
   const bought = !!model.own.value
   useEffect(() => {
     // What may be needed next is loaded before it is pressed.
-    if (bought) idle(() => void ordersPart.load())
+    if (bought) idle(() => void ordersPart.preload())
   }, [bought])
   if (!sale) return <Unread failure={model.problem.value} retry={model.refresh} />
   return <SaleBody model={model} sale={sale} />
@@ -55,14 +55,15 @@ function title(model: SaleModel): string {
 function SaleBody({model, sale}: {model: SaleModel; sale: Sale}) {
   const now = tick.value
   const {view, button, enabled} = model.view.value
-  const [refusal, setRefusal] = useState('') // of a payment
+  const [refusal, setRefusal] = useState({order_sn: '', why: ''}) // of a payment
   const own = model.own.value
   const state = stateOf(sale, now)
   const created = view === 'created' ? own : undefined
-  const payable = created && !(Date.parse(created.expires_at ?? '') <= now)
+  const payable = created && !isLate(created, now)
   const stale = !!model.problem.value || !online.value
   const choosing = button.startsWith('buy')
-  const {sku_id, qty} = model.chosen.value
+  const chosen = model.chosen.value
+  const {sku_id, qty} = chosen[0] as Line
   const item = sale.items.find((i) => i.sku_id === sku_id) ?? sale.items[0]
   return (
     <article class={`sale view-${view}${stale ? ' stale' : ''}`}>
@@ -70,7 +71,7 @@ function SaleBody({model, sale}: {model: SaleModel; sale: Sale}) {
       <div class="sale-body">
         <div class="sale-head">
           <h1 dir="auto">{sale.title}</h1>
-          {item && <Price sale={sale} item={item} qty={qty} />}
+          {item && <Price sale={sale} item={item} lines={chosen} />}
         </div>
         <Clock sale={sale} state={state} created={created} turn={choosing ? model.entry.value?.deadline : undefined} now={now} />
         {sale.items.length > 1 && <Choice sale={sale} sku_id={sku_id} choose={choosing && ((sku) => (model.sku.value = sku))} />}
@@ -87,10 +88,11 @@ function SaleBody({model, sale}: {model: SaleModel; sale: Sale}) {
           {button === 'sign_in' && <SignIn w={w} role="buyer" label={w('sign_in_to_buy')} />}
           {created && payable && (
             <PayButton
+              key={created.order_sn}
               order_sn={created.order_sn}
               amount={amountOf(created, sale)}
               onRefused={(why) => {
-                setRefusal(why)
+                setRefusal({order_sn: created.order_sn, why})
                 if (why) model.refresh()
               }}
             />
@@ -100,8 +102,8 @@ function SaleBody({model, sale}: {model: SaleModel; sale: Sale}) {
         <div class="aside">
           {created && payable ? (
             <>
-              <CancelButton order_sn={created.order_sn} onChange={(order) => closedBy(model, created, order?.close_reason)} />
-              <Wrong text={refusal} />
+              <CancelButton key={created.order_sn} order_sn={created.order_sn} onChange={(order) => closedBy(model, created, order?.close_reason)} />
+              <Wrong text={refusal.order_sn === created.order_sn && refusal.why} />
             </>
           ) : (
             <Note model={model} sale={sale} state={state} stale={stale} />
@@ -113,6 +115,9 @@ function SaleBody({model, sale}: {model: SaleModel; sale: Sale}) {
     </article>
   )
 }
+
+// isLate reports whether the deadline of an order has passed.
+const isLate = (own: Reservation | undefined, now: number) => Date.parse(own?.expires_at ?? '') <= now
 
 // amountOf is what a purchase costs, as it is shown; nothing while a SKU of it is unknown.
 function amountOf(own: Reservation, sale: Sale): string | undefined {
@@ -127,14 +132,20 @@ function amountOf(own: Reservation, sale: Sale): string | undefined {
 
 // CancelButton requests the confirmation of a dialog, which is loaded with the pages of orders.
 function CancelButton(props: {order_sn: string; onChange: (order?: Order) => void}) {
-  const [open, setOpen] = useState(false)
-  const orders = open && ordersPart.shown()
+  const [orders, setOrders] = useState<Awaited<ReturnType<typeof ordersPart.load>>>()
+  const [busy, setBusy] = useState(false)
+  const press = async () => {
+    setBusy(true)
+    setOrders(await ordersPart.load())
+    setBusy(false)
+  }
   return (
     <>
-      <button class="quiet" onClick={() => setOpen(true)}>
+      <button class="quiet" aria-disabled={busy} onClick={() => void press()}>
+        {busy && <span class="spinner" aria-hidden="true" />}
         {w('cancel_order')}
       </button>
-      {orders && <orders.CancelDialog {...props} onClose={() => setOpen(false)} />}
+      {orders && <orders.CancelDialog {...props} onClose={() => setOrders(undefined)} />}
     </>
   )
 }
@@ -144,8 +155,8 @@ function closedBy(model: SaleModel, own: Reservation, reason?: string): void {
   model.refresh()
 }
 
-// Price is that of the SKU which a press buys, or was bought, with its quantity.
-function Price({sale, item, qty}: {sale: Sale; item: SaleItem; qty: number}) {
+// Price is that of the SKU which a press buys or was bought, with the quantity of each.
+function Price({sale, item, lines}: {sale: Sale; item: SaleItem; lines: Line[]}) {
   const one = sale.items.length === 1 && sale.per_user_limit === 1 && item.name === sale.title
   const off = item.list_price && item.list_price > item.price
   return (
@@ -159,7 +170,7 @@ function Price({sale, item, qty}: {sale: Sale; item: SaleItem; qty: number}) {
       ) : null}
       {!one && (
         <span class="muted" dir="auto">
-          {item.name} × {qty}
+          {lines.map((l) => `${sale.items.find((i) => i.sku_id === l.sku_id)?.name ?? l.sku_id} × ${l.qty}`).join(', ')}
         </span>
       )}
       <span class="muted">{w(sale.items.length > 1 ? 'limit_in_all' : 'limit', {n: sale.per_user_limit})}</span>
@@ -167,7 +178,6 @@ function Price({sale, item, qty}: {sale: Sale; item: SaleItem; qty: number}) {
   )
 }
 
-// Clock is the one deadline of the page: the start, the end, or that of a turn or a payment. It keeps its height.
 interface ClockProps {
   sale: Sale
   state: SaleState
@@ -176,6 +186,7 @@ interface ClockProps {
   now: number
 }
 
+// Clock is the one deadline of the page: the start, the end, or that of a turn or a payment. It keeps its height.
 function Clock({sale, state, created, turn, now}: ClockProps) {
   if (created?.expires_at) return <Countdown ms={Date.parse(created.expires_at) - now} label={w('time_left')} big />
   if (turn && state === 'open') return <Countdown ms={turn.until - now} label={turn.label} big />
@@ -247,7 +258,8 @@ function Gauge({sale, item, created, now}: {sale: Sale; item?: SaleItem; created
 function Status({model, sale}: {model: SaleModel; sale: Sale}) {
   const {view} = model.view.value
   const text = statusText(model, sale)
-  const tone = {created: 'good', paid: 'good', lit: 'good', back: 'good', failed: 'bad', closed: 'warning', refused: 'bad'}[view as string]
+  const late = view === 'created' && isLate(model.own.value, tick.value)
+  const tone = late ? 'warning' : {created: 'good', paid: 'good', lit: 'good', back: 'good', failed: 'bad', closed: 'warning', refused: 'bad'}[view as string]
   const sign = {good: '●', bad: '✕', warning: '▲'}[tone ?? '']
   return (
     <div class={`status ${tone ?? ''}`}>
@@ -265,6 +277,7 @@ export function statusText(model: SaleModel, sale: Sale): string {
   const own = model.own.value
   const phase = model.phase.value
   const {view} = model.view.value
+  const late = model.late.value?.order_sn === own?.order_sn ? model.late.value?.confirming : undefined
   const lost = model.kept.value || model.refusal.value?.code === 'unauthenticated'
   if (lost && session.value?.signed_in === false) return code('unauthenticated')
   switch (view) {
@@ -275,8 +288,7 @@ export function statusText(model: SaleModel, sale: Sale): string {
     case 'waiting':
       return phase.kind === 'waiting' ? say(phase.failure, phase.waitS, now) : ''
     case 'created':
-      if (model.confirming.value) return w('confirming')
-      if (model.confirming.value === false) return code('closed_expired')
+      if (isLate(own, now)) return late === undefined ? w('st_late') : late ? w('confirming') : code('closed_expired')
       return w('st_created', {t: time(own?.expires_at ?? '', now, true)})
     case 'closed':
     case 'failed':

@@ -67,7 +67,11 @@ export function BoardView({id, activity, board, onBoard}: Props) {
   return (
     <div class="board">
       <p class="row as-of">
-        <Badge tone={mode === 'stream' ? 'good' : 'warning'}>{mode === 'stream' ? w('live') : w('polling')}</Badge>
+        {activity.state === 'ended' ? (
+          <Badge tone="quiet">{w('state_ended')}</Badge>
+        ) : (
+          <Badge tone={mode === 'stream' ? 'good' : 'warning'}>{mode === 'stream' ? w('live') : w('polling')}</Badge>
+        )}
         <span class="muted tabular">{w('as_of', {t: time(board.as_of, Date.parse(board.as_of), true)})}</span>
         <Mode mode={board.mode} />
         {redisless && <Badge tone={redisless.tone}>{w(redisless.badge)}</Badge>}

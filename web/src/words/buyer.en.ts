@@ -78,6 +78,7 @@ export const buyer = {
   st_created: 'Order created. Pay by {t}.',
   st_paid: 'Paid. Thank you.',
   confirming: 'Your payment is being confirmed.',
+  st_late: 'The time to pay is over. The order is being checked.',
   last_checked: 'Last checked {t}',
 
   pay_by: 'Pay by {t}',

@@ -80,6 +80,7 @@ export const buyer: Record<keyof typeof en, string> = {
   st_created: '下单成功，请在 {t} 前支付',
   st_paid: '已支付',
   confirming: '正在确认您的付款。',
+  st_late: '付款时间已到，正在核对订单。',
   last_checked: '最近检查 {t}',
 
   pay_by: '请在 {t} 前支付',

@@ -198,6 +198,11 @@ test('the state and the numbers of the dialogs are right on each tab of a sale',
   await page.getByRole('dialog').getByRole('button', {name: 'Pause'}).click()
   await expect(page.locator('.facts .badge').first()).toContainText('Paused')
   await expect(page.getByRole('button', {name: 'Resume'})).toBeVisible()
+  // An ended sale is not live.
+  shop.sales.get('8').ended = true
+  await page.goto('/console/sales/8')
+  await expect(page.locator('.as-of')).toContainText('Ended')
+  await expect(page.getByText('Live')).toHaveCount(0)
 })
 
 test('two editors of a limit: the typed rule stays; a tried key saves nothing', async ({page, shop}) => {

@@ -59,7 +59,7 @@ for (const locale of ['en-GB', 'zh-CN']) {
         await page.goto('/sales/1')
         await look(name, text)
       }
-      // The purchase: not one element is drawn anew.
+      // The purchase.
       add()
       shop.faults = [{match: /\/paths$/, times: 1, status: 503, code: 'gate_unavailable', retryAfter: 1}]
       shop.createAfterMs = Infinity
@@ -147,6 +147,7 @@ test('after a cancellation "Buy again" waits for the units instead of refusing',
 
 test('tabs agree within 5 s', async ({page, shop, context, problems}) => {
   shop.sale('1')
+  shop.lagMs = 1500
   await signIn(page)
   await page.goto('/sales/1')
   await buy(page).click()

@@ -132,6 +132,14 @@ test('a limit that only an ended purchase holds is waited for, any other is not'
   for (const refusal of [held('77', '78'), refuse(409, 'limit_reached', {order_sns: ['77'], barred_until: '2026-01-01T00:00:00Z'}), refuse(409, 'limit_reached')]) {
     assert.equal((await buy(purchase([refusal], []).p, lines)).kind, 'refused')
   }
+  // A path that was refused bought nothing: the repetition makes another one, and nothing is stored meanwhile.
+  const late = purchase([], [held('77')])
+  assert.equal((await buy(late.p, lines)).kind, 'accepted')
+  assert.deepEqual(late.calls, ['path', 'reserve secret stored', 'path', 'reserve secret stored'])
+  const left = purchase([], [held('77')])
+  left.p.aborted = () => left.waits.length > 0
+  assert.equal((await buy(left.p, lines)).kind, 'aborted')
+  assert.equal(left.flight(), undefined)
   const always = purchase(Array<Result<Path>>(20).fill(held('77')), [])
   assert.equal((await buy(always.p, lines)).kind, 'refused')
   assert.equal(always.waits.length, 10)

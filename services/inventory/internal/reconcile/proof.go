@@ -19,8 +19,8 @@ const (
 
 // proof is what a gate has although only a commit of this database can have made it, and the database does not have
 // it: ids of adjustments, order_sns of entries that have landed, and versions of the activity. The process that made a
-// commit writes it into the gate afterwards, and no row of these tables is ever deleted, not even by a sweep. The gate is read first. So the
-// database has lost commits: it was restored, or a failover lost them.
+// commit writes it into the gate afterwards, and no row of these tables is ever deleted, not even by a sweep. The gate
+// is read first. So the database has lost commits: it was restored, or a failover lost them.
 type proof struct {
 	epoch    string   // of the database
 	subjects []string // sorted

@@ -68,8 +68,8 @@ func (r *Room) place(sequence int64, now time.Time) (place int64, known bool) {
 	return place, err == nil
 }
 
-// until returns the time until which an admitted place may take paths, if the sale stays open and Redis reachable. It is
-// zero while unknown: a place that was admitted without Redis does not lapse.
+// until returns the time until which an admitted place may take paths, if the sale stays open and Redis reachable: the end
+// of the sale at the latest. It is zero while unknown: a place that was admitted without Redis does not lapse.
 func (r *Room) until(place int64) time.Time {
 	var of *stockgate.RoomAdmission
 	for i := range r.Admissions {
@@ -80,7 +80,10 @@ func (r *Room) until(place int64) time.Time {
 	if of == nil {
 		return time.Time{}
 	}
-	return r.Now.Add(of.Left)
+	if until := r.Now.Add(of.Left); until.Before(r.EndsAt) {
+		return until
+	}
+	return r.EndsAt
 }
 
 // Join is the request of a user for a ticket.

@@ -263,7 +263,7 @@ func TestTicketsOfARoom(t *testing.T) {
 
 	// Places that were admitted a minute ago lapse. Joining again gives a place at the end.
 	w.rooms.change(func(r *Room) {
-		r.Admitted, r.Lapsed, r.Now = 20, 5, noon
+		r.Admitted, r.Lapsed, r.Now, r.EndsAt = 20, 5, noon, noon.Add(45*time.Second)
 		r.Admissions = []stockgate.RoomAdmission{{Last: 20, Left: 50 * time.Second}, {Last: 5}, {Last: 12, Left: 20 * time.Second}}
 	})
 	w.advance(2 * time.Second)
@@ -273,7 +273,7 @@ func TestTicketsOfARoom(t *testing.T) {
 		if v.Place > 5 {
 			require.NoError(t, err)
 			require.Equal(t, ticket, mustJoin(t, s, user))
-			require.Equal(t, map[bool]time.Duration{true: 20 * time.Second, false: 50 * time.Second}[v.Place <= 12], v.Until.Sub(noon))
+			require.Equal(t, map[bool]time.Duration{true: 20 * time.Second, false: 45 * time.Second}[v.Place <= 12], v.Until.Sub(noon))
 			continue
 		}
 		require.Equal(t, Lapsed, v.State)
@@ -422,7 +422,8 @@ func TestPlacesAreAdmittedWithoutRedis(t *testing.T) {
 	require.Zero(t, w.rooms.known.Admitted, "and none that Redis continues with")
 	w.rooms.close(t)
 	w.rooms.change(func(r *Room) {
-		r.Admitted, r.Lapsed, r.Admissions = 4, 2, []stockgate.RoomAdmission{{Last: 4, Left: time.Minute}}
+		r.Admitted, r.Lapsed, r.EndsAt = 4, 2, noon.Add(time.Hour)
+		r.Admissions = []stockgate.RoomAdmission{{Last: 4, Left: time.Minute}}
 	})
 	require.Equal(t, []int64{3, 4}, pass(2*time.Second))
 	require.NotZero(t, until)

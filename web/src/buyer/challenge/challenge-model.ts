@@ -14,7 +14,7 @@ import {readPass, writePass} from './pass.ts'
 import {payloadOf, solvePow} from './pow.ts'
 
 // SPARE_MS is the time before the end of a pass from which it is not used: a path may take some attempts.
-const SPARE_MS = 5000
+export const SPARE_MS = 5000
 
 // REPEATS bounds the proofs of work that follow a wrong one without a press.
 const REPEATS = 2

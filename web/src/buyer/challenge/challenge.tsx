@@ -11,7 +11,7 @@ import {challenge as en} from '../../words/challenge.en.ts'
 import {challenge as zh} from '../../words/challenge.zh.ts'
 import {Countdown} from '../countdown.tsx'
 import type {Deadline, Entry} from '../entry.ts'
-import {ChallengeModel} from './challenge-model.ts'
+import {ChallengeModel, SPARE_MS} from './challenge-model.ts'
 import css from './challenge.css?inline'
 import {Letters} from './letters.tsx'
 
@@ -40,7 +40,7 @@ export class Challenge extends ChallengeModel implements Entry {
   // deadline is the end of the turn, or of the pass if that is earlier.
   get deadline(): Deadline | undefined {
     const turn = this.room?.deadline
-    const until = Date.parse(this.pass.value?.expires_at ?? '')
+    const until = this.required ? Date.parse(this.pass.value?.expires_at ?? '') - SPARE_MS : Number.NaN
     return turn && !(until < turn.until) ? turn : until > tick.value ? {label: w('pass_left'), until} : undefined
   }
 

@@ -1,6 +1,6 @@
 // The buyer's contact for one order. It lives in this component only, never in storage.
 
-import {useState} from 'preact/hooks'
+import {useEffect, useState} from 'preact/hooks'
 import {getContact, putContact} from '../../api/orders.ts'
 import type {Contact, Order} from '../../api/types.ts'
 import {lost} from '../../base/app.ts'
@@ -16,11 +16,14 @@ const focus = (id?: string) => requestAnimationFrame(() => document.getElementBy
 
 export function ContactSection({order, onSaved}: {order: Order; onSaved: () => void}) {
   const [contact, setContact] = useState<Contact>()
-  // After the payment the contact is the next step.
-  const [open, setOpen] = useState(order.state === 'paid' && order.contact_given === false)
+  const [open, setOpen] = useState(false)
   const [busy, setBusy] = useState(false)
   const [saved, setSaved] = useState(false)
   const [errors, setErrors] = useState<Errors>({})
+  const needed = order.state === 'paid' && order.contact_given === false
+  useEffect(() => {
+    if (needed) setOpen(true) // after the payment it is the next step
+  }, [needed])
   const changeable = order.state === 'pending' || order.state === 'paid'
   const edit = async () => {
     setSaved(false)

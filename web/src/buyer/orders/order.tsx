@@ -2,7 +2,7 @@ import {useEffect, useRef, useState} from 'preact/hooks'
 import type {Failure} from '../../api/client.ts'
 import {getOrder} from '../../api/orders.ts'
 import type {Order, OrderState} from '../../api/types.ts'
-import {clock, config, lost, tick} from '../../base/app.ts'
+import {clock, config, lost, tick, userID} from '../../base/app.ts'
 import {time} from '../../base/format.ts'
 import {money} from '../../base/money.ts'
 import {around, loop, type Loop} from '../../base/loop.ts'
@@ -14,7 +14,7 @@ import {noteOrder} from '../../base/unpaid.ts'
 import {CancelDialog} from './cancel.tsx'
 import {ContactSection} from './contact.tsx'
 import {Countdown, countdownText} from '../countdown.tsx'
-import {expecting, inFlight, PayButton} from '../paying.tsx'
+import {confirming, expecting, PayButton} from '../paying.tsx'
 import {Account, saleURL, Unread} from '../parts.tsx'
 import {w} from '../words.ts'
 import {own} from './words.ts'
@@ -37,14 +37,16 @@ function useOrder(order_sn: string) {
     let polls = 0
     const end = new AbortController()
     const read = (reading.current = loop(async () => {
+      const user = userID()
       const r = await getOrder(order_sn)
+      if (end.signal.aborted) return 0
       setFailure(r.ok ? undefined : r)
       if (!r.ok) {
         if (r.code === 'unauthenticated') lost()
         return r
       }
       setOrder(r.data)
-      noteOrder(order_sn, r.data.state === 'pending' ? r.data.expires_at : undefined)
+      noteOrder(user, order_sn, r.data.state === 'pending' ? r.data.expires_at : undefined)
       if (r.data.state !== 'pending') {
         expecting.delete(order_sn)
         return 30_000
@@ -155,6 +157,7 @@ function OrderView({order_sn}: {order_sn: string}) {
       <ContactSection order={order} onSaved={() => setOrder({...order, contact_given: true})} />
       <footer class="order-foot">
         <Link href={saleURL(order.activity_id)}>{order.activity_title ?? w('sales')}</Link>
+        <Link href="/orders">{w('orders')}</Link>
         <button class="quiet" onClick={() => print()}>
           {own('print')}
         </button>
@@ -196,7 +199,7 @@ function orderStatus(order: Order, now: number, failed: boolean): string {
       return code('closed_refunded')
     case 'pending':
       if (expecting.has(order.order_sn)) return w('confirming')
-      if (Date.parse(order.expires_at) <= now) return inFlight(order) ? w('confirming') : code('closed_expired')
+      if (Date.parse(order.expires_at) <= now) return confirming(order, now) ? w('confirming') : code('closed_expired')
       return failed ? own('payment_did_fail') : w('pay_by', {t: time(order.expires_at, now, true)})
   }
 }

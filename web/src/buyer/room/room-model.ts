@@ -234,8 +234,8 @@ export class RoomModel {
       this.store({...kept, key_sha256: kept.key_sha256 ?? key_sha256, root: kept.root ?? root})
     }
     void this.check(state, kept)
-    const turn = (Date.parse(state.admitted_until ?? '') - clock.now()) / 1000
-    const wait = state.state === 'lapsed' ? 0 : retryAfterS || (turn > 0 ? Math.min(turn + 1, ADMITTED_S) : ADMITTED_S)
+    const turn = (Date.parse(state.admitted_until ?? '') - clock.now()) / 1000 // NaN while it has no end
+    const wait = state.state === 'lapsed' ? 0 : retryAfterS || (turn < ADMITTED_S ? Math.max(turn, 0) + 1 : ADMITTED_S)
     return wait ? wait * 1000 * (1 + Math.random() * 0.25) : LONG_MS
   }
 

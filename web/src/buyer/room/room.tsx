@@ -34,10 +34,12 @@ export class Room extends RoomModel implements Entry {
     return w(this.stage === 'lapsed' ? 'join_again' : 'join')
   }
 
-  // deadline is the end of the turn. It moves on while the sale is paused.
+  // deadline is the end of the turn. It moves on while the sale is paused, and none is shown.
   get deadline(): Deadline | undefined {
     const until = Date.parse(this.state.value?.admitted_until ?? '')
-    return this.stage === 'admitted' && until > tick.value ? {label: w('your_turn'), until} : undefined
+    const {value: sale} = this.sale.sale
+    const open = sale && stateOf(sale, tick.value) === 'open'
+    return open && this.stage === 'admitted' && until > tick.value ? {label: w('your_turn'), until} : undefined
   }
 
   // text is the sentence of the status line.
