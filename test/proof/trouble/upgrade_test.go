@@ -6,7 +6,6 @@ import (
 	_ "embed"
 	"fmt"
 	"math/rand/v2"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -19,7 +18,7 @@ import (
 	"flashsale.internal/test/shop"
 )
 
-// before is the commit of the release before this one. Until 0.1.0 it is HEAD: a second build of the same services.
+// before is the commit of the release before this one.
 //
 //go:embed before
 var before string
@@ -27,12 +26,7 @@ var before string
 // buildBefore builds the services of the release before.
 func buildBefore(t *testing.T) string {
 	t.Helper()
-	commit := strings.TrimSpace(before)
-	if commit == "HEAD" {
-		require.NoFileExists(t, filepath.Join(rig.Root(t), "CHANGELOG.md"),
-			"there is a release: test/proof/trouble/before must name its commit")
-	}
-	return rig.BuildCommit(t, commit)
+	return rig.BuildCommit(t, strings.TrimSpace(before))
 }
 
 // The sale during the upgrade.
