@@ -553,7 +553,7 @@ func TestInternalCalls(t *testing.T) {
 		require.Equal(t, r.order(pending)["expires_at"], results[1].(map[string]any)["at"])
 		require.Equal(t, map[string]any{"order_sn": "77", "outcome": "unknown"}, results[2])
 	}
-	a := r.callInternal("/internal/v1/orders:close", secret, fmt.Sprintf(`{"order_sns":[%q],"reason":"system"}`, pending.OrderSN))
+	a := r.callInternal("/internal/v1/orders:close", secret, fmt.Sprintf(`{"order_sns":[%q],"reason":"rejected"}`, pending.OrderSN))
 	require.Equal(t, map[string]any{"order_sn": pending.OrderSN, "outcome": "closed", "reason": "rejected"},
 		a.body["results"].([]any)[0])
 	require.Equal(t, "rejected", r.order(pending)["close_reason"])

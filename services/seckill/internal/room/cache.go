@@ -48,10 +48,10 @@ type slot struct {
 	owed    float64                 // part of a place that may be admitted
 	differs atomic.Bool             // another root was published than before
 
-	drawing turn      // held while the draw is read
-	drawn   *drawn    // nil until it was read
-	lost    draw.Hash // root whose tickets Redis does not have any more
-	drawErr error     // of the last attempt
+	drawn   atomic.Pointer[drawn] // nil until it was read
+	drawing turn                  // held while the draw is read, as are the fields below
+	lost    draw.Hash             // root whose tickets Redis does not have any more
+	drawErr error                 // of the last attempt
 	triedAt time.Time
 }
 
@@ -225,6 +225,9 @@ func (s *slot) withoutRedis(r Room, pace int64, now time.Time) Room {
 // tickets returns the early tickets of a room whose draw is stored. If they are not those of the published root, Redis has
 // lost some of them since. wait is whether to wait for another caller that reads them.
 func (c *Cache) tickets(ctx context.Context, id string, s *slot, r Room, wait bool) (*drawn, error) {
+	if d := s.drawn.Load(); d != nil && d.root == *r.Root {
+		return d, nil
+	}
 	if wait {
 		if err := s.drawing.take(ctx); err != nil {
 			return nil, err
@@ -233,9 +236,9 @@ func (c *Cache) tickets(ctx context.Context, id string, s *slot, r Room, wait bo
 		return nil, errTicketsAreRead
 	}
 	defer s.drawing.end()
-	switch {
-	case s.drawn != nil && s.drawn.root == *r.Root:
-		return s.drawn, nil
+	switch d := s.drawn.Load(); {
+	case d != nil && d.root == *r.Root:
+		return d, nil
 	case s.lost == *r.Root:
 		return nil, errTicketsLost
 	case s.drawErr != nil && c.now().Sub(s.triedAt) < drawInterval:
@@ -243,7 +246,7 @@ func (c *Cache) tickets(ctx context.Context, id string, s *slot, r Room, wait bo
 	}
 	read, err := c.readTickets(ctx, id, r)
 	if s.drawErr, s.triedAt = err, c.now(); err == nil {
-		s.drawn = read
+		s.drawn.Store(read)
 	} else if errors.Is(err, errTicketsLost) {
 		s.lost, s.drawErr = *r.Root, nil
 		c.log.WarnContext(ctx, "Redis has lost tickets of a published draw", "activity_id", id, "root", r.Root)

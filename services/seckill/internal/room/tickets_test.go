@@ -374,6 +374,20 @@ func TestRoomWithoutRedis(t *testing.T) {
 	require.EqualValues(t, 1, w.rooms.known.Admitted)
 }
 
+// The proof of a ticket does not depend on who else reads the draw: once it was read, none waits for another.
+func TestAKnownDrawIsReadByManyAtOnce(t *testing.T) {
+	w, s := newSale(t)
+	ticket := mustJoin(t, s, "ann")
+	w.advance(5*time.Minute + time.Second)
+	w.rooms.close(t)
+	require.NotNil(t, mustTicket(t, s, "ann", ticket).Proof)
+	_, slot, err := s.cache.get(t.Context(), "7")
+	require.NoError(t, err)
+	require.NoError(t, slot.drawing.take(t.Context()))
+	defer slot.drawing.end()
+	require.NotNil(t, mustTicket(t, s, "ann", ticket).Proof)
+}
+
 // In a sale that goes on without Redis the next places are admitted in the order of the draw, each process computes the same
 // ones, and Redis continues with them. No buyer joins meanwhile, and no place lapses.
 func TestPlacesAreAdmittedWithoutRedis(t *testing.T) {
