@@ -40,6 +40,7 @@ const ENDED_TRIES = 10
 // buy makes the purchase in flight, or a new one of `lines` if there is none. Without lines it only continues. The lock
 // is held for one attempt, not while it waits: browsers slow the timers of hidden tabs, and another tab would wait too.
 export async function buy(p: Purchase, lines?: Line[]): Promise<Outcome> {
+  const pressed = !!lines
   for (let n = 0; !p.aborted(); n++) {
     p.asking()
     const r = await p.lock(async () => {
@@ -64,7 +65,9 @@ export async function buy(p: Purchase, lines?: Line[]): Promise<Outcome> {
       // After a refusal the path bought nothing. Without a session, or after a failure of the server, it may have.
       if (made.code === 'limit_reached') {
         p.store.remove()
-        if (ms) lines = flight.lines // the repetition is a new press: leaving the page ends it
+        // The repetition makes a new path, so it belongs to a press on this page; a purchase that a reload continues ends.
+        if (!pressed || !ms) return {made, ms: 0}
+        lines = flight.lines
       } else if (!ms && made.status < 500 && made.code !== 'unauthenticated') p.store.remove()
       return {made, ms}
     })

@@ -136,6 +136,10 @@ test('a limit that only an ended purchase holds is waited for, any other is not'
   const late = purchase([], [held('77')])
   assert.equal((await buy(late.p, lines)).kind, 'accepted')
   assert.deepEqual(late.calls, ['path', 'reserve secret stored', 'path', 'reserve secret stored'])
+  const reloaded = purchase([], [held('77')], {path: 'secret', order_sn: '1', lines, accepted: false})
+  assert.equal((await buy(reloaded.p)).kind, 'refused')
+  assert.deepEqual(reloaded.calls, ['reserve secret stored'])
+  assert.equal(reloaded.flight(), undefined)
   const left = purchase([], [held('77')])
   left.p.aborted = () => left.waits.length > 0
   assert.equal((await buy(left.p, lines)).kind, 'aborted')

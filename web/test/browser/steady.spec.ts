@@ -1,4 +1,4 @@
-// What a buyer in a hurry relies on: nothing moves, the money is named, and each deadline is seen.
+// The controls of a sale keep their place, the button names the sum, and each deadline is shown.
 
 import type {Browser, Page} from '@playwright/test'
 import {readFileSync} from 'node:fs'
@@ -8,7 +8,7 @@ import {buy, expect, signIn, status, test, watch} from './shop.ts'
 const soon = {timeout: 15_000}
 const sku = (sku_id: string, name: string, price: number) => ({sku_id, name, price, list_price: 0, currency: 'EUR', total: 9, left: 9})
 
-// control is the place of what is pressed, from the top of the document.
+// control is the box of the main control, from the top of the document.
 const control = (page: Page) =>
   page.evaluate(() => {
     const e = document.querySelector('.action > :not(.status)') as HTMLElement
@@ -16,7 +16,7 @@ const control = (page: Page) =>
     return {x, y: y + scrollY, width, height}
   })
 
-// Each state of a page: how the shop gets there, and a text of the state in English and Chinese.
+// The states of a page: the change of the shop that leads to each, and its text in English and Chinese.
 const states: [string, (shop: Shop, sn?: string) => void, RegExp][] = [
   ['scheduled', (shop) => Object.assign(shop.sales.get('1'), {starts: Date.now() + 86_000_000}), /Starts at|开抢/],
   ['lit', (shop) => Object.assign(shop.sales.get('1'), {starts: Date.now() - 60_000}), /On sale now|正在抢购/],
@@ -42,9 +42,9 @@ for (const locale of ['en-GB', 'zh-CN']) {
     for (const width of [320, 768, 1440]) {
       await page.setViewportSize({width, height: 720})
       const seen: Record<string, unknown> = {}
-      const look = async (name: string, text: RegExp) => {
+      const measure = async (name: string, text: RegExp) => {
         await expect(status(page)).toContainText(text, soon)
-        await page.evaluate(() => scrollTo(0, document.documentElement.scrollHeight)) // where it is not stuck
+        await page.evaluate(() => scrollTo(0, document.documentElement.scrollHeight)) // where it is not sticky
         seen[name] = await control(page)
         const [height, room] = await page.evaluate(() => {
           const e = document.querySelector('.action .status') as HTMLElement
@@ -57,29 +57,28 @@ for (const locale of ['en-GB', 'zh-CN']) {
         if (name !== 'may return') add()
         change(shop)
         await page.goto('/sales/1')
-        await look(name, text)
+        await measure(name, text)
       }
-      // The purchase.
       add()
       shop.faults = [{match: /\/paths$/, times: 1, status: 503, code: 'gate_unavailable', retryAfter: 1}]
       shop.createAfterMs = Infinity
       await page.goto('/sales/1')
       await page.locator('#buy').click()
-      await look('waiting', /try again in|秒后/)
-      await look('queued', /Accepted|已受理/)
+      await measure('waiting', /try again in|秒后/)
+      await measure('queued', /Accepted|已受理/)
       const sn = [...shop.reservations.keys()].at(-1) as string
       shop.created(shop.reservations.get(sn))
-      await look('created', /Order created|下单成功/)
+      await measure('created', /Order created|下单成功/)
       shop.close(sn, 'cancelled')
       await page.reload()
-      await look('closed', /You cancelled|已取消/)
+      await measure('closed', /You cancelled|已取消/)
       shop.faults = [{match: /\/paths$/, times: 1, status: 409, code: 'limit_reached', more: {order_sn: sn}}]
       await page.locator('#buy').click()
-      await look('refused', /as many as allowed|已达限购/)
+      await measure('refused', /as many as allowed|已达限购/)
       Object.assign(shop.reservations.get(sn), {status: 'paid'})
       shop.sales.get('1').items.forEach((i: {left: number}) => (i.left = 0))
       await page.reload()
-      await look('paid', /Paid|已支付/)
+      await measure('paid', /Paid|已支付/)
       const [first, ...others] = Object.values(seen)
       for (const [i, other] of others.entries()) expect(other, `${width} px: ${Object.keys(seen)[i + 1]}`).toEqual(first)
       shop.reservations.clear()
@@ -197,7 +196,7 @@ test('an unpaid order stands in the header of every page, without a request, unt
   await page.getByRole('button', {name: 'Payment succeeds'}).click()
   await expect(page.getByRole('status').first()).toContainText('Paid. Thank you.')
   await expect(badge).toHaveCount(0)
-  // The next step is where to send it.
+  // The contact is the next step.
   await expect(page.getByLabel('Name')).toBeVisible()
 })
 
@@ -214,7 +213,7 @@ test('a payment in flight at the deadline is one statement on every page', async
   await expect(page.getByRole('button', {name: /^Pay /})).toHaveCount(0)
   await page.getByRole('link', {name: 'See order'}).click()
   await expect(page.getByRole('status').first()).toContainText('Your payment is being confirmed.')
-  // Without one, the time is over.
+  // Without one, the order has expired.
   order.payments = []
   await page.reload()
   await expect(page.getByRole('status').first()).toContainText('Time to pay is over.')
