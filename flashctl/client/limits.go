@@ -52,9 +52,31 @@ func (c *Caller) Limit(ctx context.Context, name string) (Limit, error) {
 	return out, err
 }
 
-// PutLimit puts a rule in force and returns the new version of the rules.
-func (c *Caller) PutLimit(ctx context.Context, name string, rule any) (version int64, err error) {
+// PutLimit puts a whole rule in force and returns the new version of the rules.
+func (c *Caller) PutLimit(ctx context.Context, name string, rule map[string]any) (version int64, err error) {
 	return c.changeLimit(ctx, call{method: http.MethodPut, url: c.limits(name), body: rule})
+}
+
+// PatchLimit changes fields of the rule in force, or removes those that are nil, and returns the new version of the
+// rules.
+func (c *Caller) PatchLimit(ctx context.Context, name string, fields map[string]any) (version int64, err error) {
+	return c.changeLimit(ctx, call{method: http.MethodPatch, url: c.limits(name), body: fields})
+}
+
+// LimitChange is a change of a limit. Before and After are the rules in force then, null without one.
+type LimitChange struct {
+	At      time.Time `json:"at"`
+	Actor   string    `json:"actor"`
+	What    string    `json:"what"`
+	Details struct {
+		Before json.RawMessage `json:"before"`
+		After  json.RawMessage `json:"after"`
+	} `json:"details"`
+}
+
+// LimitChanges returns what was done to a limit, newest first.
+func (c *Caller) LimitChanges(ctx context.Context, name string) ([]LimitChange, error) {
+	return pages[LimitChange](ctx, c, c.limits(name)+"/changes", nil)
 }
 
 // DeleteLimit takes a limit out of force and returns the new version of the rules.

@@ -285,7 +285,10 @@ func TestRulesAreKeptUpToDate(t *testing.T) {
 	}, patience, 10*time.Millisecond)
 	require.EqualValues(t, 2, rule(t, l, "a").Limit)
 	require.Eventually(t, func() bool {
-		_, err := l.Store.PutRule(t.Context(), rules.Rule{Name: "a", Limit: 3, Where: "local"})
+		set, version, err := l.Store.Get(t.Context())
+		if err == nil {
+			_, err = l.Store.Put(t.Context(), set.With(rules.Rule{Name: "a", Limit: 3, Where: "local"}), version)
+		}
 		return err == nil
 	}, patience, 10*time.Millisecond)
 	require.Eventually(t, func() bool { return rule(t, l, "a").Limit == 3 }, patience, 10*time.Millisecond)

@@ -17,14 +17,18 @@ import (
 	"flashsale.internal/pkg/telemetry"
 )
 
+// Offsets of a clock, ahead or behind.
 const (
-	every     = 5 * time.Second        // between two measurements
-	timeout   = 2 * time.Second        // of reading one clock
-	stale     = 15 * time.Second       // since the last measurement: the process was stopped, or its clock was set
-	fresh     = 30 * time.Second       // age up to which an offset is exported
-	warnOver  = 250 * time.Millisecond // offset from which it is logged
-	stopOver  = 2 * time.Second        // offset from which the process decides nothing by time
-	warnAgain = time.Hour              // between two log lines about one clock that stays wrong
+	WarnOver = 250 * time.Millisecond // from here on it is logged
+	StopOver = 2 * time.Second        // from here on the process decides nothing by time
+)
+
+const (
+	every     = 5 * time.Second  // between two measurements
+	timeout   = 2 * time.Second  // of reading one clock
+	stale     = 15 * time.Second // since the last measurement: the process was stopped, or its clock was set
+	fresh     = 30 * time.Second // age up to which an offset is exported
+	warnAgain = time.Hour        // between two log lines about one clock that stays wrong
 )
 
 // The errors of Check.
@@ -57,9 +61,9 @@ const (
 
 func levelOf(ahead time.Duration) level {
 	switch {
-	case ahead > stopOver:
+	case ahead > StopOver:
 		return stops
-	case ahead > warnOver:
+	case ahead > WarnOver:
 		return warns
 	}
 	return agrees
@@ -166,7 +170,7 @@ func (m *Monitor) note(ctx context.Context, name string, ahead, uncertainty time
 	o := offset{ahead: ahead, at: m.now(), warned: last.warned}
 	o.level = min(max(last.level, levelOf(ahead.Abs()-uncertainty)), levelOf(ahead.Abs()+uncertainty))
 	changed := o.level != last.level
-	if uncertainty > warnOver && ahead.Abs() <= uncertainty+warnOver && !changed {
+	if uncertainty > WarnOver && ahead.Abs() <= uncertainty+WarnOver && !changed {
 		m.mu.Unlock()
 		return // no result: the offset would be that of the round trip
 	}

@@ -187,6 +187,32 @@ func (g *Gate) Admit(ctx context.Context, activityID string, fence, from, to int
 	return decodeRoom(reply)
 }
 
+// RoomPlaces are the numbers of a Room, which never fall: the sequence number of the last ticket, the last place that was
+// admitted, and the last one that may no longer take paths. They are zero before the first ticket.
+type RoomPlaces struct{ Sequence, Admitted, Lapsed int64 }
+
+// RoomPlaces reads the places of a waiting room as the last call of Room, Admit or JoinRoom left them. It changes
+// nothing. One command.
+func (g *Gate) RoomPlaces(ctx context.Context, activityID string) (RoomPlaces, error) {
+	if err := validateActivity(activityID); err != nil {
+		return RoomPlaces{}, err
+	}
+	return call(ctx, g, func(ctx context.Context) (p RoomPlaces, err error) {
+		list, err := g.rdb.HMGet(ctx, keyOf(activityID, "room"), "sequence", "admitted", "lapsed").Result()
+		if err != nil {
+			return p, err
+		}
+		for i, dst := range []*int64{&p.Sequence, &p.Admitted, &p.Lapsed} {
+			if text, _ := list[i].(string); text != "" {
+				if *dst, err = strconv.ParseInt(text, 10, 64); err != nil {
+					return p, fmt.Errorf("stockgate: place %q of a waiting room", text)
+				}
+			}
+		}
+		return p, nil
+	})
+}
+
 // leafPage is the number of commitments that one round trip reads.
 const leafPage = 20_000
 

@@ -192,6 +192,13 @@ func TestPlacesAreAdmittedOnceAndLapse(t *testing.T) {
 		require.EqualValues(t, 6, e.join("u1", 2).Sequence)
 		require.EqualValues(t, 6, e.join("u1", 0).Sequence)
 		require.EqualValues(t, 6, e.admit(8, 5, 6).Admitted)
+
+		places, err := e.RoomPlaces(t.Context(), e.activityID)
+		require.NoError(t, err)
+		require.Equal(t, RoomPlaces{Sequence: 6, Admitted: 6, Lapsed: 2}, places)
+		places, err = e.RoomPlaces(t.Context(), "424242")
+		require.NoError(t, err)
+		require.Zero(t, places, "no room")
 	})
 }
 

@@ -76,6 +76,7 @@ var borderMoves = map[string]func(m *borderWorld, op apitest.Operation, who bord
 	"listReview":       ofActivity("review", func(*borderWorld, *owner, *modelActivity, borderView) {}),
 	"cancelReviewed":   (*borderWorld).cancelReviewed,
 	"streamBoard":      (*borderWorld).streamBoard,
+	"getOverview":      health,
 	"getHealth":        health,
 	"reconcile":        reconcileActivity,
 	"listDeadLetters":  listDeadLetters,
@@ -87,7 +88,9 @@ var borderMoves = map[string]func(m *borderWorld, op apitest.Operation, who bord
 	"listLimits":       limitMove,
 	"getLimit":         limitMove,
 	"putLimit":         limitMove,
+	"patchLimit":       limitMove,
 	"deleteLimit":      limitMove,
+	"listLimitChanges": limitMove,
 	"revertLimit":      limitMove,
 	"tryLimit":         limitMove,
 }
@@ -360,7 +363,7 @@ func (m *borderWorld) streamBoard(op apitest.Operation, who borderCaller) *owner
 }
 
 func health(m *borderWorld, op apitest.Operation, who borderCaller) *owner {
-	got := m.send(who, op.Method, "/v1/merchant/health", "")
+	got := m.send(who, op.Method, op.Path, "")
 	if !who.operator {
 		m.refused(got, "forbidden")
 		return nil

@@ -62,6 +62,7 @@ var borderCases = map[string]borderCase{
 	"listReview":          {},
 	"cancelReviewed":      {body: `{"order_sns":["424242"],"reason":"r"}`},
 	"streamBoard":         {},
+	"getOverview":         {operators: true},
 	"getHealth":           {operators: true},
 	"reconcile":           {operators: true},
 	"listReconciliations": {},
@@ -74,7 +75,9 @@ var borderCases = map[string]borderCase{
 	"listLimits":          {operators: true},
 	"getLimit":            {operators: true},
 	"putLimit":            {operators: true, body: `{"limit":1000}`},
+	"patchLimit":          {operators: true, body: `{"limit":1000}`},
 	"deleteLimit":         {operators: true},
+	"listLimitChanges":    {operators: true},
 	"revertLimit":         {operators: true},
 	"tryLimit":            {operators: true, body: `{"key":""}`},
 }

@@ -28,7 +28,7 @@ var borderCalls = flag.Int("border.calls", 7400,
 	"least calls of TestMerchantsAreSeparate, of which -short makes a third (-rapid.seed repeats a run)")
 
 const (
-	callsPerWorld = 456 // three of each operation by each of four callers
+	callsPerWorld = 492 // three of each operation by each of four callers
 	leastCalls    = 200 // of each operation: in 7,400 calls by any caller, in 100,000 by callers with the role for it
 	quotaLive     = 2   // live activities of a merchant of a world
 	quotaSKUs     = 8   // SKUs of a merchant of a world; few, so that calls meet the quota

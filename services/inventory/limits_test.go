@@ -19,9 +19,9 @@ type limitState struct {
 	Name   string
 	Source string
 	Rule   *struct {
-		Limit int64
-		Per   string
-		Where string
+		Limit, Burst    int64
+		Per, Where, Key string
+		Lease           float64
 	}
 	Allowed, Refused int64
 	Limited          []struct {
@@ -129,7 +129,7 @@ func TestLimitsAreListedTestedAndChanged(t *testing.T) {
 	try("path-click", "u").into(t, &decision)
 	require.True(t, decision.Allowed)
 	require.EqualValues(t, 1, decision.Remaining)
-	require.EqualValues(t, 2, change("PUT", "/path-click", `{"name":"path-click","limit":0,"key":"user"}`))
+	require.EqualValues(t, 2, change("PUT", "/path-click", `{"name":"path-click","limit":0,"refuse_all":true,"key":"user"}`))
 	require.Eventually(t, func() bool {
 		got := try("path-click", "u")
 		got.into(t, &decision)
@@ -147,6 +147,11 @@ func TestLimitsAreListedTestedAndChanged(t *testing.T) {
 	for body, field := range map[string]string{
 		`{"limit":-1}`: "rule", `{"limit":1,"lmit":2}`: "lmit", `{"name":"other","limit":1}`: "name", `{"limit":1,"key":"shoe"}`: "rule",
 		`{"limit":"1"}`: "limit", `{"limit":1,"per":"soon"}`: "per",
+		`{}`: "limit", `{"refuse_all":true}`: "limit", `{"limit":0}`: "rule", `{"limit":0,"refuse_all":false}`: "rule",
+		`{"limit":1,"refuse_all":true}`: "rule", `{"limit":1,"per":null}`: "per",
+		`{"limit":1,"per":"0s"}`: "per", `{"limit":1,"burst":0}`: "burst", `{"limit":1,"cost":0}`: "cost",
+		`{"limit":1,"max_wait":"0s"}`:                          "max_wait",
+		`{"limit":1,"algorithm":"sliding_window","buckets":0}`: "buckets",
 	} {
 		require.Equal(t, field, call("PUT", "/path-click", body).field(), body)
 	}
@@ -165,6 +170,74 @@ func TestLimitsAreListedTestedAndChanged(t *testing.T) {
 	require.Contains(t, records[0].Detail, `"per":"1m0s"`)
 	require.Equal(t, "limit.delete", records[2].Action)
 	require.Equal(t, "limit.revert", records[3].Action)
+
+	// PATCH changes what it names, and null removes it. A repetition of the rule's other fields is not needed.
+	patch := func(name, body string) { t.Helper(); change("PATCH", "/"+name, body) }
+	patch("path-click", `{"limit":5,"key":"user","per":"1m","burst":7}`)
+	patch("path-click", `{"per":null,"burst":9}`)
+	require.Eventually(t, func() bool {
+		l := limit("path-click")
+		return l.Rule != nil && l.Rule.Limit == 5 && l.Rule.Per == "" && l.Rule.Burst == 9 && l.Rule.Key == "user"
+	}, patience, 10*time.Millisecond)
+	patch("path-click", `{"limit":0,"refuse_all":true}`)
+	patch("path-total", `{"limit":100}`) // the other fields are those of the file
+	require.Eventually(t, func() bool {
+		l := limit("path-total")
+		return l.Source == "redis" && l.Rule.Limit == 100 && l.Rule.Lease > 0
+	}, patience, 10*time.Millisecond)
+	for body, field := range map[string]string{
+		`{}`: "body", `{"limit":1}`: "rule", `{"refuse_all":null}`: "rule", `{"limit":null}`: "limit", `{"burst":0}`: "burst",
+		`{"per":"0s"}`: "per", `{"lmit":1}`: "lmit", `{"name":"other"}`: "name", `{"limit":[1]}`: "limit", `[]`: "body",
+		`{"limit":1,"limit":2}`: "limit",
+	} {
+		require.Equal(t, field, call("PATCH", "/path-click", body).field(), body)
+	}
+	require.Equal(t, http.StatusNotFound, call("PATCH", "/unknown", `{"limit":1}`).status)
+	stale := s.as(operator, "PATCH", "/v1/merchant/limits/path-click", `{"limit":1,"refuse_all":null}`, "If-Match", `"1"`)
+	require.Equal(t, http.StatusPreconditionFailed, stale.status)
+	patch("path-click", `{"limit":1,"refuse_all":null}`)
+
+	// The changes of a limit are listed with the rules before and after them.
+	type entry struct {
+		Actor, Role, What string
+		At                time.Time
+		Details           struct{ Before, After map[string]any }
+	}
+	type entries struct {
+		Items      []entry
+		NextCursor string `json:"next_cursor"`
+	}
+	var all []entry
+	for path := "/path-click/changes?limit=2"; path != ""; {
+		var page entries
+		got := call("GET", path, "")
+		require.Equal(t, http.StatusOK, got.status, "%s", got.body)
+		got.into(t, &page)
+		all = append(all, page.Items...)
+		if path = ""; page.NextCursor != "" {
+			path = "/path-click/changes?limit=2&cursor=" + page.NextCursor
+		}
+	}
+	require.Len(t, all, 7)
+	for i, after := range all[1:] {
+		require.Equal(t, after.Details.After, all[i].Details.Before, "each begins where the one before it ended")
+	}
+	require.Equal(t, "operator-1", all[0].Actor)
+	require.Equal(t, "operator", all[0].Role)
+	require.Equal(t, "limit.put", all[0].What)
+	require.Equal(t, true, all[0].Details.Before["refuse_all"])
+	require.EqualValues(t, 1, all[0].Details.After["limit"])
+	require.Equal(t, "limit.revert", all[4].What)
+	require.Nil(t, all[4].Details.After, "no file has it")
+	require.Nil(t, all[6].Details.Before)
+	var others entries
+	call("GET", "/path-total/changes", "").into(t, &others)
+	require.Len(t, others.Items, 3)
+	require.Nil(t, others.Items[2].Details.After, "it was deleted")
+	require.NotNil(t, others.Items[1].Details.After, "the file's, after the revert")
+	require.Equal(t, http.StatusNotFound, call("GET", "/unknown/changes", "").status)
+	require.Equal(t, "cursor", call("GET", "/path-click/changes?cursor=%21", "").field())
+	require.Equal(t, "forbidden", s.do("GET", "/v1/merchant/limits/path-click/changes", "").code())
 
 	// A change that cannot be recorded or stored is refused.
 	s.mini.Close()

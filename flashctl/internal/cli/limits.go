@@ -3,10 +3,10 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"flashsale.internal/flashctl/client"
 )
@@ -17,7 +17,10 @@ type limitsCmd struct {
 	Set    limitsSetCmd    `cmd:"" help:"Put a rule in force on all processes, or change fields of the present one."`
 	Delete limitsDeleteCmd `cmd:"" help:"Take a limit out of force on all processes."`
 	Revert limitsRevertCmd `cmd:"" help:"Put the rule of the services' files in force again."`
-	Try    limitsTryCmd    `cmd:"" help:"Print the decision that a limit would make about a key now."`
+
+	Changes limitsChangesCmd `cmd:"" help:"Print who changed a limit, when, and the rules before and after."`
+
+	Try limitsTryCmd `cmd:"" help:"Print the decision that a limit would make about a key now."`
 }
 
 type limitArg struct {
@@ -54,7 +57,7 @@ func (*limitsListCmd) Run(e env) error {
 
 // ruleText returns a rule as JSON without its name.
 func ruleText(rule json.RawMessage) string {
-	if rule == nil {
+	if rule == nil || string(rule) == "null" {
 		return "-"
 	}
 	var fields map[string]json.RawMessage
@@ -85,7 +88,7 @@ func (c *limitsGetCmd) Run(e env) error {
 
 type limitsSetCmd struct {
 	limitArg
-	Fields []string `arg:"" help:"Fields as in the rules file: limit=500 per=1s key=user burst=10 ..."`
+	Fields []string `arg:"" help:"Fields as in the rules file: limit=500 per=1s key=user burst=10 ...; null removes one."`
 	New    bool     `help:"Start from an empty rule instead of the present one."`
 }
 
@@ -96,20 +99,11 @@ func (c *limitsSetCmd) Run(e env) error {
 		return err
 	}
 	return operate(e, func(o *client.Caller) error {
-		rule := map[string]any{}
-		if !c.New {
-			l, err := o.Limit(e.ctx, c.Name)
-			if err != nil {
-				return err
-			}
-			if l.Rule != nil {
-				if err := json.Unmarshal(l.Rule, &rule); err != nil {
-					return err
-				}
-			}
+		set := o.PatchLimit
+		if c.New {
+			set = o.PutLimit
 		}
-		maps.Copy(rule, change)
-		version, err := o.PutLimit(e.ctx, c.Name, rule)
+		version, err := set(e.ctx, c.Name, change)
 		if err != nil {
 			return err
 		}
@@ -118,7 +112,7 @@ func (c *limitsSetCmd) Run(e env) error {
 	})
 }
 
-// ruleFields parses name=value. Numbers and booleans are converted.
+// ruleFields parses name=value. Numbers, booleans and null are converted.
 func ruleFields(fields []string) (map[string]any, error) {
 	rule := map[string]any{}
 	for _, f := range fields {
@@ -126,7 +120,9 @@ func ruleFields(fields []string) (map[string]any, error) {
 		if !ok || name == "" {
 			return nil, fmt.Errorf("%q is not field=value", f)
 		}
-		if n, err := strconv.ParseInt(value, 10, 64); err == nil {
+		if value == "null" {
+			rule[name] = nil
+		} else if n, err := strconv.ParseInt(value, 10, 64); err == nil {
 			rule[name] = n
 		} else if x, err := strconv.ParseFloat(value, 64); err == nil {
 			rule[name] = x
@@ -162,6 +158,24 @@ func (c *limitsRevertCmd) Run(e env) error {
 		}
 		_, err = fmt.Fprintf(e.out, "%s is reverted to the files, version %d\n", c.Name, version)
 		return err
+	})
+}
+
+type limitsChangesCmd struct{ limitArg }
+
+func (c *limitsChangesCmd) Run(e env) error {
+	return operate(e, func(o *client.Caller) error {
+		all, err := o.LimitChanges(e.ctx, c.Name)
+		if err != nil {
+			return err
+		}
+		w := tabwriter.NewWriter(e.out, 0, 0, 2, ' ', 0)
+		_, _ = fmt.Fprintln(w, "AT\tWHO\tWHAT\tBEFORE\tAFTER")
+		for _, l := range all {
+			_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", l.At.Format(time.RFC3339), l.Actor, l.What,
+				ruleText(l.Details.Before), ruleText(l.Details.After))
+		}
+		return w.Flush()
 	})
 }
 

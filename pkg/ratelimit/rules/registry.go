@@ -313,6 +313,17 @@ func (g *Registry) Rules() []Rule {
 	return merge(g.file, g.overlay)
 }
 
+// Under returns the rule of that name that an overlay would put in force, nil if there would be none.
+func (g *Registry) Under(overlay Set, name string) *Rule {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	all := merge(g.file, overlay)
+	if i := slices.IndexFunc(all, func(r Rule) bool { return r.Name == name }); i >= 0 {
+		return &all[i]
+	}
+	return nil
+}
+
 // Missing returns the names that routes declare without a rule in force: nothing limits those routes by them.
 func (g *Registry) Missing() (names []string) {
 	g.mu.Lock()

@@ -29,9 +29,10 @@ type Rule struct {
 	// Algorithm is token_bucket (default), gcra, leaky_bucket, leaky_queue, fixed_window, sliding_window, sliding_log,
 	// warm_up or concurrency.
 	Algorithm string `yaml:"algorithm,omitempty" json:"algorithm,omitempty"`
-	// Limit is the number of permits Per period; with concurrency, the number of concurrent requests. 0 refuses every
-	// request.
+	// Limit is the number of permits Per period; with concurrency, the number of concurrent requests. 0 needs RefuseAll.
 	Limit int64 `yaml:"limit" json:"limit"`
+	// RefuseAll refuses every request. Limit is then 0.
+	RefuseAll bool `yaml:"refuse_all,omitempty" json:"refuse_all,omitempty"`
 	// Per is the period (default 1s).
 	Per Duration `yaml:"per,omitempty" json:"per,omitempty"`
 	// Burst is the number of permits available at once (default: Limit); with leaky_queue, the length of the queue.
@@ -142,8 +143,13 @@ func (r *Rule) Validate() error {
 	if _, err := parseKey(r.Key); err != nil {
 		errs = append(errs, err)
 	}
-	if r.Limit < 0 {
+	switch {
+	case r.Limit < 0:
 		bad("limit %d is below 0", r.Limit)
+	case r.Limit == 0 && !r.RefuseAll:
+		bad("limit 0 refuses every request: it needs refuse_all: true")
+	case r.Limit > 0 && r.RefuseAll:
+		bad("refuse_all needs limit 0")
 	}
 	if r.Cost < 0 {
 		bad("cost %d is below 0", r.Cost)

@@ -46,9 +46,9 @@ rules:
 
 func TestParseIsStrict(t *testing.T) {
 	s := parse(t, good)
-	text, err := Format(s)
+	text, err := format(s)
 	require.NoError(t, err)
-	require.Equal(t, s, parse(t, string(text)))
+	require.Equal(t, s, parse(t, text))
 	for name, bad := range map[string]string{
 		"the file is empty":              ``,
 		"field limits not found":         "version: 1\nlimits: []",
@@ -75,6 +75,17 @@ func TestParseIsStrict(t *testing.T) {
 		"max_wait 2m0s is not between":   "version: 1\nrules: [{name: a, limit: 1, max_wait: 2m}]",
 		"both defined and deleted":       "version: 1\nrules: [{name: a, limit: 1}]\ndeleted: [a]",
 		"where":                          "version: 1\nrules: [{name: a, limit: 1, where: moon}]",
+		"limit is required":              "version: 1\nrules: [{name: a, per: 1s}]",
+		"needs refuse_all: true":         "version: 1\nrules: [{name: a, limit: 0}]",
+		"refuse_all needs limit 0":       "version: 1\nrules: [{name: a, limit: 1, refuse_all: true}]",
+		"per must not be 0":              "version: 1\nrules: [{name: a, limit: 1, per: 0s}]",
+		"burst must not be 0":            "version: 1\nrules: [{name: a, limit: 1, burst: 0}]",
+		"cost must not be 0":             "version: 1\nrules: [{name: a, limit: 1, cost: 0}]",
+		"max_wait must not be 0":         "version: 1\nrules: [{name: a, limit: 1, max_wait: 0ms}]",
+		"queue must not be 0":            "version: 1\nrules: [{name: a, limit: 1, algorithm: concurrency, queue: 0}]",
+		"buckets must not be 0":          "version: 1\nrules: [{name: a, limit: 1, algorithm: sliding_window, buckets: 0}]",
+		"warm_up must not be 0":          "version: 1\nrules: [{name: a, limit: 1, algorithm: warm_up, warm_up: 0m}]",
+		"cold_factor must not be 0":      "version: 1\nrules: [{name: a, limit: 1, algorithm: warm_up, cold_factor: 0.0}]",
 	} {
 		_, err := Parse([]byte(bad))
 		require.ErrorContains(t, err, name, bad)
@@ -86,17 +97,17 @@ func TestParseIsStrict(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(good))
 	f.Add([]byte(`{"version":1,"rules":[{"name":"a","limit":1,"lease":0.01,"algorithm":"gcra","key":"header:X+ip"}]}`))
-	f.Add([]byte("version: 1\nrules: [{name: a, limit: 0, algorithm: warm_up, warm_up: 1s, cold_factor: .nan}]"))
+	f.Add([]byte("version: 1\nrules: [{name: a, limit: 0, refuse_all: true, algorithm: warm_up, warm_up: 1s, cold_factor: .nan}]"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		s, err := Parse(text)
 		if err != nil {
 			return
 		}
-		again, err := Format(s)
+		again, err := format(s)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Parse(again); err != nil {
+		if _, err := parseStored(again); err != nil {
 			t.Fatalf("%q became %q: %v", text, again, err)
 		}
 		for i := range s.Rules { // keeps the fuzzer from allocating large limiters
@@ -230,7 +241,7 @@ func TestChangeKeepsSpentPermits(t *testing.T) {
 	require.EqualValues(t, 7, g.Rules()[1].Limit, "a bad set changes nothing")
 	require.NoError(t, g.Overlay(Set{Version: 1, Deleted: []string{"path-total"}}))
 	require.Equal(t, http.StatusCreated, post("u", "1").Code)
-	require.NoError(t, g.Overlay(Set{Version: 1, Rules: []Rule{{Name: "path-total", Limit: 0, Where: "local"}}}))
+	require.NoError(t, g.Overlay(Set{Version: 1, Rules: []Rule{{Name: "path-total", RefuseAll: true, Where: "local"}}}))
 	w := post("u", "1")
 	require.Equal(t, http.StatusTooManyRequests, w.Code, "0 refuses every request")
 	require.NotEmpty(t, w.Header().Get("Retry-After"))
@@ -458,23 +469,31 @@ func TestRulesInRedis(t *testing.T) {
 					return what(processes[0].Rules()) && what(processes[1].Rules())
 				}, patience, time.Millisecond)
 			}
-			v, err := s.PutRule(t.Context(), Rule{Name: "path-total", Limit: 50, Where: "local"})
-			require.NoError(t, err)
-			require.EqualValues(t, 1, v)
+			change := func(do func(Set) Set) int64 {
+				t.Helper()
+				set, version, err := s.Get(t.Context())
+				require.NoError(t, err)
+				version, err = s.Put(t.Context(), do(set), version)
+				require.NoError(t, err)
+				return version
+			}
+			require.EqualValues(t, 1, change(func(set Set) Set {
+				return set.With(Rule{Name: "path-total", Limit: 50, Where: "local"})
+			}))
 			everywhere(func(rs []Rule) bool { return len(rs) == 2 && rs[1].Limit == 50 })
-			_, err = s.DeleteRule(t.Context(), "path-per-user")
-			require.NoError(t, err)
+			change(func(set Set) Set { return set.Without("path-per-user") })
 			everywhere(func(rs []Rule) bool { return len(rs) == 1 })
-			_, err = s.RevertRule(t.Context(), "path-per-user")
-			require.NoError(t, err)
+			change(func(set Set) Set { return set.Reverted("path-per-user") })
 			everywhere(func(rs []Rule) bool { return len(rs) == 2 })
 			set, version, err := s.Get(t.Context())
 			require.NoError(t, err)
 			require.EqualValues(t, 3, version)
-			_, err = s.Put(t.Context(), set, version-1)
-			require.ErrorIs(t, err, ErrConflict)
-			_, err = s.PutRule(t.Context(), Rule{Name: "x", Limit: -1})
-			require.Error(t, err)
+			for _, stale := range []int64{0, version - 1, version + 1} {
+				_, err = s.Put(t.Context(), set, stale)
+				require.ErrorIs(t, err, ErrConflict, "%d", stale)
+			}
+			_, err = s.Put(t.Context(), set.With(Rule{Name: "x", Limit: -1}), version)
+			require.ErrorContains(t, err, `rules: rule "x"`)
 
 			// Values that were not written by this package change nothing.
 			require.NoError(t, rdb.HSet(t.Context(), s.key, "version", 9, "text", "version: 1\nrulez: []").Err())
@@ -494,31 +513,28 @@ func TestRulesInRedis(t *testing.T) {
 	}
 }
 
-// A change for another version than the present one is refused.
-func TestPutRuleAt(t *testing.T) {
+// Limit 0 in Redis refuses all without the word that files and the API need: processes of 0.1.0 refuse that word, and
+// have written none.
+func TestRulesInRedisAreThoseOfAllReleases(t *testing.T) {
 	m := miniredis.RunT(t)
 	rdb := redis.NewClient(&redis.Options{Addr: m.Addr()})
 	defer rdb.Close()
 	s := NewStore(rdb, "")
 	s.timeout = patience
-	v, err := s.PutRuleAt(t.Context(), Rule{Name: "a", Limit: 1}, 0)
+	const written = "version: 1\nrules:\n  - {name: a, limit: 0, per: 1m}\n"
+	require.NoError(t, rdb.HSet(t.Context(), s.key, "version", 1, "text", written).Err())
+	set, version, err := s.Get(t.Context())
 	require.NoError(t, err)
-	require.EqualValues(t, 1, v)
-	_, err = s.PutRule(t.Context(), Rule{Name: "b", Limit: 2})
+	refuseAll := Rule{Name: "a", RefuseAll: true, Per: Duration(time.Minute)}
+	require.Equal(t, []Rule{refuseAll}, set.Rules)
+	_, err = s.Put(t.Context(), set.With(Rule{Name: "b", Limit: 1}), version)
 	require.NoError(t, err)
-	for _, stale := range []int64{0, 1, 3} {
-		_, err = s.PutRuleAt(t.Context(), Rule{Name: "a", Limit: 3}, stale)
-		require.ErrorIs(t, err, ErrConflict, "%d", stale)
-	}
-	_, err = s.PutRuleAt(t.Context(), Rule{Name: "a", Limit: -1}, 2)
-	require.ErrorContains(t, err, "rules: a")
-	v, err = s.PutRuleAt(t.Context(), Rule{Name: "a", Limit: 4}, 2)
+	text, err := rdb.HGet(t.Context(), s.key, "text").Result()
 	require.NoError(t, err)
-	require.EqualValues(t, 3, v)
-	set, _, err := s.Get(t.Context())
+	require.NotContains(t, text, "refuse_all")
+	set, _, err = s.Get(t.Context())
 	require.NoError(t, err)
-	require.Len(t, set.Rules, 2)
-	require.EqualValues(t, 4, set.Rules[1].Limit)
+	require.Equal(t, []Rule{refuseAll, {Name: "b", Limit: 1}}, set.Rules)
 }
 
 // TestRulesInRedisWithoutMessages: polling finds changes whose message was lost.
@@ -534,7 +550,7 @@ func TestRulesInRedisWithoutMessages(t *testing.T) {
 	wg.Go(func() { _ = s.Follow(ctx, g) })
 	defer wg.Wait()
 	defer cancel()
-	text, err := Format(Set{Version: 1, Rules: []Rule{{Name: "a", Limit: 3}}})
+	text, err := format(Set{Version: 1, Rules: []Rule{{Name: "a", Limit: 3}}})
 	require.NoError(t, err)
 	require.NoError(t, rdb.HSet(t.Context(), s.key, "version", 1, "text", text).Err())
 	require.Eventually(t, func() bool { return len(g.Rules()) == 1 }, patience, time.Millisecond)

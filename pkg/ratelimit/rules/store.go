@@ -46,7 +46,7 @@ func (s *Store) Get(ctx context.Context) (Set, int64, error) {
 	if err != nil || version == 0 {
 		return Set{Version: formatVersion}, 0, err
 	}
-	set, err := Parse([]byte(text))
+	set, err := parseStored(text)
 	return set, version, err
 }
 
@@ -75,11 +75,11 @@ func (s *Store) Put(ctx context.Context, set Set, version int64) (int64, error) 
 	if err := set.Validate(); err != nil {
 		return 0, fmt.Errorf("rules: %w", err)
 	}
-	text, err := Format(set)
+	text, err := format(set)
 	if err != nil {
 		return 0, err
 	}
-	return s.put(ctx, string(text), version, version+1)
+	return s.put(ctx, text, version, version+1)
 }
 
 func (s *Store) put(ctx context.Context, text string, from, to int64) (int64, error) {
@@ -95,67 +95,25 @@ func (s *Store) put(ctx context.Context, text string, from, to int64) (int64, er
 	return to, nil
 }
 
-const maxAttempts = 10 // of a change that conflicts with others
-
-// change reads, changes and writes the rules. It retries after a conflict.
-func (s *Store) change(ctx context.Context, do func(*Set)) (int64, error) {
-	for range maxAttempts {
-		set, version, err := s.Get(ctx)
-		if err != nil {
-			return 0, err
-		}
-		do(&set)
-		if version, err = s.Put(ctx, set, version); !errors.Is(err, ErrConflict) {
-			return version, err
-		}
-	}
-	return 0, ErrConflict
+// With returns the set with a rule in it, in place of the one with its name.
+func (s Set) With(r Rule) Set {
+	s = s.Reverted(r.Name)
+	s.Rules = append(s.Rules, r)
+	return s
 }
 
-// PutRule adds a rule or replaces the one with its name.
-func (s *Store) PutRule(ctx context.Context, r Rule) (int64, error) {
-	if err := r.Validate(); err != nil {
-		return 0, fmt.Errorf("rules: %s: %w", r.Name, err)
-	}
-	return s.change(ctx, func(set *Set) {
-		set.drop(r.Name)
-		set.Rules = append(set.Rules, r)
-	})
+// Without returns the set without a rule, which is then not in force although the file may have it.
+func (s Set) Without(name string) Set {
+	s = s.Reverted(name)
+	s.Deleted = append(s.Deleted, name)
+	return s
 }
 
-// PutRuleAt is PutRule if the rules have this version. It returns ErrConflict if they have another one.
-func (s *Store) PutRuleAt(ctx context.Context, r Rule, version int64) (int64, error) {
-	if err := r.Validate(); err != nil {
-		return 0, fmt.Errorf("rules: %s: %w", r.Name, err)
-	}
-	set, now, err := s.Get(ctx)
-	if err != nil {
-		return 0, err
-	}
-	if now != version {
-		return 0, ErrConflict
-	}
-	set.drop(r.Name)
-	set.Rules = append(set.Rules, r)
-	return s.Put(ctx, set, version)
-}
-
-// DeleteRule removes a rule from force, including one of the file.
-func (s *Store) DeleteRule(ctx context.Context, name string) (int64, error) {
-	return s.change(ctx, func(set *Set) {
-		set.drop(name)
-		set.Deleted = append(set.Deleted, name)
-	})
-}
-
-// RevertRule removes what Redis has about a rule, so that the file's applies again.
-func (s *Store) RevertRule(ctx context.Context, name string) (int64, error) {
-	return s.change(ctx, func(set *Set) { set.drop(name) })
-}
-
-func (s *Set) drop(name string) {
-	s.Rules = slices.DeleteFunc(s.Rules, func(r Rule) bool { return r.Name == name })
-	s.Deleted = slices.DeleteFunc(s.Deleted, func(n string) bool { return n == name })
+// Reverted returns a set without anything about a rule, so that the file's applies.
+func (s Set) Reverted(name string) Set {
+	s.Rules = slices.DeleteFunc(slices.Clone(s.Rules), func(r Rule) bool { return r.Name == name })
+	s.Deleted = slices.DeleteFunc(slices.Clone(s.Deleted), func(n string) bool { return n == name })
+	return s
 }
 
 // Follow applies the rules in Redis to a Registry, until ctx ends. Invalid rules change nothing. If Redis has lost the
@@ -211,7 +169,7 @@ func (f *follower) poll(ctx context.Context) {
 		return
 	}
 	f.version = version
-	set, err := Parse([]byte(text))
+	set, err := parseStored(text)
 	if err == nil {
 		err = f.g.Overlay(set)
 	}

@@ -410,6 +410,63 @@ func (e LimitStateSource) Valid() bool {
 	}
 }
 
+// Defines values for OverviewItemWhat.
+const (
+	Clocks         OverviewItemWhat = "clocks"
+	DeadLetters    OverviewItemWhat = "dead_letters"
+	Dependencies   OverviewItemWhat = "dependencies"
+	Processes      OverviewItemWhat = "processes"
+	RedislessSales OverviewItemWhat = "redisless_sales"
+	Refunds        OverviewItemWhat = "refunds"
+	Restore        OverviewItemWhat = "restore"
+)
+
+// Valid indicates whether the value is a known member of the OverviewItemWhat enum.
+func (e OverviewItemWhat) Valid() bool {
+	switch e {
+	case Clocks:
+		return true
+	case DeadLetters:
+		return true
+	case Dependencies:
+		return true
+	case Processes:
+		return true
+	case RedislessSales:
+		return true
+	case Refunds:
+		return true
+	case Restore:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OverviewState.
+const (
+	Bad     OverviewState = "bad"
+	Good    OverviewState = "good"
+	Unknown OverviewState = "unknown"
+	Warning OverviewState = "warning"
+)
+
+// Valid indicates whether the value is a known member of the OverviewState enum.
+func (e OverviewState) Valid() bool {
+	switch e {
+	case Bad:
+		return true
+	case Good:
+		return true
+	case Unknown:
+		return true
+	case Warning:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for RefundState.
 const (
 	RefundStateRefundFailed  RefundState = "refund_failed"
@@ -775,7 +832,7 @@ type AdjustmentList struct {
 	NextCursor *string      `json:"next_cursor,omitempty"`
 }
 
-// Board Example: {"activity_id":"1","as_of":"2026-11-21T10:05:00Z","currency":"EUR","currency_digits":2,"degraded_readiness":"ready","ends_at":"2026-11-21T12:00:00Z","mode":"gate","orders":{"closed":4,"paid":10,"pending":50,"rejected":0},"points":[{"accepted":2,"at":"2026-11-21T10:04:57Z","held":52,"left":38,"paths":3,"refused":{"sold_out":1},"sold":10}],"starts_at":"2026-11-21T10:00:00Z","state":"open","stock":{"as_of":"2026-11-21T10:05:00Z","skus":[]},"title":"Autumn sale","totals":{"accepted":67,"failed":0,"paths":90,"refused":{"sold_out":12},"solved":0},"units":{"held":53,"left":37,"sold":10,"total":100}}
+// Board Example: {"activity_id":"1","as_of":"2026-11-21T10:05:00Z","currency":"EUR","currency_digits":2,"degraded_readiness":"ready","ends_at":"2026-11-21T12:00:00Z","mode":"gate","orders":{"as_of":"2026-11-21T10:04:58Z","closed":4,"paid":10,"pending":50,"rejected":0},"points":[{"accepted":2,"at":"2026-11-21T10:04:57Z","held":52,"left":38,"paths":3,"refused":{"sold_out":1},"sold":10}],"revenue":299000,"room":{"admitted":60,"estimate_s":60,"lapsed":840,"waiting":1200},"starts_at":"2026-11-21T10:00:00Z","state":"open","stock":{"as_of":"2026-11-21T10:05:00Z","skus":[]},"title":"Autumn sale","totals":{"accepted":67,"failed":0,"paths":90,"refused":{"sold_out":12},"solved":0},"units":{"held":53,"left":37,"sold":10,"total":100}}
 type Board struct {
 	ActivityId string    `json:"activity_id"`
 	AsOf       time.Time `json:"as_of"`
@@ -797,7 +854,13 @@ type Board struct {
 	Orders BoardOrders `json:"orders"`
 
 	// Points at most 900, oldest first; seconds without requests and the last 3 s are left out
-	Points   []BoardPoint  `json:"points"`
+	Points []BoardPoint `json:"points"`
+
+	// Revenue of the sold units at their prices in the sale, in the smallest unit of the currency; refunds are not in it
+	Revenue int64 `json:"revenue"`
+
+	// Room Absent without a waiting room, before its first ticket, and while the gate cannot be read.
+	Room     *BoardRoom    `json:"room,omitempty"`
 	StartsAt time.Time     `json:"starts_at"`
 	State    ActivityState `json:"state"`
 
@@ -820,6 +883,9 @@ type Board struct {
 
 // BoardOrders Purchases in the ledger. They may be some seconds old, in a large sale.
 type BoardOrders struct {
+	// AsOf when they were counted
+	AsOf time.Time `json:"as_of"`
+
 	// Closed released
 	Closed int64 `json:"closed"`
 
@@ -866,6 +932,21 @@ type BoardRequests struct {
 	Solved int64 `json:"solved"`
 }
 
+// BoardRoom Absent without a waiting room, before its first ticket, and while the gate cannot be read.
+type BoardRoom struct {
+	// Admitted places that may buy now
+	Admitted int64 `json:"admitted"`
+
+	// EstimateS seconds of an open sale until all that wait are admitted
+	EstimateS int64 `json:"estimate_s"`
+
+	// Lapsed places whose time to buy is over
+	Lapsed int64 `json:"lapsed"`
+
+	// Waiting places that are not admitted yet; a ticket that its buyer replaced counts, too
+	Waiting int64 `json:"waiting"`
+}
+
 // BoardUnits Units over all SKUs, as the gate counts them; as the database does, if the sale has no gate (a draft, or long ended), or goes on or stops without it.
 type BoardUnits struct {
 	// Held of queued and created purchases
@@ -891,7 +972,13 @@ type BoardUpdate struct {
 	Orders BoardOrders `json:"orders"`
 
 	// Point a new or changed second with requests; null if there is none
-	Point *BoardPoint   `json:"point"`
+	Point *BoardPoint `json:"point"`
+
+	// Revenue of the sold units at their prices in the sale, in the smallest unit of the currency; refunds are not in it
+	Revenue int64 `json:"revenue"`
+
+	// Room Absent without a waiting room, before its first ticket, and while the gate cannot be read.
+	Room  *BoardRoom    `json:"room,omitempty"`
 	State ActivityState `json:"state"`
 
 	// Totals Purchases and requests of buyers since the publication, over all processes. `accepted` is exact: once all purchases
@@ -1146,6 +1233,11 @@ type LimitList struct {
 	Version int64 `json:"version"`
 }
 
+// LimitPatch Fields of LimitRule; null removes one.
+//
+// Example: {"burst":null,"limit":500}
+type LimitPatch map[string]interface{}
+
 // LimitRule As in the rules' file; docs/limits.md explains the fields.
 //
 // Example: {"algorithm":"token_bucket","burst":50,"lease":0.01,"limit":500,"max_wait":"1s","per":"1s"}
@@ -1161,7 +1253,7 @@ type LimitRule struct {
 	Key   *string  `json:"key,omitempty"`
 	Lease *float64 `json:"lease,omitempty"`
 
-	// Limit 0 refuses every request
+	// Limit 0 refuses every request, and needs refuse_all
 	Limit   int64   `json:"limit"`
 	MaxWait *string `json:"max_wait,omitempty"`
 
@@ -1169,12 +1261,15 @@ type LimitRule struct {
 	Name      *string             `json:"name,omitempty"`
 	OnFailure *LimitRuleOnFailure `json:"on_failure,omitempty"`
 
-	// Per a duration such as 500ms, 1s or 1m; default 1s
-	Per    *string         `json:"per,omitempty"`
-	Queue  *int64          `json:"queue,omitempty"`
-	Shadow *bool           `json:"shadow,omitempty"`
-	WarmUp *string         `json:"warm_up,omitempty"`
-	Where  *LimitRuleWhere `json:"where,omitempty"`
+	// Per a duration above 0 such as 500ms, 1s or 1m; default 1s
+	Per   *string `json:"per,omitempty"`
+	Queue *int64  `json:"queue,omitempty"`
+
+	// RefuseAll true together with limit 0 only
+	RefuseAll *bool           `json:"refuse_all,omitempty"`
+	Shadow    *bool           `json:"shadow,omitempty"`
+	WarmUp    *string         `json:"warm_up,omitempty"`
+	Where     *LimitRuleWhere `json:"where,omitempty"`
 }
 
 // LimitRuleAlgorithm defines model for LimitRule.Algorithm.
@@ -1308,6 +1403,29 @@ type NewSKU struct {
 	ListPrice int64  `json:"list_price"`
 	Name      string `json:"name"`
 }
+
+// Overview Example: {"as_of":"2026-11-21T10:05:00Z","items":[{"count":2,"since":"2026-11-21T09:40:00Z","state":"warning","what":"refunds"},{"count":0,"state":"good","what":"processes"}],"verdict":"warning"}
+type Overview struct {
+	AsOf    time.Time      `json:"as_of"`
+	Items   []OverviewItem `json:"items"`
+	Verdict OverviewState  `json:"verdict"`
+}
+
+// OverviewItem defines model for OverviewItem.
+type OverviewItem struct {
+	Count int64 `json:"count"`
+
+	// Since of the oldest one that is counted; absent if that is unknown
+	Since *time.Time       `json:"since,omitempty"`
+	State OverviewState    `json:"state"`
+	What  OverviewItemWhat `json:"what"`
+}
+
+// OverviewItemWhat defines model for OverviewItem.What.
+type OverviewItemWhat string
+
+// OverviewState defines model for OverviewState.
+type OverviewState string
 
 // PastReconciliation defines model for PastReconciliation.
 type PastReconciliation struct {
@@ -1722,11 +1840,24 @@ type ListLimitsParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// PatchLimitParams defines parameters for PatchLimit.
+type PatchLimitParams struct {
+	// IfMatch A version in quotes, as in ETag. The change is refused with 412 if the version is another one. Without it, or with
+	// *, the change is made.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+}
+
 // PutLimitParams defines parameters for PutLimit.
 type PutLimitParams struct {
 	// IfMatch A version in quotes, as in ETag. The change is refused with 412 if the version is another one. Without it, or with
 	// *, the change is made.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
+}
+
+// ListLimitChangesParams defines parameters for ListLimitChanges.
+type ListLimitChangesParams struct {
+	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListProductsParams defines parameters for ListProducts.
@@ -1768,6 +1899,9 @@ type CancelReviewedJSONRequestBody = CancelRequest
 
 // AdjustStockJSONRequestBody defines body for AdjustStock for application/json ContentType.
 type AdjustStockJSONRequestBody = NewAdjustment
+
+// PatchLimitJSONRequestBody defines body for PatchLimit for application/json ContentType.
+type PatchLimitJSONRequestBody = LimitPatch
 
 // PutLimitJSONRequestBody defines body for PutLimit for application/json ContentType.
 type PutLimitJSONRequestBody = LimitRule
@@ -1870,15 +2004,24 @@ type ServerInterface interface {
 	// GetLimit One limit and the callers that it refuses now (role operator)
 	// (GET /v1/merchant/limits/{limit_name})
 	GetLimit(w http.ResponseWriter, r *http.Request, limitName LimitName)
-	// PutLimit Put a rule in force on all processes within a second; it overrides their files (role operator)
+	// PatchLimit Change named fields of the rule in force, on all processes within a second (role operator)
+	// (PATCH /v1/merchant/limits/{limit_name})
+	PatchLimit(w http.ResponseWriter, r *http.Request, limitName LimitName, params PatchLimitParams)
+	// PutLimit Put a whole rule in force on all processes within a second; it overrides their files (role operator)
 	// (PUT /v1/merchant/limits/{limit_name})
 	PutLimit(w http.ResponseWriter, r *http.Request, limitName LimitName, params PutLimitParams)
+	// ListLimitChanges What was done to a limit, newest first (role operator)
+	// (GET /v1/merchant/limits/{limit_name}/changes)
+	ListLimitChanges(w http.ResponseWriter, r *http.Request, limitName LimitName, params ListLimitChangesParams)
 	// RevertLimit Put the rule of the files in force again (role operator)
 	// (POST /v1/merchant/limits/{limit_name}/revert)
 	RevertLimit(w http.ResponseWriter, r *http.Request, limitName LimitName)
 	// TryLimit Decision of a limit for a key, without charging it (role operator)
 	// (POST /v1/merchant/limits/{limit_name}/try)
 	TryLimit(w http.ResponseWriter, r *http.Request, limitName LimitName)
+	// GetOverview What needs an operator now, the worst first (role operator)
+	// (GET /v1/merchant/overview)
+	GetOverview(w http.ResponseWriter, r *http.Request)
 	// ListProducts Products, newest first
 	// (GET /v1/merchant/products)
 	ListProducts(w http.ResponseWriter, r *http.Request, params ListProductsParams)
@@ -2073,9 +2216,21 @@ func (_ Unimplemented) GetLimit(w http.ResponseWriter, r *http.Request, limitNam
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// PutLimit Put a rule in force on all processes within a second; it overrides their files (role operator)
+// PatchLimit Change named fields of the rule in force, on all processes within a second (role operator)
+// (PATCH /v1/merchant/limits/{limit_name})
+func (_ Unimplemented) PatchLimit(w http.ResponseWriter, r *http.Request, limitName LimitName, params PatchLimitParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// PutLimit Put a whole rule in force on all processes within a second; it overrides their files (role operator)
 // (PUT /v1/merchant/limits/{limit_name})
 func (_ Unimplemented) PutLimit(w http.ResponseWriter, r *http.Request, limitName LimitName, params PutLimitParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// ListLimitChanges What was done to a limit, newest first (role operator)
+// (GET /v1/merchant/limits/{limit_name}/changes)
+func (_ Unimplemented) ListLimitChanges(w http.ResponseWriter, r *http.Request, limitName LimitName, params ListLimitChangesParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -2088,6 +2243,12 @@ func (_ Unimplemented) RevertLimit(w http.ResponseWriter, r *http.Request, limit
 // TryLimit Decision of a limit for a key, without charging it (role operator)
 // (POST /v1/merchant/limits/{limit_name}/try)
 func (_ Unimplemented) TryLimit(w http.ResponseWriter, r *http.Request, limitName LimitName) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// GetOverview What needs an operator now, the worst first (role operator)
+// (GET /v1/merchant/overview)
+func (_ Unimplemented) GetOverview(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -3237,6 +3398,56 @@ func (siw *ServerInterfaceWrapper) GetLimit(w http.ResponseWriter, r *http.Reque
 	handler.ServeHTTP(w, r)
 }
 
+// PatchLimit operation middleware
+func (siw *ServerInterfaceWrapper) PatchLimit(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "limit_name" -------------
+	var limitName LimitName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "limit_name", chi.URLParam(r, "limit_name"), &limitName, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit_name", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PatchLimitParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "If-Match", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "If-Match", Err: err})
+			return
+		}
+
+		params.IfMatch = &IfMatch
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PatchLimit(w, r, limitName, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // PutLimit operation middleware
 func (siw *ServerInterfaceWrapper) PutLimit(w http.ResponseWriter, r *http.Request) {
 
@@ -3278,6 +3489,61 @@ func (siw *ServerInterfaceWrapper) PutLimit(w http.ResponseWriter, r *http.Reque
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.PutLimit(w, r, limitName, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListLimitChanges operation middleware
+func (siw *ServerInterfaceWrapper) ListLimitChanges(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "limit_name" -------------
+	var limitName LimitName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "limit_name", chi.URLParam(r, "limit_name"), &limitName, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit_name", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListLimitChangesParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListLimitChanges(w, r, limitName, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -3330,6 +3596,20 @@ func (siw *ServerInterfaceWrapper) TryLimit(w http.ResponseWriter, r *http.Reque
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.TryLimit(w, r, limitName)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetOverview operation middleware
+func (siw *ServerInterfaceWrapper) GetOverview(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetOverview(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -3802,6 +4082,9 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 		r.Post(options.BaseURL+"/v1/merchant/activities/{activity_id}/review/cancel", wrapper.CancelReviewed)
 	})
 	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/v1/merchant/overview", wrapper.GetOverview)
+	})
+	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/v1/merchant/health", wrapper.GetHealth)
 	})
 	r.Group(func(r chi.Router) {
@@ -3832,7 +4115,13 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 		r.Get(options.BaseURL+"/v1/merchant/limits/{limit_name}", wrapper.GetLimit)
 	})
 	r.Group(func(r chi.Router) {
+		r.Patch(options.BaseURL+"/v1/merchant/limits/{limit_name}", wrapper.PatchLimit)
+	})
+	r.Group(func(r chi.Router) {
 		r.Put(options.BaseURL+"/v1/merchant/limits/{limit_name}", wrapper.PutLimit)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/v1/merchant/limits/{limit_name}/changes", wrapper.ListLimitChanges)
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/v1/merchant/limits/{limit_name}/revert", wrapper.RevertLimit)

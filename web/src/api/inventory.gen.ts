@@ -409,6 +409,35 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/merchant/overview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What needs an operator now, the worst first (role operator)
+         * @description The verdict is the state of the first item. unknown: what would show it does not respond.
+         *
+         *     - processes: not ready, or a service without a process; bad if a service has no ready process.
+         *     - dependencies: processes with an open or half-open breaker.
+         *     - clocks: processes whose clock differs from a dependency's by more than 250 ms; bad over 2 s, when they decide
+         *       nothing by time.
+         *     - restore: parts of an import after a restore that are not complete.
+         *     - redisless_sales: sales that go on without their gate, or return to it.
+         *     - dead_letters: open ones.
+         *     - refunds: those of GET /v1/merchant/refunds, at most 1000.
+         */
+        get: operations["getOverview"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/merchant/health": {
         parameters: {
             query?: never;
@@ -583,13 +612,39 @@ export interface paths {
         /** One limit and the callers that it refuses now (role operator) */
         get: operations["getLimit"];
         /**
-         * Put a rule in force on all processes within a second; it overrides their files (role operator)
-         * @description Counts already spent stay spent. The name must be declared by a route; GET /v1/merchant/limits lists them.
+         * Put a whole rule in force on all processes within a second; it overrides their files (role operator)
+         * @description Fields that are left out have their defaults; PATCH changes single ones. Counts already spent stay spent. The name must be declared by a route; GET /v1/merchant/limits lists them.
          */
         put: operations["putLimit"];
         post?: never;
         /** Disable a limit on all processes, also one from their files (role operator) */
         delete: operations["deleteLimit"];
+        options?: never;
+        head?: never;
+        /**
+         * Change named fields of the rule in force, on all processes within a second (role operator)
+         * @description A JSON merge patch (RFC 7396): null removes a field, so that its default holds; a field that is left out stays. An empty object is 400.
+         */
+        patch: operations["patchLimit"];
+        trace?: never;
+    };
+    "/v1/merchant/limits/{limit_name}/changes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                limit_name: components["parameters"]["LimitName"];
+            };
+            cookie?: never;
+        };
+        /**
+         * What was done to a limit, newest first (role operator)
+         * @description `details` has `before` and `after`, the rules in force then, null without one. A change is listed before it is made: the next entry shows whether it was. Entries of 0.1.0 have only `rule`, the one after them.
+         */
+        get: operations["listLimitChanges"];
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -1124,6 +1179,11 @@ export interface components {
         /** @description Purchases in the ledger. They may be some seconds old, in a large sale. */
         BoardOrders: {
             /**
+             * Format: date-time
+             * @description when they were counted
+             */
+            as_of: string;
+            /**
              * Format: int64
              * @description reserved
              */
@@ -1194,6 +1254,29 @@ export interface components {
                 [key: string]: number;
             };
         };
+        /** @description Absent without a waiting room, before its first ticket, and while the gate cannot be read. */
+        BoardRoom: {
+            /**
+             * Format: int64
+             * @description places that are not admitted yet; a ticket that its buyer replaced counts, too
+             */
+            waiting: number;
+            /**
+             * Format: int64
+             * @description places that may buy now
+             */
+            admitted: number;
+            /**
+             * Format: int64
+             * @description places whose time to buy is over
+             */
+            lapsed: number;
+            /**
+             * Format: int64
+             * @description seconds of an open sale until all that wait are admitted
+             */
+            estimate_s: number;
+        };
         /**
          * @example {
          *       "activity_id": "1",
@@ -1212,11 +1295,19 @@ export interface components {
          *         "held": 53,
          *         "sold": 10
          *       },
+         *       "revenue": 299000,
+         *       "room": {
+         *         "waiting": 1200,
+         *         "admitted": 60,
+         *         "lapsed": 840,
+         *         "estimate_s": 60
+         *       },
          *       "orders": {
          *         "pending": 50,
          *         "paid": 10,
          *         "closed": 4,
-         *         "rejected": 0
+         *         "rejected": 0,
+         *         "as_of": "2026-11-21T10:04:58Z"
          *       },
          *       "totals": {
          *         "accepted": 67,
@@ -1265,6 +1356,12 @@ export interface components {
              */
             currency_digits: number;
             units: components["schemas"]["BoardUnits"];
+            /**
+             * Format: int64
+             * @description of the sold units at their prices in the sale, in the smallest unit of the currency; refunds are not in it
+             */
+            revenue: number;
+            room?: components["schemas"]["BoardRoom"];
             orders: components["schemas"]["BoardOrders"];
             totals: components["schemas"]["BoardRequests"];
             stock: components["schemas"]["StockView"];
@@ -1278,10 +1375,55 @@ export interface components {
             mode: components["schemas"]["SaleMode"];
             degraded_readiness: components["schemas"]["DegradedReadiness"];
             units: components["schemas"]["BoardUnits"];
+            /**
+             * Format: int64
+             * @description of the sold units at their prices in the sale, in the smallest unit of the currency; refunds are not in it
+             */
+            revenue: number;
+            room?: components["schemas"]["BoardRoom"];
             orders: components["schemas"]["BoardOrders"];
             totals: components["schemas"]["BoardRequests"];
             /** @description a new or changed second with requests; null if there is none */
             point: components["schemas"]["BoardPoint"] | null;
+        };
+        /** @enum {string} */
+        OverviewState: "good" | "warning" | "bad" | "unknown";
+        OverviewItem: {
+            /** @enum {string} */
+            what: "processes" | "dependencies" | "clocks" | "restore" | "redisless_sales" | "dead_letters" | "refunds";
+            state: components["schemas"]["OverviewState"];
+            /** Format: int64 */
+            count: number;
+            /**
+             * Format: date-time
+             * @description of the oldest one that is counted; absent if that is unknown
+             */
+            since?: string;
+        };
+        /**
+         * @example {
+         *       "verdict": "warning",
+         *       "items": [
+         *         {
+         *           "what": "refunds",
+         *           "state": "warning",
+         *           "count": 2,
+         *           "since": "2026-11-21T09:40:00Z"
+         *         },
+         *         {
+         *           "what": "processes",
+         *           "state": "good",
+         *           "count": 0
+         *         }
+         *       ],
+         *       "as_of": "2026-11-21T10:05:00Z"
+         *     }
+         */
+        Overview: {
+            verdict: components["schemas"]["OverviewState"];
+            items: components["schemas"]["OverviewItem"][];
+            /** Format: date-time */
+            as_of: string;
         };
         HealthItem: {
             /** @description seckill, order or inventory */
@@ -1821,10 +1963,12 @@ export interface components {
             algorithm?: "token_bucket" | "gcra" | "leaky_bucket" | "leaky_queue" | "fixed_window" | "sliding_window" | "sliding_log" | "warm_up" | "concurrency";
             /**
              * Format: int64
-             * @description 0 refuses every request
+             * @description 0 refuses every request, and needs refuse_all
              */
             limit: number;
-            /** @description a duration such as 500ms, 1s or 1m; default 1s */
+            /** @description true together with limit 0 only */
+            refuse_all?: boolean;
+            /** @description a duration above 0 such as 500ms, 1s or 1m; default 1s */
             per?: string;
             /** Format: int64 */
             burst?: number;
@@ -1848,6 +1992,16 @@ export interface components {
             warm_up?: string;
             /** Format: double */
             cold_factor?: number;
+        };
+        /**
+         * @description Fields of LimitRule; null removes one.
+         * @example {
+         *       "limit": 500,
+         *       "burst": null
+         *     }
+         */
+        LimitPatch: {
+            [key: string]: unknown;
         };
         LimitState: {
             name: string;
@@ -2971,6 +3125,31 @@ export interface operations {
             default: components["responses"]["Failed"];
         };
     };
+    getOverview: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The overview */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Overview"];
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
     getHealth: {
         parameters: {
             query?: never;
@@ -3337,6 +3516,81 @@ export interface operations {
                     "application/json": components["schemas"]["LimitChange"];
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    patchLimit: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description A version in quotes, as in ETag. The change is refused with 412 if the version is another one. Without it, or with
+                 *     *, the change is made.
+                 */
+                "If-Match"?: components["parameters"]["IfMatch"];
+            };
+            path: {
+                limit_name: components["parameters"]["LimitName"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LimitPatch"];
+            };
+        };
+        responses: {
+            /** @description The rule is stored */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LimitChange"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["BodyTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    listLimitChanges: {
+        parameters: {
+            query?: {
+                limit?: components["parameters"]["Limit"];
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path: {
+                limit_name: components["parameters"]["LimitName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChangeList"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];

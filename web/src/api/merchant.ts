@@ -15,8 +15,8 @@ import type {
   LimitChange,
   LimitDecision,
   LimitList,
-  LimitRule,
   LimitState,
+  Overview,
   NewActivity,
   NewProduct,
   Page,
@@ -180,13 +180,18 @@ export const listLimits = (cursor?: string) =>
 export const getLimit = (limit_name: string) =>
   result<LimitState>(client.GET('/v1/merchant/limits/{limit_name}', {params: {path: {limit_name}}, signal: within()}))
 
-export const putLimit = (limit_name: string, body: LimitRule, version: number) =>
+export const patchLimit = (limit_name: string, body: Record<string, unknown>, version: number) =>
   result<LimitChange>(
-    client.PUT('/v1/merchant/limits/{limit_name}', {
+    client.PATCH('/v1/merchant/limits/{limit_name}', {
       params: {path: {limit_name}, header: match(version)},
       body,
       signal: within(),
     }),
+  )
+
+export const listLimitChanges = (limit_name: string) =>
+  result<Page<Change>>(
+    client.GET('/v1/merchant/limits/{limit_name}/changes', {params: {path: {limit_name}, query: {limit: 10}}, signal: within()}),
   )
 
 export const revertLimit = (limit_name: string) =>
@@ -196,5 +201,7 @@ export const tryLimit = (limit_name: string, key: string) =>
   result<LimitDecision>(
     client.POST('/v1/merchant/limits/{limit_name}/try', {params: {path: {limit_name}}, body: {key}, signal: within()}),
   )
+
+export const getOverview = () => result<Overview>(client.GET('/v1/merchant/overview', {signal: within()}))
 
 export const getHealth = () => result<Health>(client.GET('/v1/merchant/health', {signal: within()}))

@@ -64,6 +64,8 @@ export type LimitState = Inventory['schemas']['LimitState']
 export type LimitList = Inventory['schemas']['LimitList']
 export type LimitChange = Inventory['schemas']['LimitChange']
 export type LimitDecision = Inventory['schemas']['LimitDecision']
+export type Overview = Inventory['schemas']['Overview']
+export type OverviewItem = Inventory['schemas']['OverviewItem']
 export type Health = Inventory['schemas']['Health']
 
 export interface Page<T> {

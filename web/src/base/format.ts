@@ -25,6 +25,14 @@ export const hour = (ms: number): string => format(new Date(ms), {timeZoneName: 
 export const stamp = (moment: string): string =>
   format(new Date(moment), {year: 'numeric', month: '2-digit', day: '2-digit', second: '2-digit'})
 
+// ago formats the age of a moment at another one in its largest unit: "3 hr. ago".
+export function ago(moment: string, at: string): string {
+  const seconds = Math.max(0, Math.round((Date.parse(at) - Date.parse(moment)) / 1000))
+  const units = [['day', 86400], ['hour', 3600], ['minute', 60]] as const
+  const [unit, size] = units.find(([, s]) => seconds >= s) ?? (['second', 1] as const)
+  return new Intl.RelativeTimeFormat(locale.value, {style: 'short'}).format(-Math.floor(seconds / size), unit)
+}
+
 const two = (n: number) => String(n).padStart(2, '0')
 
 // clockFace formats a remaining time: 04:32, 01:04:32; days are counted apart. A started second counts in full.

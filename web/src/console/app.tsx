@@ -1,5 +1,6 @@
 import {useEffect, useRef} from 'preact/hooks'
 import {config, hasRole, loadSession, online, session, signOut, signOutFailure, visible} from '../base/app.ts'
+import {count} from '../base/format.ts'
 import {useEffectOf} from '../base/mount.ts'
 import {say} from '../base/problem.ts'
 import {Link, Skeleton, Wordmark} from '../base/parts.tsx'
@@ -12,6 +13,8 @@ import {ActivityPage} from './activity.tsx'
 import {DeadLettersPage} from './dead-letters.tsx'
 import {HealthPage} from './health.tsx'
 import {LimitsPage} from './limits.tsx'
+import {OverviewPage} from './overview.tsx'
+import {waiting, watchOverview} from './overview-data.ts'
 import {forms, Head} from './parts.tsx'
 import {ProductForm} from './product-form.tsx'
 import {ProductsPage} from './products.tsx'
@@ -52,9 +55,12 @@ export function App() {
 function Side() {
   const {name, logo_url} = config.value.brand
   const at = here.value.pathname
-  const link = (href: string, word: Word) => (
+  const isOperator = hasRole('operator')
+  useEffect(() => (isOperator ? watchOverview() : undefined), [isOperator])
+  const link = (href: string, word: Word, waits = 0) => (
     <Link href={href} aria-current={at === href || at.startsWith(`${href}/`) ? 'page' : undefined}>
       {w(word)}
+      {waits > 0 && <span class="badge warning tabular waits">{count(waits)}</span>}
     </Link>
   )
   return (
@@ -66,11 +72,12 @@ function Side() {
         <nav aria-label={w('nav')}>
           {link('/console/sales', 'sales')}
           {link('/console/products', 'products')}
-          {hasRole('operator') && (
+          {isOperator && (
             <>
               <span class="nav-title">{w('operator')}</span>
+              {link('/console/operator/overview', 'overview')}
               {link('/console/operator/health', 'health')}
-              {link('/console/operator/dead-letters', 'dead_letters')}
+              {link('/console/operator/dead-letters', 'dead_letters', waiting('dead_letters'))}
               {link('/console/operator/reconcile', 'reconcile_nav')}
               {link('/console/operator/limits', 'limits')}
             </>
@@ -160,7 +167,8 @@ function Page() {
   if (first === 'products' && second === 'new') return <ProductForm />
   if (first === 'products' && second) return <ProductForm key={second} id={second} />
   if (first === 'operator') {
-    if (!second || second === 'health') return <HealthPage />
+    if (!second || second === 'overview') return <OverviewPage />
+    if (second === 'health') return <HealthPage />
     if (second === 'dead-letters') return <DeadLettersPage />
     if (second === 'reconcile') return <ReconcilePage />
     if (second === 'limits') return <LimitsPage />

@@ -30,7 +30,7 @@ export function apply(board: Board, update: BoardUpdate): Board {
     points.push(point)
     points.sort((a, b) => Date.parse(a.at) - Date.parse(b.at))
   }
-  return {...board, ...rest, points}
+  return {...board, ...rest, room: update.room, points} // without the gate there is no room
 }
 
 // reasons lists the codes of refusal, most frequent first.
@@ -40,14 +40,29 @@ export function reasons(points: readonly BoardPoint[]): string[] {
   return [...sums].sort((a, b) => b[1] - a[1] || a[0].localeCompare(b[0])).map(([code]) => code)
 }
 
-// series has one value for each second of the window that ends at `end` (s); seconds without a point are 0.
-export function series(points: readonly BoardPoint[], end: number, value: (p: BoardPoint) => number): number[] {
-  const values = new Array<number>(WINDOW_S).fill(0)
+// LEAST_S is the shortest window of a chart.
+const LEAST_S = 60
+
+// windowOf returns how many seconds up to `end` (s) a chart shows: since the start of the sale, at most 15 minutes.
+export function windowOf(board: Pick<Board, 'starts_at'>, end: number): number {
+  const since = end - Math.floor(Date.parse(board.starts_at) / 1000) + 1
+  return since <= 0 ? WINDOW_S : Math.min(WINDOW_S, Math.max(LEAST_S, since))
+}
+
+// series has one value for each of the last n seconds up to `end` (s); seconds without a point are 0.
+export function series(points: readonly BoardPoint[], end: number, n: number, value: (p: BoardPoint) => number): number[] {
+  const values = new Array<number>(n).fill(0)
   for (const p of points) {
-    const i = Math.floor(Date.parse(p.at) / 1000) - (end - WINDOW_S + 1)
-    if (i >= 0 && i < WINDOW_S) values[i] = value(p)
+    const i = Math.floor(Date.parse(p.at) / 1000) - (end - n + 1)
+    if (i >= 0 && i < n) values[i] = value(p)
   }
   return values
+}
+
+// conversion is the share of purchases that were paid, in whole percent.
+export function conversion({pending, paid, closed, rejected}: Omit<Board['orders'], 'as_of'>): number {
+  const all = pending + paid + closed + rejected
+  return all ? Math.floor((100 * paid) / all) : 0
 }
 
 // stack makes cumulative series of several, for bands drawn on one another; the last is the largest.

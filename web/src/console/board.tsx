@@ -4,11 +4,12 @@ import {useEffect, useState} from 'preact/hooks'
 import type {Failure} from '../api/client.ts'
 import {boardEvents, getBoard} from '../api/merchant.ts'
 import type {Activity, Board, BoardUpdate, SaleMode, StockView} from '../api/types.ts'
-import {lost} from '../base/app.ts'
-import {count, stamp, time} from '../base/format.ts'
+import {hasRole, lost, tick} from '../base/app.ts'
+import {clockFace, count, stamp, time} from '../base/format.ts'
+import {money} from '../base/money.ts'
 import {Badge, Bar} from '../base/parts.tsx'
 import {follow} from '../base/stream.ts'
-import {apply, latestPoint, reasons, total, withoutRedis} from './board-data.ts'
+import {apply, conversion, latestPoint, reasons, total, withoutRedis} from './board-data.ts'
 import {Chart} from './chart.tsx'
 import {Failed} from './parts.tsx'
 import {RoomCard} from './room.tsx'
@@ -72,8 +73,9 @@ export function BoardView({id, activity, board, onBoard}: Props) {
         ) : (
           <Badge tone={mode === 'stream' ? 'good' : 'warning'}>{mode === 'stream' ? w('live') : w('polling')}</Badge>
         )}
-        <span class="muted tabular">{w('as_of', {t: time(board.as_of, Date.parse(board.as_of), true)})}</span>
-        <Mode mode={board.mode} />
+        <AsOf at={board.as_of} />
+        <TimeLeft board={board} />
+        {hasRole('operator') && <Mode mode={board.mode} />}
         {redisless && <Badge tone={redisless.tone}>{w(redisless.badge)}</Badge>}
       </p>
       {redisless?.note && (
@@ -88,10 +90,11 @@ export function BoardView({id, activity, board, onBoard}: Props) {
       )}
       <Failed failure={failure} retry={() => location.reload()} />
       <dl class="stats">
-        <Stat label={w('left')} n={units.left} note={w('of_total', {n: count(units.total)})} />
-        <Stat label={w('held')} n={units.held} note={`${count(orders.pending)} ${w('to_pay')}`} />
-        <Stat label={w('sold')} n={units.sold} note={w('units_word')} />
-        <Stat label={w('paid')} n={orders.paid} note={w('orders_word')} />
+        <Stat label={w('left')} value={count(units.left)} note={w('of_total', {n: count(units.total)})} />
+        <Stat label={w('held')} value={count(units.held)} note={`${count(orders.pending)} ${w('to_pay')}`} />
+        <Stat label={w('sold')} value={count(units.sold)} note={w('units_word')} />
+        <Stat label={w('paid')} value={count(orders.paid)} note={w('conversion', {n: conversion(orders)})} />
+        <Stat label={w('revenue')} value={money(board.revenue, board)} note={w('revenue_hint')} />
       </dl>
       <div
         class="split"
@@ -131,6 +134,9 @@ export function BoardView({id, activity, board, onBoard}: Props) {
       <div class="two">
         <section class="card pad">
           <h2>{w('orders_by_state')}</h2>
+          <p>
+            <AsOf at={orders.as_of} />
+          </p>
           <OrderBars orders={orders} />
         </section>
         <section class="card pad">
@@ -169,18 +175,39 @@ export function BoardView({id, activity, board, onBoard}: Props) {
           </table>
         </section>
       </div>
-      <RoomCard activity={activity} />
-      <Stock stock={board.stock} activity={activity} />
+      <RoomCard activity={activity} board={board} />
+      {hasRole('operator') ? (
+        <Stock stock={board.stock} activity={activity} />
+      ) : (
+        <Left stock={board.stock} activity={activity} />
+      )}
     </div>
   )
 }
 
-function Stat({label, n, note}: {label: string; n: number; note: string}) {
+const AsOf = ({at}: {at: string}) => (
+  <span class="muted tabular small">{w('as_of', {t: time(at, Date.parse(at), true)})}</span>
+)
+
+// TimeLeft counts down to the start of a sale, then to its end.
+function TimeLeft({board: {state, starts_at, ends_at}}: {board: Board}) {
+  if (state === 'ended') return null
+  const untilStart = Date.parse(starts_at) - tick.value
+  const {days, face} = clockFace(untilStart > 0 ? untilStart : Date.parse(ends_at) - tick.value)
+  const t = days ? `${w('days', {n: days})} ${face}` : face
+  return (
+    <b class="tabular" role="timer" aria-live="off">
+      {w(untilStart > 0 ? 'starts_in' : 'ends_in', {t})}
+    </b>
+  )
+}
+
+function Stat({label, value, note}: {label: string; value: string; note: string}) {
   return (
     <div class="card stat">
       <dt>{label}</dt>
       <dd>
-        <b>{count(n)}</b>
+        <b>{value}</b>
         <span class="muted small">{note}</span>
       </dd>
     </div>
@@ -258,6 +285,31 @@ function PointTable({board}: {board: Board}) {
   )
 }
 
+// Left shows what is left of each SKU: in the gate, or in the database while there is none.
+function Left({stock, activity}: {stock: StockView; activity: Activity}) {
+  return (
+    <section class="card pad">
+      <h2>{w('left_by_sku')}</h2>
+      <p>
+        <AsOf at={stock.as_of} />
+      </p>
+      <ul class="order-bars">
+        {stock.skus.map((s) => {
+          const left = s.gate ? s.gate.left : s.mysql.available
+          const name = activity.items.find((i) => i.sku_id === s.sku_id)?.name ?? s.sku_id
+          return (
+            <li key={s.sku_id}>
+              <span dir="auto">{name}</span>
+              <b class="number">{w('left_of', {n: count(left), total: count(s.total)})}</b>
+              <Bar value={left} max={s.total} label={`${name} ${count(left)}`} />
+            </li>
+          )
+        })}
+      </ul>
+    </section>
+  )
+}
+
 function Stock({stock, activity}: {stock: StockView; activity: Activity}) {
   const heads = [
     'units',
@@ -273,7 +325,9 @@ function Stock({stock, activity}: {stock: StockView; activity: Activity}) {
   return (
     <section class="card pad">
       <h2>{w('three_way')}</h2>
-      <p class="hint">{w('three_way_hint')}</p>
+      <p class="hint">
+        {w('three_way_hint')} <AsOf at={stock.as_of} />
+      </p>
       <div class="scroll pinned" tabIndex={0} role="region" aria-label={w('three_way')}>
         <table>
           <thead>

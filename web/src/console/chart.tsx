@@ -1,4 +1,4 @@
-// A chart of the last 15 minutes, one value a second. uPlot is loaded when the first chart is shown.
+// A chart since the start of the sale, at most of the last 15 minutes, one value a second. uPlot is loaded when the first chart is shown.
 
 import {useEffect, useRef, useState} from 'preact/hooks'
 import type uPlot from 'uplot'
@@ -6,7 +6,7 @@ import type {Board} from '../api/types.ts'
 import {visible} from '../base/app.ts'
 import {hour} from '../base/format.ts'
 import {lang} from '../base/words.ts'
-import {lastSecond, reasons, series, stack, WINDOW_S} from './board-data.ts'
+import {lastSecond, reasons, series, stack, windowOf} from './board-data.ts'
 import {reasonName, w} from './words.ts'
 
 const HEIGHT = 160
@@ -108,9 +108,10 @@ export function Chart({board, kind, label}: {board: Board; kind: 'accepted' | 'r
 
 function data(board: Board, codes: string[], kind: 'accepted' | 'refused'): uPlot.AlignedData {
   const end = lastSecond(board)
-  const x = Array.from({length: WINDOW_S}, (_, i) => end - WINDOW_S + 1 + i)
+  const n = windowOf(board, end)
+  const x = Array.from({length: n}, (_, i) => end - n + 1 + i)
   const lists = codes.map((code) =>
-    series(board.points, end, (p) => (kind === 'accepted' ? p.accepted : (p.refused[code] ?? 0))),
+    series(board.points, end, n, (p) => (kind === 'accepted' ? p.accepted : (p.refused[code] ?? 0))),
   )
   return [x, ...stack(lists).reverse()]
 }

@@ -2,12 +2,14 @@ import {useEffect, useRef, useState} from 'preact/hooks'
 import type {Failure} from '../api/client.ts'
 import {getHealth} from '../api/merchant.ts'
 import type {Health} from '../api/types.ts'
-import {lost} from '../base/app.ts'
+import {lost, online} from '../base/app.ts'
 import {around, loop, type Loop} from '../base/loop.ts'
 import {stamp} from '../base/format.ts'
 import {Badge} from '../base/parts.tsx'
 import {Head, Table} from './parts.tsx'
 import {w} from './words.ts'
+
+const STALE_MS = 12_000 // two states that were missed
 
 export function HealthPage() {
   const [data, setData] = useState<Health>()
@@ -24,6 +26,9 @@ export function HealthPage() {
     })
     return reading.current.stop
   }, [])
+  // A state is read again every 5 s. What is older, or was read before the failure, is not what holds now.
+  const newest = Math.max(0, ...(data?.items ?? []).map((c) => Date.parse(c.at)))
+  const isOld = (c: Health['items'][number]) => !!failure || !online.value || newest - Date.parse(c.at) > STALE_MS
   const rows =
     data &&
     [...data.items].sort((a, b) => `${a.component} ${a.instance}`.localeCompare(`${b.component} ${b.instance}`))
@@ -40,6 +45,7 @@ export function HealthPage() {
         label={w('health')}
         rows={rows}
         rowKey={(c) => `${c.component} ${c.instance}`}
+        rowClass={(c) => (isOld(c) ? 'stale' : '')}
         empty={w('health_none')}
         failure={failure}
         reload={() => reading.current?.again()}
@@ -60,7 +66,11 @@ export function HealthPage() {
             title: w('state'),
             cell: (c) => (
               <>
-                <Badge tone={c.ready ? 'good' : 'bad'}>{c.ready ? w('ready') : w('not_ready')}</Badge>
+                {isOld(c) ? (
+                  <Badge tone="quiet">{w('concern_unknown')}</Badge>
+                ) : (
+                  <Badge tone={c.ready ? 'good' : 'bad'}>{c.ready ? w('ready') : w('not_ready')}</Badge>
+                )}
                 {!!c.reasons?.length && <p class="small">{c.reasons.join('; ')}</p>}
               </>
             ),

@@ -115,6 +115,7 @@ interface TableProps<T> {
   columns: {title: string; number?: boolean; cell: (row: T) => ComponentChildren}[]
   rows?: T[]
   rowKey: (row: T) => string
+  rowClass?: (row: T) => string
   empty: string
   more?: () => void
   failure?: Failure
@@ -122,7 +123,7 @@ interface TableProps<T> {
 }
 
 // Table is a list with its count, its empty state and the way to more rows.
-export function Table<T>({label, columns, rows, rowKey, empty, more, failure, reload}: TableProps<T>) {
+export function Table<T>({label, columns, rows, rowKey, rowClass, empty, more, failure, reload}: TableProps<T>) {
   const acts = columns.at(-1)?.title === w('actions')
   return (
     <>
@@ -147,7 +148,7 @@ export function Table<T>({label, columns, rows, rowKey, empty, more, failure, re
               </thead>
               <tbody>
                 {rows.map((row) => (
-                  <tr key={rowKey(row)}>
+                  <tr key={rowKey(row)} class={rowClass?.(row)}>
                     {columns.map((c) => (
                       <td key={c.title} class={c.number ? 'number' : ''}>
                         {c.cell(row)}

@@ -2,16 +2,16 @@
 
 import {useEffect, useState} from 'preact/hooks'
 import {getDraw} from '../api/room.ts'
-import type {Activity, Draw} from '../api/types.ts'
+import type {Activity, Board, Draw} from '../api/types.ts'
 import {loop} from '../base/loop.ts'
-import {count, stamp} from '../base/format.ts'
+import {clockFace, count, stamp} from '../base/format.ts'
 import {w} from './words.ts'
 
 const OPENS_MS = 600_000 // before the start
 const EARLY_MS = 60_000
 const REFRESH_MS = 5000
 
-export function RoomCard({activity}: {activity: Activity}) {
+export function RoomCard({activity, board: {room}}: {activity: Activity; board: Board}) {
   const rate = activity.waiting_room?.admit_per_second ?? 0
   const [draw, setDraw] = useState<Draw>()
   useEffect(() => {
@@ -34,6 +34,14 @@ export function RoomCard({activity}: {activity: Activity}) {
       <h2>{w('room')}</h2>
       <table>
         <tbody>
+          {room && (
+            <>
+              <Row name={w('room_waiting')} value={count(room.waiting)} />
+              <Row name={w('room_admitted')} value={count(room.admitted)} />
+              <Row name={w('room_lapsed')} value={count(room.lapsed)} />
+              <Row name={w('room_estimate')} value={clockFace(room.estimate_s * 1000).face} />
+            </>
+          )}
           <Row name={w('room_rate')} value={count(rate)} />
           <Row name={w('room_opens')} value={before(OPENS_MS)} />
           <Row name={w('room_closes')} value={before(EARLY_MS)} />

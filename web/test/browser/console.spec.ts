@@ -107,6 +107,31 @@ test('the board shows known counts, live and as a table', async ({page, shop}) =
   await expect(page.getByRole('region', {name: 'Per second'}).locator('tbody tr').nth(1)).toContainText('71')
 })
 
+test('the board of a merchant: money, time, each SKU and the room; that of an operator: stock three ways and the mode', async ({page, shop}) => {
+  populate(shop)
+  shop.sales.get('8').room ??= {rate: 20}
+  await signIn(page, 'anna', ['merchant'])
+  await page.goto('/console/sales/8')
+  const stat = (name: string) => page.locator('.stat', {has: page.getByText(name, {exact: true})})
+  await expect(stat('Revenue').locator('b')).toHaveText(/^€[\d,]+\.\d\d$/)
+  await expect(stat('Paid')).toContainText('25 % of the orders') // 486 of 1,888
+  await expect(page.getByRole('timer')).toHaveText(/^ends in (\d+ days? )?\d\d:\d\d/)
+  const left = page.locator('section', {has: page.getByRole('heading', {name: 'Left of each SKU'})})
+  await expect(left.getByRole('listitem')).toHaveCount(2)
+  await expect(left.getByRole('listitem').first()).toContainText('4,912 of 6,000')
+  for (const part of [page.locator('.as-of'), left, page.locator('section', {has: page.getByRole('heading', {name: 'Orders by state'})})])
+    await expect(part).toContainText('As of')
+  const room = page.locator('section', {has: page.getByRole('heading', {name: 'Waiting room'})})
+  await expect(room.getByRole('row', {name: 'Waiting', exact: false}).first()).toContainText('1,200')
+  await expect(room.getByRole('row', {name: /All admitted in/})).toContainText('01:00')
+  await expect(page.getByText('Stock three ways')).toHaveCount(0)
+  await expect(page.locator('.as-of')).not.toContainText('Redis')
+  await signIn(page, 'ops-1', ['operator'])
+  await page.goto('/console/sales/8')
+  await expect(page.getByRole('heading', {name: 'Stock three ways'})).toBeVisible()
+  await expect(page.getByRole('heading', {name: 'Left of each SKU'})).toHaveCount(0)
+})
+
 test('orders: filter in the address, and the CSV has the same rows', async ({page, shop}) => {
   populate(shop)
   await signIn(page, 'anna', ['merchant'])
@@ -169,12 +194,33 @@ test('operator: replay, reject, edit a limit and revert it, reconcile', async ({
   await expect(page.getByText('No dead letter.')).toBeVisible()
   await page.goto('/console/operator/limits')
   await page.getByRole('button', {name: 'Edit path'}).click()
-  const rule = page.getByLabel('Rule (JSON)')
-  await rule.fill((await rule.inputValue()).replace('1000', '1500'))
-  await expect(page.locator('.diff ins')).toHaveText('1500')
+  await expect(page.getByRole('dialog')).toContainText('Each param activity_id: 1000 in 1s. Up to 200 at once. The others are refused.')
+  await page.getByLabel('Permits', {exact: true}).fill('1500')
+  await page.getByLabel('Permits at once').fill('')
+  await page.getByLabel('Per', {exact: true}).fill('0s')
+  await page.getByRole('button', {name: 'Save limits'}).click()
+  await expect(page.getByLabel('Per', {exact: true})).toBeFocused()
+  await expect(page.getByText('A duration above 0')).toBeVisible()
+  await page.getByLabel('Per', {exact: true}).fill('2s')
+  await expect(page.getByRole('dialog')).toContainText('Each param activity_id: 1500 in 2s. The others are refused.')
+  await expect(page.locator('.diff ins').nth(1)).toHaveText('1500')
   await page.getByRole('button', {name: 'Save limits'}).click()
   await expect(page.getByRole('dialog')).toHaveCount(0)
+  expect(shop.limits.get('path').rule).toEqual({algorithm: 'token_bucket', limit: 1500, per: '2s', key: 'param:activity_id'})
+  // 0 permits refuse all: the limit's name must be typed. The change before it is listed.
+  await page.getByRole('button', {name: 'Edit path'}).click()
+  await page.getByRole('dialog').getByText('Changes', {exact: true}).click()
+  await expect(page.getByRole('dialog').locator('section')).toContainText('ops-1')
+  await expect(page.getByRole('dialog').locator('section del').first()).toHaveText('200')
+  await page.getByLabel('Permits', {exact: true}).fill('0')
+  await expect(page.getByRole('dialog')).toContainText('Every request is refused.')
+  await page.getByRole('button', {name: 'Save limits'}).click()
+  await expect(page.getByRole('dialog')).toContainText('Type the name of the limit')
   expect(shop.limits.get('path').rule.limit).toBe(1500)
+  await page.getByLabel('Type path to confirm').fill('path')
+  await page.getByRole('button', {name: 'Save limits'}).click()
+  await expect(page.getByRole('dialog')).toHaveCount(0)
+  expect(shop.limits.get('path').rule).toMatchObject({limit: 0, refuse_all: true})
   await page.getByRole('row', {name: /path/}).getByRole('button', {name: 'Revert'}).click()
   await page.getByRole('dialog').getByRole('button', {name: 'Revert'}).click()
   await expect(page.getByRole('dialog')).toHaveCount(0)
@@ -209,21 +255,21 @@ test('two editors of a limit: the typed rule stays; a tried key saves nothing', 
   populate(shop)
   await signIn(page, 'ops-1', ['operator'])
   await page.goto('/console/operator/limits?limit=path')
-  const rule = page.getByLabel('Rule (JSON)')
-  await rule.fill((await rule.inputValue()).replace('1000', '1500'))
+  const permits = page.getByLabel('Permits', {exact: true})
+  await permits.fill('1500')
   await page.getByLabel('Key').fill('42')
   await page.getByLabel('Key').press('Enter')
-  await expect(page.getByRole('dialog').getByRole('status')).toContainText('Allowed')
+  await expect(page.getByRole('dialog').locator('.try').getByRole('status')).toContainText('Allowed')
   expect(shop.limits.get('path').rule.limit).toBe(1000)
   shop.limitsVersion++
   shop.limits.get('path').rule = {...shop.limits.get('path').rule, burst: 300}
   await page.getByRole('button', {name: 'Save limits'}).click()
   await expect(page.getByRole('dialog')).toContainText('Changed meanwhile')
-  await expect(rule).toHaveValue(/1500/)
-  await expect(page.locator('.diff del').first()).toHaveText('300') // the other editor's value
+  await expect(permits).toHaveValue('1500')
+  await expect(page.getByLabel('Permits at once')).toHaveValue('300') // the other editor's value stays
   await page.getByRole('button', {name: 'Save limits'}).click()
   await expect(page.getByRole('dialog')).toHaveCount(0)
-  expect(shop.limits.get('path').rule.limit).toBe(1500)
+  expect(shop.limits.get('path').rule).toMatchObject({limit: 1500, burst: 300})
 })
 
 test('health is shown although its responses take longer than the pause between reads', async ({page, shop}) => {
@@ -239,6 +285,52 @@ test('health is shown although its responses take longer than the pause between 
   await expect(page.getByText('database: time-out')).toBeVisible()
   shop.components.find((c: {ready: boolean}) => !c.ready).reasons = ['redis: time-out']
   await expect(page.getByText('redis: time-out')).toBeVisible()
+})
+
+test('health claims nothing by old data', async ({page, shop}) => {
+  populate(shop)
+  await signIn(page, 'ops-1', ['operator'])
+  await page.goto('/console/operator/health')
+  const table = page.getByRole('region', {name: 'Health'})
+  await expect(table.getByText('Ready', {exact: true})).not.toHaveCount(0)
+  shop.faults = [{match: /\/health/, times: 1000, status: 503, code: 'unavailable'}]
+  await page.clock.install()
+  await page.clock.runFor(10_000)
+  await expect(page.getByRole('alert')).toBeVisible()
+  await expect(table.getByText('Ready', {exact: true})).toHaveCount(0)
+  await expect(table.getByText('Unknown')).toHaveCount(shop.components.length)
+})
+
+test('the overview: one verdict, the worst first; counts in the navigation; grey when it is old', async ({page, shop}) => {
+  populate(shop)
+  await signIn(page, 'ops-1', ['operator'])
+  await page.goto('/console/operator')
+  await expect(page.locator('.verdict')).toContainText('Something is wrong')
+  const first = page.locator('.concerns li').first()
+  await expect(first).toContainText('Processes without a dependency')
+  await expect(page.getByRole('navigation').getByRole('link', {name: /Dead letters/})).toContainText('1')
+  await first.getByRole('link').click()
+  await expect(page.getByRole('heading', {level: 1})).toHaveText('Health')
+  await page.goto('/console/operator/overview')
+  await expect(page.locator('.verdict')).toContainText('Something is wrong')
+  shop.faults = [{match: /\/overview/, times: 1000, status: 503, code: 'unavailable'}]
+  await page.context().setOffline(true)
+  await expect(page.locator('.verdict')).toContainText('We do not know')
+  await expect(page.locator('.overview')).toHaveClass(/stale/)
+  await page.context().setOffline(false)
+  await expect(page.locator('.verdict')).toContainText('We do not know') // the reading fails
+  await expect(page.getByRole('alert')).toBeVisible()
+  shop.faults = []
+  await page.reload()
+  await expect(page.locator('.overview')).not.toHaveClass(/stale/)
+  // A merchant neither sees it nor reads it.
+  const read: string[] = []
+  page.on('request', (r) => read.push(r.url()))
+  await signIn(page, 'anna', ['merchant'])
+  await page.goto('/console/sales')
+  await expect(page.getByRole('heading', {level: 1})).toBeVisible()
+  await expect(page.getByRole('link', {name: 'Overview'})).toHaveCount(0)
+  expect(read.filter((url) => url.includes('/overview'))).toEqual([])
 })
 
 test('products and sales after the first page can be chosen', async ({page, shop}) => {

@@ -42,6 +42,30 @@ type Second struct {
 // Units are the units of an activity, summed over its SKUs.
 type Units struct{ Total, Left, Held, Sold int64 }
 
+// RoomPlaces are the sequence number of the last ticket of a waiting room, the last place that was admitted, and the last
+// one that may no longer take paths.
+type RoomPlaces struct{ Sequence, Admitted, Lapsed int64 }
+
+// Room is what a waiting room holds. Tickets that their buyers replaced count as waiting until their place is admitted.
+type Room struct {
+	Waiting  int64
+	Admitted int64 // places that may take paths
+	Lapsed   int64
+	Estimate time.Duration // until all that wait are admitted, while the sale is open and Redis is reachable
+}
+
+// roomOf returns what a room with an admission rate holds, nil before its first ticket.
+func roomOf(p RoomPlaces, rate int64) *Room {
+	if p.Sequence == 0 || rate <= 0 {
+		return nil
+	}
+	waiting := max(0, p.Sequence-p.Admitted)
+	return &Room{
+		Waiting: waiting, Admitted: max(0, p.Admitted-p.Lapsed), Lapsed: p.Lapsed,
+		Estimate: time.Duration((waiting+rate-1)/rate) * time.Second,
+	}
+}
+
 // Point is one second of a sale. Units is nil for a second in which this process did not sample the gate.
 type Point struct {
 	Second
@@ -56,6 +80,8 @@ type Sample struct {
 	// Readiness states whether the sale would go on if its gate were lost at AsOf.
 	Readiness core.Readiness
 	Units     Units // as the gate counts them; as the database does, if the gate cannot be read
+	Revenue   int64 // of the sold units, at their prices in the sale
+	Room      *Room // nil without a waiting room, before its first ticket, and while the gate cannot be read
 	Orders    merchants.ReservationCounts
 	Totals    Requests // since the publication; if the gate cannot be read, Accepted is the database's
 	Stock     *merchants.StockView
@@ -72,6 +98,7 @@ type Counters interface {
 	// seconds without requests are left out.
 	Requests(ctx context.Context, activityID string) (Requests, error)
 	RequestsSince(ctx context.Context, activityID string, since time.Time) ([]Second, error)
+	RoomPlaces(ctx context.Context, activityID string) (RoomPlaces, error)
 }
 
 // Ledger is what the board reads in the tables.

@@ -32,6 +32,7 @@ type sale struct {
 	lands    bool // a purchase lands between each two readings of the ledger
 	panics   bool // each audit of the gate panics
 	ready    core.Readiness
+	places   RoomPlaces
 	err      error
 }
 
@@ -88,6 +89,12 @@ func (s *sale) Requests(context.Context, string) (Requests, error) {
 		return Requests{}, s.err
 	}
 	return Requests{Accepted: 3, Paths: 9, Refused: map[string]int64{"sold_out": 1}}, nil
+}
+
+func (s *sale) RoomPlaces(context.Context, string) (RoomPlaces, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.places, s.err
 }
 
 func (s *sale) RequestsSince(_ context.Context, _ string, since time.Time) (list []Second, err error) {
@@ -380,6 +387,40 @@ func TestTheRequestsOfASaleStayWhileItGoesOnWithoutItsGate(t *testing.T) {
 			require.Equal(t, map[string]int64{"sold_out": 1}, got.Totals.Refused)
 			require.Equal(t, merchants.ReservationCounts{Reserved: 2, Sold: 1}.All(), got.Totals.Accepted)
 		}
+	})
+}
+
+// Revenue is that of the sold units, as the gate has them or, without it, the database. A room is shown from its first
+// ticket on, paused or not, and not while the gate cannot be read.
+func TestABoardHasRevenueAndRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSale()
+		s.activity.Items[0].Price, s.activity.Items[1].Price = 299_000, 50
+		s.audit.SKUs["1"], s.audit.SKUs["2"] = core.GateStock{Left: 7, Sold: 3, Total: 10}, core.GateStock{Sold: 5, Total: 5}
+		b := boardOf(s)
+		read := func() *Sample {
+			t.Helper()
+			time.Sleep(time.Second)
+			got, err := b.Snapshot(t.Context(), core.AllMerchants(), "1")
+			require.NoError(t, err)
+			return got
+		}
+		require.EqualValues(t, 3*299_000+5*50, read().Revenue)
+		s.places = RoomPlaces{Sequence: 1205, Admitted: 900, Lapsed: 840}
+		require.Nil(t, read().Room, "a sale without a room")
+		s.activity.RoomRate = 10
+		want := &Room{Waiting: 305, Admitted: 60, Lapsed: 840, Estimate: 31 * time.Second}
+		require.Equal(t, want, read().Room)
+		s.activity.State = core.ActivityPaused
+		require.Equal(t, want, read().Room)
+		s.places = RoomPlaces{}
+		require.Nil(t, read().Room, "no ticket yet")
+		s.places, s.ready = RoomPlaces{Sequence: 3, Admitted: 3}, core.ReadinessUnread
+		require.Equal(t, &Room{Admitted: 3}, read().Room)
+		s.fail(fmt.Errorf("%w: connection refused", core.ErrGateUnavailable))
+		got := read()
+		require.Nil(t, got.Room)
+		require.EqualValues(t, 299_000, got.Revenue, "the database has one sold unit")
 	})
 }
 

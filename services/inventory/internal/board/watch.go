@@ -170,7 +170,15 @@ func (w *watch) take(ctx context.Context) (*Sample, error) {
 	if !present {
 		audit = core.GateAudit{}
 	}
-	s := &Sample{AsOf: b.Now().UTC(), Activity: *before, Readiness: ready, Units: unitsOf(before, audit, present)}
+	s := &Sample{AsOf: b.Now().UTC(), Activity: *before, Readiness: ready}
+	s.Units, s.Revenue = unitsOf(before, audit, present)
+	if before.RoomRate > 0 && present {
+		places, err := b.Gate.RoomPlaces(ctx, w.activityID)
+		if err != nil && !without(err) {
+			return nil, err
+		}
+		s.Room = roomOf(places, before.RoomRate)
+	}
 	if s.Stock, err = w.stock(ctx, before, audit, present); err != nil {
 		return nil, err
 	}
@@ -197,17 +205,17 @@ func (w *watch) take(ctx context.Context) (*Sample, error) {
 	return s, err
 }
 
-// unitsOf sums the units of all SKUs.
-func unitsOf(a *core.Activity, audit core.GateAudit, present bool) (u Units) {
+// unitsOf sums the units of all SKUs, and the prices of the sold ones.
+func unitsOf(a *core.Activity, audit core.GateAudit, present bool) (u Units, revenue int64) {
 	for _, it := range a.Items {
-		if !present {
-			u = u.plus(Units{it.Total, it.Available, it.Reserved, it.Sold})
+		one := Units{it.Total, it.Available, it.Reserved, it.Sold}
+		if present {
+			g := audit.SKUs[it.SKUID]
+			one = Units{g.Total, g.Left, g.Held, g.Sold}
 		}
+		u, revenue = u.plus(one), revenue+one.Sold*it.Price
 	}
-	for _, g := range audit.SKUs {
-		u = u.plus(Units{g.Total, g.Left, g.Held, g.Sold})
-	}
-	return u
+	return u, revenue
 }
 
 func (u Units) plus(o Units) Units {

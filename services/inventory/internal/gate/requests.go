@@ -26,6 +26,12 @@ func (g *Gate) RequestsSince(ctx context.Context, activityID string, since time.
 	return seconds, translate(err)
 }
 
+// RoomPlaces implements board.Counters.
+func (g *Gate) RoomPlaces(ctx context.Context, activityID string) (board.RoomPlaces, error) {
+	p, err := g.gate.RoomPlaces(ctx, activityID)
+	return board.RoomPlaces(p), translate(err)
+}
+
 func requests(c stockgate.RequestCounts) board.Requests {
 	return board.Requests{Accepted: c.Accepted, Paths: c.Paths, Solved: c.Solved, Failed: c.Failed, Refused: c.Refused}
 }

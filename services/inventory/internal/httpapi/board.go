@@ -31,8 +31,8 @@ func (m *Merchant) boardView(s *board.Sample) api.Board {
 		ActivityId: a.ID, Title: a.Title, State: api.ActivityState(a.Phase(s.AsOf)), Mode: api.SaleMode(a.Mode),
 		DegradedReadiness: api.DegradedReadiness(s.Readiness), StartsAt: a.StartsAt, EndsAt: a.EndsAt,
 		AsOf: s.AsOf, Currency: a.Currency, CurrencyDigits: contract.CurrencyDigits(a.Currency),
-		Units: unitsView(s.Units), Orders: boardOrders(s), Totals: requestsView(s.Totals),
-		Stock: stockView(s.Stock), Points: views(s.Points, pointView),
+		Units: unitsView(s.Units), Revenue: s.Revenue, Room: roomView(s.Room), Orders: boardOrders(s),
+		Totals: requestsView(s.Totals), Stock: stockView(s.Stock), Points: views(s.Points, pointView),
 	}
 }
 
@@ -40,9 +40,19 @@ func unitsView(u board.Units) api.BoardUnits {
 	return api.BoardUnits{Total: u.Total, Left: u.Left, Held: u.Held, Sold: u.Sold}
 }
 
+func roomView(r *board.Room) *api.BoardRoom {
+	if r == nil {
+		return nil
+	}
+	return &api.BoardRoom{
+		Waiting: r.Waiting, Admitted: r.Admitted, Lapsed: r.Lapsed, EstimateS: int64(r.Estimate / time.Second),
+	}
+}
+
 func boardOrders(s *board.Sample) api.BoardOrders {
 	return api.BoardOrders{
 		Pending: s.Orders.Reserved, Paid: s.Orders.Sold, Closed: s.Orders.Released, Rejected: s.Orders.Rejected,
+		AsOf: s.Orders.AsOf.UTC(),
 	}
 }
 
@@ -105,8 +115,8 @@ type boardProgress struct {
 // point; and the stock, if it was compared again.
 func (sent *boardProgress) write(out *eventstream.Writer, s *board.Sample) {
 	update := api.BoardUpdate{
-		AsOf: s.AsOf, State: api.ActivityState(s.Activity.Phase(s.AsOf)), Units: unitsView(s.Units), Orders: boardOrders(s),
-		Totals: requestsView(s.Totals), Mode: api.SaleMode(s.Activity.Mode),
+		AsOf: s.AsOf, State: api.ActivityState(s.Activity.Phase(s.AsOf)), Units: unitsView(s.Units), Revenue: s.Revenue,
+		Room: roomView(s.Room), Orders: boardOrders(s), Totals: requestsView(s.Totals), Mode: api.SaleMode(s.Activity.Mode),
 		DegradedReadiness: api.DegradedReadiness(s.Readiness),
 	}
 	written := false

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"flashsale.internal/pkg/admission"
@@ -159,112 +158,6 @@ func (m *Merchant) knownLimit(w http.ResponseWriter, r *http.Request, name strin
 	}
 	m.refuse(w, r, noSuchLimit())
 	return false
-}
-
-// PutLimit implements api.ServerInterface.
-func (m *Merchant) PutLimit(w http.ResponseWriter, r *http.Request, name string, _ api.PutLimitParams) {
-	if !m.knownLimit(w, r, name) {
-		return
-	}
-	version, ok := m.ifMatch(w, r)
-	if !ok {
-		return
-	}
-	var rule rules.Rule
-	err := httpserver.DecodeJSON(w, r, &rule)
-	if err == nil && rule.Name != "" && rule.Name != name {
-		err = contract.InvalidField("name", "is not that of the URL")
-	}
-	rule.Name = name
-	if err == nil {
-		if verr := rule.Validate(); verr != nil {
-			err = contract.InvalidField("rule", strings.ReplaceAll(verr.Error(), "\n", "; "))
-		}
-	}
-	if err != nil {
-		m.refuse(w, r, err)
-		return
-	}
-	if version != nil && !m.limitsHaveVersion(w, r, *version) {
-		return
-	}
-	m.changeLimit(w, r, "limit.put", name, rule, func(ctx context.Context) (int64, error) {
-		if version == nil {
-			return m.limits.Store.PutRule(ctx, rule)
-		}
-		next, err := m.limits.Store.PutRuleAt(ctx, rule, *version)
-		if errors.Is(err, rules.ErrConflict) {
-			return 0, staleLimits()
-		}
-		return next, err
-	})
-}
-
-// limitsHaveVersion responds with 412 and returns false if the rules in Redis have another version. The change itself
-// checks the version, too; this check comes before the change is recorded.
-func (m *Merchant) limitsHaveVersion(w http.ResponseWriter, r *http.Request, version int64) bool {
-	err := limitsUnavailable(errNoLimitStore)
-	if m.limits.Store != nil {
-		var now int64
-		if _, now, err = m.limits.Store.Get(r.Context()); err != nil {
-			err = limitsUnavailable(err)
-		} else if now != version {
-			err = staleLimits().With("version", now)
-		}
-	}
-	if err != nil {
-		m.refuse(w, r, err)
-		return false
-	}
-	return true
-}
-
-func staleLimits() *contract.Refusal {
-	return contract.Refuse(contract.CodeStateConflict, "the limits were changed meanwhile: read them again").
-		FailedPrecondition()
-}
-
-// DeleteLimit implements api.ServerInterface.
-func (m *Merchant) DeleteLimit(w http.ResponseWriter, r *http.Request, name string) {
-	if !m.knownLimit(w, r, name) {
-		return
-	}
-	m.changeLimit(w, r, "limit.delete", name, nil, func(ctx context.Context) (int64, error) {
-		return m.limits.Store.DeleteRule(ctx, name)
-	})
-}
-
-// RevertLimit implements api.ServerInterface.
-func (m *Merchant) RevertLimit(w http.ResponseWriter, r *http.Request, name string) {
-	if !m.knownLimit(w, r, name) || !m.requireNoFields(w, r) {
-		return
-	}
-	m.changeLimit(w, r, "limit.revert", name, nil, func(ctx context.Context) (int64, error) {
-		return m.limits.Store.RevertRule(ctx, name)
-	})
-}
-
-// changeLimit makes a change and records it. Each change can be repeated, since it sets a rule and does not add to
-// one.
-func (m *Merchant) changeLimit(
-	w http.ResponseWriter, r *http.Request, action, name string, rule any, do func(context.Context) (int64, error),
-) {
-	var version int64
-	err := limitsUnavailable(errNoLimitStore)
-	if m.limits.Store != nil {
-		err = m.merchants.ChangeLimit(r.Context(), caller(r).UserID, action, name, rule, func(ctx context.Context) (err error) {
-			if version, err = do(ctx); err != nil && contract.RefusalOf(err) == nil {
-				return limitsUnavailable(err)
-			}
-			return err
-		})
-	}
-	if err != nil {
-		m.refuse(w, r, err)
-		return
-	}
-	setETag(w, version)
-	httpserver.WriteJSON(w, http.StatusOK, api.LimitChange{Name: name, Version: version})
 }
 
 // maxLimitKey is the largest length of a key in bytes; the API description has the same figure.

@@ -75,6 +75,7 @@ type History interface {
 		ctx context.Context, in core.Scope, activityID string, p core.Page,
 	) ([]core.PastChange, error)
 	AdjustmentsOfActivity(ctx context.Context, in core.Scope, activityID string, p core.Page) ([]core.Adjustment, error)
+	ChangesOfLimit(ctx context.Context, name string, p core.Page) ([]core.PastChange, error)
 	Record(ctx context.Context, c core.Change) error
 }
 
@@ -123,6 +124,7 @@ type Deps struct {
 	Guard      core.Guard
 	Orders     Orders
 	Refunds    Refunds
+	Overview   Overview
 	Recorder   Recorder
 	Now        func() time.Time // clock of the process; see Service.clock
 	Pause      time.Duration    // first pause between attempts of a call to the order service
@@ -142,21 +144,19 @@ type Service struct {
 // New makes the service.
 func New(d Deps) *Service { return &Service{Deps: d, clock: core.TableTime(d.Now)} }
 
-// ChangeLimit records the change of a limit in the change log, and then runs it. The two are in different stores: a
-// change that cannot be recorded is not made, and a recorded change that failed was an attempt.
-func (s *Service) ChangeLimit(
-	ctx context.Context, who, action, name string, rule any, do func(context.Context) error,
-) error {
-	detail := map[string]any{"name": name}
-	if rule != nil {
-		detail["rule"] = rule
-	}
-	if err := s.History.Record(ctx, core.Change{
-		At: s.clock(), Who: who, Role: core.RoleOperator, Action: action, Object: "limit", Detail: detail,
-	}); err != nil {
-		return err
-	}
-	return do(ctx)
+// LimitRecord is what the change log keeps of a change of a limit: the rule in force before and after it, null if there
+// is none. The name comes first in its JSON: History finds it there.
+type LimitRecord struct {
+	Name   string `json:"name"`
+	Before any    `json:"before"`
+	After  any    `json:"after"`
+}
+
+// RecordLimit records the change of a limit, before it is made.
+func (s *Service) RecordLimit(ctx context.Context, who, action string, change LimitRecord) error {
+	return s.History.Record(ctx, core.Change{
+		At: s.clock(), Who: who, Role: core.RoleOperator, Action: action, Object: "limit", Detail: change,
+	})
 }
 
 // Quotas bound what each merchant may have.

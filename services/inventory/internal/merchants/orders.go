@@ -18,7 +18,10 @@ const (
 )
 
 // ReservationCounts are the numbers of an activity's reservations, by state.
-type ReservationCounts struct{ Reserved, Sold, Released, Rejected int64 }
+type ReservationCounts struct {
+	Reserved, Sold, Released, Rejected int64
+	AsOf                               time.Time // when the count began
+}
 
 // All returns the number of reservations in any state.
 func (n ReservationCounts) All() int64 { return n.Reserved + n.Sold + n.Released + n.Rejected }
@@ -34,7 +37,10 @@ type counted struct {
 // after a large sale.
 func (s *Service) ReservationCounts(ctx context.Context, in core.Scope, activityID string) (ReservationCounts, error) {
 	return s.counts.get(ctx, counted{in, activityID}, s.clock, 0, func() (ReservationCounts, error) {
-		return s.Rows.CountReservations(ctx, in, activityID)
+		began := s.clock()
+		n, err := s.Rows.CountReservations(ctx, in, activityID)
+		n.AsOf = began
+		return n, err
 	})
 }
 

@@ -23,6 +23,12 @@ func (s *Store) ReconciliationsOfActivity(
 	return changes(s.changesOf(ctx, in, activityID).Where("action = ?", core.ActionReconcile), p)
 }
 
+// ChangesOfLimit implements merchants.History. The object of a limit has no number: its name begins the details.
+func (s *Store) ChangesOfLimit(ctx context.Context, name string, p core.Page) ([]core.PastChange, error) {
+	prefix := `{"name":"` + name + `"`
+	return changes(s.read(ctx).Where("object = 'limit' AND SUBSTR(detail, 1, ?) = ?", len(prefix), prefix), p)
+}
+
 // changesOf selects the changes of an activity.
 func (s *Store) changesOf(ctx context.Context, in core.Scope, activityID string) *gorm.DB {
 	q := s.read(ctx).Where("object = 'activity' AND object_id = ?", number(activityID))
