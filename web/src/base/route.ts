@@ -15,9 +15,28 @@ function changed(): void {
   if (before.pathname !== here.value.pathname) for (const fn of listeners) fn()
 }
 
-addEventListener('popstate', changed)
+let ask: (() => boolean) | undefined
+
+const unload = (event: Event) => event.preventDefault()
+
+// keep makes leaving this path depend on fn, which asks, until the returned function is called.
+export function keep(fn: () => boolean): () => void {
+  ask = fn
+  addEventListener('beforeunload', unload)
+  return () => {
+    if (ask !== fn) return
+    ask = undefined
+    removeEventListener('beforeunload', unload)
+  }
+}
+
+addEventListener('popstate', () => {
+  if (ask && !ask()) history.pushState(null, '', here.value)
+  else changed()
+})
 
 export function go(to: string, replace = false): void {
+  if (!replace && ask && !ask()) return
   if (replace) history.replaceState(null, '', to)
   else history.pushState(null, '', to)
   changed()

@@ -1,93 +1,29 @@
-import {useState} from 'preact/hooks'
+import {useRef, useState} from 'preact/hooks'
 import {createActivity, getActivity, listProducts, patchActivity} from '../api/merchant.ts'
-import type {Activity, ActivityPatch, Product} from '../api/types.ts'
-import {clock} from '../base/app.ts'
-import {fromMinor, toMinor} from '../base/minor.ts'
+import type {Activity, Product} from '../api/types.ts'
+import {toMinor} from '../base/minor.ts'
 import {money, type Currency} from '../base/money.ts'
 import {Field, Link, Wrong} from '../base/parts.tsx'
 import {fieldErrors} from '../base/problem.ts'
 import {newKey} from '../base/random.ts'
 import {go} from '../base/route.ts'
-import {amountWrong, understood} from './amount.ts'
+import {
+  bodyOf,
+  captchas,
+  type Preset,
+  presetOf,
+  presets,
+  problemsOf,
+  type Row,
+  rowsOf,
+  timeTexts,
+  valuesOf,
+} from './activity-draft.ts'
+import {understood} from './amount.ts'
 import {Conflict, differences, settle, type Difference} from './conflict.tsx'
-import {fromLocal, minuteUTC, momentsOf, toLocal} from './local-time.ts'
 import {TimeField} from './time-field.tsx'
-import {Failed, Head, useForm, usePages, useRead, type Pages} from './parts.tsx'
+import {Failed, focusWrong, Head, useForm, usePages, useRead, type Pages} from './parts.tsx'
 import {sentence, w} from './words.ts'
-
-interface Row {
-  sku_id: string
-  price: string
-  stock: string
-}
-
-const HOUR_MS = 3_600_000
-
-function valuesOf(
-  a?: Activity,
-): Record<'title' | 'description' | 'image_url' | 'starts' | 'ends' | 'limit' | 'pay' | Setting, string> {
-  const hour = Math.ceil(clock.now() / HOUR_MS) * HOUR_MS
-  return {
-    title: a?.title ?? '',
-    description: a?.description ?? '',
-    image_url: a?.image_url ?? '',
-    starts: toLocal(a?.starts_at ?? new Date(hour).toISOString()),
-    ends: toLocal(a?.ends_at ?? new Date(hour + HOUR_MS).toISOString()),
-    limit: String(a?.per_user_limit ?? 1),
-    pay: String((a?.pay_within_s ?? 900) / 60),
-    admit: String(a?.waiting_room?.admit_per_second || ''),
-    reorders: String(a?.reorder_limit ?? 2),
-    captcha: a?.captcha ?? 'none',
-    difficulty: String(a?.captcha_difficulty ?? 50),
-    perSecond: String(a?.degraded_sale?.per_second ?? ''),
-    drop: String(a?.degraded_sale?.drop ?? 0),
-    reserve: String(a?.degraded_sale?.reserve ?? 1),
-  }
-}
-
-type Setting = 'admit' | 'reorders' | 'captcha' | 'difficulty' | 'perSecond' | 'drop' | 'reserve'
-type Settings = Pick<ActivityPatch, 'waiting_room' | 'reorder_limit' | 'captcha' | 'captcha_difficulty' | 'degraded_sale'>
-
-const captchas = ['none', 'pow', 'click', 'provider'] as const
-
-// settingsOf reads the settings of a form, or of a sale as the form shows it. An empty rate switches a setting off. A
-// text that is no whole number becomes one that the server refuses, with its field.
-function settingsOf(v: Record<Setting, string>): Required<Settings> {
-  const whole = (text: string) => (/^\d{1,9}$/.test(text.trim()) ? Number(text) : -1)
-  return {
-    waiting_room: {admit_per_second: v.admit.trim() ? whole(v.admit) : 0},
-    reorder_limit: whole(v.reorders),
-    captcha: captchas.find((kind) => kind === v.captcha) ?? 'none',
-    captcha_difficulty: whole(v.difficulty),
-    degraded_sale: v.perSecond.trim() ? {per_second: whole(v.perSecond), drop: whole(v.drop), reserve: whole(v.reserve)} : null,
-  }
-}
-
-const timeWrong = (value: string) => w(momentsOf(value.split('#')[0] ?? '').length === 2 ? 'time_twice' : 'time_wrong')
-
-// timeTexts shows the times without marks.
-const timeTexts = (v: ReturnType<typeof valuesOf>) => {
-  const text = (value: string) => (value.includes('#') ? `${minuteUTC(fromLocal(value))} UTC` : value)
-  return {...v, starts: text(v.starts), ends: text(v.ends)}
-}
-
-// bodyOf is what the API gets of a form.
-const bodyOf = (v: ReturnType<typeof valuesOf>, items: {sku_id: string; price: number; stock: number}[]) => ({
-  title: v.title.trim(),
-  description: v.description,
-  image_url: v.image_url.trim(),
-  starts_at: fromLocal(v.starts),
-  ends_at: fromLocal(v.ends),
-  per_user_limit: Number(v.limit),
-  pay_within_s: Math.round(Number(v.pay) * 60),
-  items,
-  ...settingsOf(v),
-})
-
-const rowsOf = (a?: Activity): Row[] =>
-  a?.items.map((i) => ({sku_id: i.sku_id, price: fromMinor(i.price, a.currency_digits), stock: String(i.stock)})) ?? [
-    {sku_id: '', price: '', stock: ''},
-  ]
 
 export function ActivityForm({id}: {id?: string}) {
   const read = useRead(
@@ -121,9 +57,13 @@ function Form({
   products: Pages<Product>
   onChange: (a: Activity) => void
 }) {
-  useForm()
   const [values, setValues] = useState(() => valuesOf(activity))
   const [rows, setRows] = useState(() => rowsOf(activity))
+  const begun = useRef([values, rows])
+  const dirty = JSON.stringify([values, rows]) !== JSON.stringify(activity ? [valuesOf(activity), rowsOf(activity)] : begun.current)
+  const saved = useForm(dirty)
+  const [own, setOwn] = useState(false)
+  const preset: Preset = own ? 'own' : presetOf(values)
   const [key, setKey] = useState(newKey)
   const [busy, setBusy] = useState(false)
   const [message, setMessage] = useState('')
@@ -161,24 +101,26 @@ function Form({
   const set = (name: keyof typeof values) => (e: {currentTarget: {value: string}}) =>
     setValues({...values, [name]: e.currentTarget.value})
   const setRow = (i: number, change: Partial<Row>) => setRows(rows.map((r, j) => (i === j ? {...r, ...change} : r)))
+  const choosePreset = (chosen: Preset) => {
+    setOwn(chosen === 'own')
+    if (chosen !== 'own') setValues({...values, ...presets[chosen], ...(chosen === 'rush' && values.admit.trim() && {admit: values.admit})})
+  }
   const submit = async (event: Event) => {
     event.preventDefault()
     if (busy) return
-    const wrong: Record<string, string> = {}
-    const items = rows.map((r, i) => {
-      const currency = currencyOf(r.sku_id)
-      const price = currency && toMinor(r.price, currency.currency_digits)
-      if (!r.sku_id) wrong[`items[${i}].sku_id`] = w('choose_sku')
-      if (!price) wrong[`items[${i}].price`] = currency ? amountWrong(currency) : w('invalid_request')
-      if (!/^[1-9]\d*$/.test(r.stock)) wrong[`items[${i}].stock`] = w('invalid_request')
-      return {sku_id: r.sku_id, price: price ?? 0, stock: Number(r.stock)}
-    })
-    if (locked) for (const name of Object.keys(wrong)) delete wrong[name]
-    else if (!fromLocal(values.starts)) wrong.starts_at = timeWrong(values.starts)
-    if (!fromLocal(values.ends)) wrong.ends_at = timeWrong(values.ends)
+    const form = event.currentTarget as HTMLFormElement
+    const wrong = problemsOf(values, rows, currencyOf, locked)
+    const items = rows.map((r) => ({
+      sku_id: r.sku_id,
+      price: toMinor(r.price, currencyOf(r.sku_id)?.currency_digits ?? 0) ?? 0,
+      stock: Number(r.stock),
+    }))
     setConflict(undefined)
     setErrors(wrong)
-    if (Object.keys(wrong).length) return setMessage(w('invalid_request'))
+    if (Object.keys(wrong).length) {
+      setMessage(w('invalid_request'))
+      return focusWrong(form)
+    }
     setBusy(true)
     const sent = bodyOf(values, items)
     const changed: Partial<typeof sent> = {...sent}
@@ -195,7 +137,10 @@ function Form({
     const r = activity
       ? await patchActivity(activity.activity_id, changed, activity.version)
       : await createActivity({...rest, ...(description && {description}), ...(image_url && {image_url}), degraded_sale: sent.degraded_sale ?? undefined}, key)
-    if (r.ok) return go(`/console/sales/${encodeURIComponent(r.data.activity_id)}`)
+    if (r.ok) {
+      saved()
+      return go(`/console/sales/${encodeURIComponent(r.data.activity_id)}`)
+    }
     if (!activity) {
       // The key is that of an earlier attempt with other values, which was accepted without a response.
       const before = r.code === 'idempotency_conflict'
@@ -218,6 +163,7 @@ function Form({
     }
     setBusy(false)
     setErrors(fieldErrors(r))
+    focusWrong(form)
   }
   return (
     <form class="form" onSubmit={submit} noValidate>
@@ -227,159 +173,6 @@ function Form({
       <Field label={labels.title} name="title" error={errors.title}>
         {(ids) => <input {...ids} dir="auto" maxLength={200} value={values.title} onInput={set('title')} />}
       </Field>
-      <div class="form-row">
-        <TimeField
-          label={labels.starts}
-          name="starts_at"
-          value={values.starts}
-          error={errors.starts_at}
-          disabled={locked}
-          onChange={(starts) => setValues({...values, starts})}
-        />
-        <TimeField
-          label={labels.ends}
-          name="ends_at"
-          value={values.ends}
-          error={errors.ends_at}
-          onChange={(ends) => setValues({...values, ends})}
-        />
-      </div>
-      <div class="form-row">
-        <Field
-          label={labels.limit}
-          name="per_user_limit"
-          hint={w('per_user_limit_hint')}
-          error={errors.per_user_limit}
-        >
-          {(ids) => (
-            <input
-              {...ids}
-              type="number"
-              min="1"
-              max="1600"
-              disabled={locked}
-              value={values.limit}
-              onInput={set('limit')}
-            />
-          )}
-        </Field>
-        <Field label={labels.pay} name="pay_within_s" error={errors.pay_within_s}>
-          {(ids) => (
-            <input
-              {...ids}
-              type="number"
-              min="0.1"
-              max="1440"
-              step="any"
-              disabled={locked}
-              value={values.pay}
-              onInput={set('pay')}
-            />
-          )}
-        </Field>
-      </div>
-      <fieldset>
-        <legend>{w('fairness')}</legend>
-        <div class="form-row">
-          <Field
-            label={labels.admit}
-            name="waiting_room.admit_per_second"
-            hint={w(locked ? 'admit_locked' : 'admit_hint')}
-            error={errors['waiting_room.admit_per_second']}
-          >
-            {(ids) => (
-              <input
-                {...ids}
-                inputMode="numeric"
-                disabled={locked && !activity?.waiting_room?.admit_per_second}
-                value={values.admit}
-                onInput={set('admit')}
-              />
-            )}
-          </Field>
-          <Field label={labels.reorders} name="reorder_limit" hint={w('reorder_hint')} error={errors.reorder_limit}>
-            {(ids) => (
-              <input {...ids} type="number" min="0" max="15" disabled={locked} value={values.reorders} onInput={set('reorders')} />
-            )}
-          </Field>
-        </div>
-        <div class="form-row">
-          <Field label={labels.captcha} name="captcha" hint={w('captcha_hint')} error={errors.captcha}>
-            {(ids) => (
-              <select {...ids} value={values.captcha} onChange={set('captcha')}>
-                {captchas.map((kind) => (
-                  <option key={kind} value={kind}>
-                    {w(`captcha_${kind}`)}
-                  </option>
-                ))}
-              </select>
-            )}
-          </Field>
-          <Field
-            label={labels.difficulty}
-            name="captcha_difficulty"
-            hint={w('captcha_difficulty_hint')}
-            error={errors.captcha_difficulty}
-          >
-            {(ids) => (
-              <input
-                {...ids}
-                type="number"
-                min="1"
-                max="1000"
-                disabled={values.captcha === 'none'}
-                value={values.difficulty}
-                onInput={set('difficulty')}
-              />
-            )}
-          </Field>
-        </div>
-      </fieldset>
-      <fieldset>
-        <legend>{w('degraded')}</legend>
-        <p class="hint">{w('degraded_hint')}</p>
-        <div class="form-row">
-          <Field
-            label={labels.perSecond}
-            name="degraded_sale.per_second"
-            hint={w('degraded_off')}
-            error={errors['degraded_sale.per_second']}
-          >
-            {(ids) => <input {...ids} inputMode="numeric" value={values.perSecond} onInput={set('perSecond')} />}
-          </Field>
-          <Field label={labels.drop} name="degraded_sale.drop" hint={w('degraded_drop_hint')} error={errors['degraded_sale.drop']}>
-            {(ids) => (
-              <input
-                {...ids}
-                type="number"
-                min="0"
-                max="99"
-                disabled={!values.perSecond.trim()}
-                value={values.drop}
-                onInput={set('drop')}
-              />
-            )}
-          </Field>
-          <Field
-            label={labels.reserve}
-            name="degraded_sale.reserve"
-            hint={w('degraded_reserve_hint')}
-            error={errors['degraded_sale.reserve']}
-          >
-            {(ids) => (
-              <input
-                {...ids}
-                type="number"
-                min="0"
-                max="100"
-                disabled={!values.perSecond.trim()}
-                value={values.reserve}
-                onInput={set('reserve')}
-              />
-            )}
-          </Field>
-        </div>
-      </fieldset>
       <fieldset disabled={locked}>
         <legend>{w('items')}</legend>
         <p class="hint">{w('items_hint')}</p>
@@ -447,14 +240,177 @@ function Form({
         )}
         <Failed failure={products.failure} retry={products.more} />
       </fieldset>
-      <Field label={labels.description} name="description" hint={w('optional')} error={errors.description}>
-        {(ids) => (
-          <textarea {...ids} dir="auto" rows={3} maxLength={5000} value={values.description} onInput={set('description')} />
-        )}
-      </Field>
-      <Field label={labels.image_url} name="image_url" hint={w('image_hint')} error={errors.image_url}>
-        {(ids) => <input {...ids} type="url" maxLength={500} value={values.image_url} onInput={set('image_url')} />}
-      </Field>
+      <fieldset>
+        <legend>{w('how_shown')}</legend>
+        <Field label={labels.description} name="description" hint={w('optional')} error={errors.description}>
+          {(ids) => (
+            <textarea {...ids} dir="auto" rows={3} maxLength={5000} value={values.description} onInput={set('description')} />
+          )}
+        </Field>
+        <Field label={labels.image_url} name="image_url" hint={w('image_hint')} error={errors.image_url}>
+          {(ids) => <input {...ids} type="url" maxLength={500} value={values.image_url} onInput={set('image_url')} />}
+        </Field>
+      </fieldset>
+      <fieldset>
+        <legend>{w('when')}</legend>
+        <div class="form-row">
+          <TimeField
+            label={labels.starts}
+            name="starts_at"
+            value={values.starts}
+            error={errors.starts_at}
+            disabled={locked}
+            onChange={(starts) => setValues({...values, starts})}
+          />
+          <TimeField
+            label={labels.ends}
+            name="ends_at"
+            value={values.ends}
+            error={errors.ends_at}
+            onChange={(ends) => setValues({...values, ends})}
+          />
+        </div>
+      </fieldset>
+      <fieldset>
+        <legend>{w('rules')}</legend>
+        <div class="form-row">
+          <Field
+            label={labels.limit}
+            name="per_user_limit"
+            hint={w('per_user_limit_hint')}
+            error={errors.per_user_limit}
+          >
+            {(ids) => (
+              <input
+                {...ids}
+                type="number"
+                min="1"
+                max="1600"
+                disabled={locked}
+                value={values.limit}
+                onInput={set('limit')}
+              />
+            )}
+          </Field>
+          <Field label={labels.pay} name="pay_within_s" error={errors.pay_within_s}>
+            {(ids) => (
+              <input
+                {...ids}
+                type="number"
+                min="0.1"
+                max="1440"
+                step="any"
+                disabled={locked}
+                value={values.pay}
+                onInput={set('pay')}
+              />
+            )}
+          </Field>
+        </div>
+        <Presets value={preset} disabled={locked} choose={choosePreset} />
+        <details open={preset === 'own' || advancedWrong(errors)}>
+          <summary>{w('advanced')}</summary>
+          <div class="form-row">
+            <Field
+              label={labels.admit}
+              name="waiting_room.admit_per_second"
+              hint={w(locked ? 'admit_locked' : 'admit_hint')}
+              error={errors['waiting_room.admit_per_second']}
+            >
+              {(ids) => (
+                <input
+                  {...ids}
+                  inputMode="numeric"
+                  disabled={locked && !activity?.waiting_room?.admit_per_second}
+                  value={values.admit}
+                  onInput={set('admit')}
+                />
+              )}
+            </Field>
+            <Field label={labels.reorders} name="reorder_limit" hint={w('reorder_hint')} error={errors.reorder_limit}>
+              {(ids) => (
+                <input {...ids} type="number" min="0" max="15" disabled={locked} value={values.reorders} onInput={set('reorders')} />
+              )}
+            </Field>
+          </div>
+          <div class="form-row">
+            <Field label={labels.captcha} name="captcha" hint={w('captcha_hint')} error={errors.captcha}>
+              {(ids) => (
+                <select {...ids} value={values.captcha} onChange={set('captcha')}>
+                  {captchas.map((kind) => (
+                    <option key={kind} value={kind}>
+                      {w(`captcha_${kind}`)}
+                    </option>
+                  ))}
+                </select>
+              )}
+            </Field>
+            <Field
+              label={labels.difficulty}
+              name="captcha_difficulty"
+              hint={w('captcha_difficulty_hint')}
+              error={errors.captcha_difficulty}
+            >
+              {(ids) => (
+                <input
+                  {...ids}
+                  type="number"
+                  min="1"
+                  max="1000"
+                  disabled={values.captcha === 'none'}
+                  value={values.difficulty}
+                  onInput={set('difficulty')}
+                />
+              )}
+            </Field>
+          </div>
+          <fieldset>
+            <legend>{w('degraded')}</legend>
+            <p class="hint">{w('degraded_hint')}</p>
+            <div class="form-row">
+              <Field
+                label={labels.perSecond}
+                name="degraded_sale.per_second"
+                hint={w('degraded_off')}
+                error={errors['degraded_sale.per_second']}
+              >
+                {(ids) => <input {...ids} inputMode="numeric" value={values.perSecond} onInput={set('perSecond')} />}
+              </Field>
+              <Field label={labels.drop} name="degraded_sale.drop" hint={w('degraded_drop_hint')} error={errors['degraded_sale.drop']}>
+                {(ids) => (
+                  <input
+                    {...ids}
+                    type="number"
+                    min="0"
+                    max="99"
+                    disabled={!values.perSecond.trim()}
+                    value={values.drop}
+                    onInput={set('drop')}
+                  />
+                )}
+              </Field>
+              <Field
+                label={labels.reserve}
+                name="degraded_sale.reserve"
+                hint={w('degraded_reserve_hint')}
+                error={errors['degraded_sale.reserve']}
+              >
+                {(ids) => (
+                  <input
+                    {...ids}
+                    type="number"
+                    min="0"
+                    max="100"
+                    disabled={!values.perSecond.trim()}
+                    value={values.reserve}
+                    onInput={set('reserve')}
+                  />
+                )}
+              </Field>
+            </div>
+          </fieldset>
+        </details>
+      </fieldset>
       <Wrong text={message} />
       <div class="row">
         <button class="primary" type="submit" aria-disabled={busy}>
@@ -468,5 +424,28 @@ function Form({
         </Link>
       </div>
     </form>
+  )
+}
+
+// advancedWrong reports an error in the part of the form that is folded.
+const advancedWrong = (errors: Record<string, string>) =>
+  Object.keys(errors).some((field) => /^(waiting_room|reorder_limit|captcha|degraded_sale)/.test(field))
+
+const order: Preset[] = ['plain', 'robots', 'rush', 'own']
+
+// Presets are the usual ways to sell, by name and effect.
+function Presets({value, disabled, choose}: {value: Preset; disabled: boolean; choose: (preset: Preset) => void}) {
+  return (
+    <fieldset class="presets" disabled={disabled}>
+      <legend>{w('fairness')}</legend>
+      {order.map((preset) => (
+        <label key={preset}>
+          <input type="radio" name="preset" checked={preset === value} onChange={() => choose(preset)} />
+          <span>
+            <b>{w(`preset_${preset}`)}</b> <span class="muted small">{w(`preset_${preset}_text`)}</span>
+          </span>
+        </label>
+      ))}
+    </fieldset>
   )
 }

@@ -7,6 +7,7 @@ import type {Page} from '../api/types.ts'
 import {config, lost} from '../base/app.ts'
 import {Dialog} from '../base/dialog.tsx'
 import {Badge, Skeleton, Wrong} from '../base/parts.tsx'
+import {keep} from '../base/route.ts'
 import {signal, untracked} from '../base/signal.ts'
 import {sentence, w} from './words.ts'
 
@@ -100,14 +101,26 @@ export function Failed({failure, retry}: {failure?: Failure; retry: () => void})
 // would be lost.
 export const forms = signal(0)
 
-// useForm counts the form that calls it.
-export function useForm(): void {
+// useForm counts the form that calls it. While it is dirty, leaving it is confirmed first, until the returned function
+// says that it is saved.
+export function useForm(dirty = false): () => void {
   useEffect(() => {
     forms.value = untracked(() => forms.value) + 1
     return () => {
       forms.value = untracked(() => forms.value) - 1
     }
   }, [])
+  const kept = useRef<(() => void) | undefined>(undefined)
+  useEffect(() => {
+    if (dirty) kept.current = keep(() => confirm(w('leave_ask')))
+    return () => kept.current?.()
+  }, [dirty])
+  return () => kept.current?.()
+}
+
+// focusWrong moves the focus to the first refused field of a form, once its errors are shown.
+export function focusWrong(form: HTMLFormElement): void {
+  requestAnimationFrame(() => form.querySelector<HTMLElement>('[aria-invalid=true]')?.focus())
 }
 
 interface TableProps<T> {

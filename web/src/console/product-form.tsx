@@ -9,7 +9,7 @@ import {newKey} from '../base/random.ts'
 import {go} from '../base/route.ts'
 import {amountWrong, understood} from './amount.ts'
 import {Conflict, differences, settle, type Difference} from './conflict.tsx'
-import {Failed, Head, useForm, useRead} from './parts.tsx'
+import {Failed, focusWrong, Head, useForm, useRead} from './parts.tsx'
 import {sentence, w} from './words.ts'
 
 interface Row {
@@ -76,9 +76,10 @@ interface Props {
 }
 
 function Form({product, currencies, onChange}: Props) {
-  useForm()
   const [values, setValues] = useState(valuesOf(product))
   const [rows, setRows] = useState(rowsOf(product))
+  const dirty = JSON.stringify([values, rows]) !== JSON.stringify([valuesOf(product), rowsOf(product)])
+  const leave = useForm(dirty)
   const [key, setKey] = useState(newKey)
   const [busy, setBusy] = useState(false)
   const [message, setMessage] = useState('')
@@ -92,8 +93,11 @@ function Form({product, currencies, onChange}: Props) {
   const submit = async (event: Event) => {
     event.preventDefault()
     if (busy) return
+    const form = event.currentTarget as HTMLFormElement
     const wrong: Record<string, string> = {}
+    if (!values.name.trim()) wrong.name = w('text_missing')
     const skus = rows.map((r, i) => {
+      if (!r.name.trim()) wrong[`skus[${i}].name`] = w('text_missing')
       const currency = find(currencies, r.currency)
       const list_price = currency && toMinor(r.price, currency.currency_digits)
       if (!currency) wrong[`skus[${i}].currency`] = w('currency_wrong')
@@ -108,12 +112,16 @@ function Form({product, currencies, onChange}: Props) {
     setSaved(false)
     setConflict(undefined)
     setErrors(wrong)
-    if (Object.keys(wrong).length) return setMessage(w('invalid_request'))
+    if (Object.keys(wrong).length) {
+      setMessage(w('invalid_request'))
+      return focusWrong(form)
+    }
     setBusy(true)
     const r = product
       ? await patchProduct(product.product_id, {...values, skus}, product.version)
       : await createProduct({...values, skus: skus as {name: string; list_price: number; currency: string}[]}, key)
     if (r.ok) {
+      leave()
       if (!product) return go('/console/products')
       setBusy(false)
       onChange(r.data)
@@ -142,6 +150,7 @@ function Form({product, currencies, onChange}: Props) {
     }
     setBusy(false)
     setErrors(fieldErrors(r))
+    focusWrong(form)
   }
   return (
     <form class="form" onSubmit={submit} noValidate>
