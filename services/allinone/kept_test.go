@@ -194,7 +194,9 @@ func requireOrder(
 			AddressLines []string `json:"address_lines"`
 		} `json:"contact"`
 	}
-	s.must(t, http.StatusOK, buyer, http.MethodGet, "/v1/orders/"+r.OrderSN, nil, &o)
+	require.True(t, poll(patience, func() bool { // title and names reach the order a little later
+		return s.call(t, buyer, http.MethodGet, "/v1/orders/"+r.OrderSN, nil, &o) == http.StatusOK && o.Title != ""
+	}))
 	require.Equal(t, title, o.Title)
 	require.Equal(t, total, o.Amount)
 	require.Equal(t, currency, o.Currency)

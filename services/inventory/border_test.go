@@ -24,12 +24,13 @@ import (
 	"flashsale.internal/pkg/stockgate"
 )
 
-var borderCalls = flag.Int("border.calls", 7400,
+var borderCalls = flag.Int("border.calls", quickCalls,
 	"least calls of TestMerchantsAreSeparate, of which -short makes a third (-rapid.seed repeats a run)")
 
 const (
-	callsPerWorld = 492 // three of each operation by each of four callers
-	leastCalls    = 200 // of each operation: in 7,400 calls by any caller, in 100,000 by callers with the role for it
+	quickCalls    = 9600
+	callsPerWorld = 504 // three of each operation by each of four callers
+	leastCalls    = 200 // of each operation: in quickCalls by any caller, in 100,000 by callers with the role for it
 	quotaLive     = 2   // live activities of a merchant of a world
 	quotaSKUs     = 8   // SKUs of a merchant of a world; few, so that calls meet the quota
 	unknownID     = "4242424242"
@@ -91,7 +92,7 @@ func (b *border) report(t *testing.T, worlds int) {
 		require.GreaterOrEqual(t, all, least, op.ID)
 		callers := map[bool]int{true: 1, false: 3}[borderCases[op.ID].operators] // with the role, of four
 		require.GreaterOrEqual(t, allowed, least/4*callers, op.ID)
-		if worlds*callsPerWorld >= 7400 {
+		if worlds*callsPerWorld >= quickCalls {
 			require.GreaterOrEqual(t, all, leastCalls, op.ID)
 		}
 		if worlds*callsPerWorld >= 100_000 {

@@ -1,5 +1,7 @@
 // The merchant's console and the operator's pages.
 
+// @ts-expect-error: the stand-in has no types
+import {Room} from '../fixtures/room.mjs'
 import {populate} from '../fixtures/shop.mjs'
 import {expect, signIn, test} from './shop.ts'
 
@@ -109,11 +111,11 @@ test('the board shows known counts, live and as a table', async ({page, shop}) =
 
 test('the board of a merchant: money, time, each SKU and the room; that of an operator: stock three ways and the mode', async ({page, shop}) => {
   populate(shop)
-  shop.sales.get('8').room ??= {rate: 20}
+  shop.sales.get('8').room = new Room(shop.sales.get('8'), {rate: 20})
   await signIn(page, 'anna', ['merchant'])
   await page.goto('/console/sales/8')
   const stat = (name: string) => page.locator('.stat', {has: page.getByText(name, {exact: true})})
-  await expect(stat('Revenue').locator('b')).toHaveText(/^€[\d,]+\.\d\d$/)
+  await expect(stat('Revenue').locator('b')).toHaveText(/^CN¥[\d,]+\.\d\d$/)
   await expect(stat('Paid')).toContainText('25 % of the orders') // 486 of 1,888
   await expect(page.getByRole('timer')).toHaveText(/^ends in (\d+ days? )?\d\d:\d\d/)
   const left = page.locator('section', {has: page.getByRole('heading', {name: 'Left of each SKU'})})
@@ -292,12 +294,12 @@ test('health claims nothing by old data', async ({page, shop}) => {
   await signIn(page, 'ops-1', ['operator'])
   await page.goto('/console/operator/health')
   const table = page.getByRole('region', {name: 'Health'})
-  await expect(table.getByText('Ready', {exact: true})).not.toHaveCount(0)
+  await expect(table.getByText(/Ready$/)).not.toHaveCount(0)
   shop.faults = [{match: /\/health/, times: 1000, status: 503, code: 'unavailable'}]
   await page.clock.install()
   await page.clock.runFor(10_000)
   await expect(page.getByRole('alert')).toBeVisible()
-  await expect(table.getByText('Ready', {exact: true})).toHaveCount(0)
+  await expect(table.getByText(/Ready$/)).toHaveCount(0)
   await expect(table.getByText('Unknown')).toHaveCount(shop.components.length)
 })
 
@@ -538,8 +540,7 @@ test('waiting room, reorder limit and degraded sale: created, refused by field, 
   expect(sale.room.rate).toBe(1000)
   // While it is published: the rate and the degraded sale, nothing else.
   await page.getByRole('link', {name: 'Edit', exact: true}).click()
-  await unfold()
-  await expect(page.getByLabel('Orders a buyer may drop')).toBeDisabled()
+  await expect(page.getByLabel('Orders a buyer may drop')).toBeDisabled() // own settings are unfolded
   await rate.fill('500')
   await perSecond.fill('')
   await expect(page.getByLabel('Kept back, %')).toBeDisabled()
