@@ -28,7 +28,7 @@ var borderCalls = flag.Int("border.calls", 7400,
 	"least calls of TestMerchantsAreSeparate, of which -short makes a third (-rapid.seed repeats a run)")
 
 const (
-	callsPerWorld = 456 // three of each operation by each of four callers
+	callsPerWorld = 468 // three of each operation by each of four callers
 	leastCalls    = 200 // of each operation: in 7,400 calls by any caller, in 100,000 by callers with the role for it
 	quotaLive     = 2   // live activities of a merchant of a world
 	quotaSKUs     = 8   // SKUs of a merchant of a world; few, so that calls meet the quota
@@ -211,6 +211,8 @@ func (m *borderWorld) prepare(i int) {
 	}
 	m.orders.set(a.order, fmt.Sprintf(`"state":"paid","amount":1,"currency":"EUR",`+
 		`"contact":{"name":"buyer","phone":"+15550100","address_lines":["street of %s"]}`, o.merchant))
+	m.orders.show(a.order, fmt.Sprintf(`{"user_id":%q,"activity_id":%q,"state":"paid","amount":1,"currency":"EUR",`+
+		`"contact":{"name":"buyer","phone":"+15550100","address_lines":["street of %s"]}}`, it.UserID, a.id, o.merchant))
 	ctx := m.t.Context()
 	verdicts, err := m.gate.Reserve(ctx, a.id,
 		[]stockgate.Request{{OrderSN: a.order, UserID: it.UserID, Lines: it.Lines}})
