@@ -179,7 +179,7 @@ func TestAnOrderThatIsNotThere(t *testing.T) {
 	p = s.page(s.token, lost.OrderSN)
 	require.Equal(t, "sold", p.State)
 	require.Nil(t, p.Order)
-	require.NotEmpty(t, p.CreatedAt, "as the ledger knows it")
+	require.NotEmpty(t, p.CreatedAt, "as the ledger has it")
 	require.Equal(t, []string{"order.reserve by buyer u2", "order.create"}, p.did())
 
 	// A rejected dead letter ends a purchase without an order.

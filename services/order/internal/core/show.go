@@ -1,9 +1,6 @@
 package core
 
-import (
-	"context"
-
-)
+import "context"
 
 // mostDecisions bounds the decisions about refunds in the result of Show. Operators may repeat them without end.
 const mostDecisions = 100
@@ -11,7 +8,7 @@ const mostDecisions = 100
 // Shown is an order in the result of Show. Its refunds have their settlements.
 type Shown struct {
 	LookedUp
-	Decisions []RefundDecision      // about its refunds, oldest first
+	Decisions []RefundDecision // about its refunds, oldest first
 }
 
 // Show returns an order with all that is stored about it. It is for a page of a merchant.
