@@ -259,7 +259,7 @@ export const console = {
   order_title: 'Order {order}',
   order_of: 'Sale',
   order_none_reserved: 'The order is not created yet. Its units are held for this buyer.',
-  order_none_sold: 'Its units are sold, but its order cannot be found. Ask an operator.',
+  order_none_sold: 'Its units are sold, but its order cannot be found: it may have been deleted as an old one. Otherwise ask an operator.',
   order_none_ended: 'This purchase ended without an order.',
   order_paying: 'A payment is in flight: the order stays open until {t}.',
   bought: 'Bought',

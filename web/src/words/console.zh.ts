@@ -261,7 +261,7 @@ export const console: Record<keyof typeof en, string> = {
   order_title: '订单 {order}',
   order_of: '活动',
   order_none_reserved: '订单尚未生成，商品已为该买家占用。',
-  order_none_sold: '商品已记为售出，但找不到其订单。请联系运营。',
+  order_none_sold: '商品已记为售出，但找不到其订单：可能因年久已删除；否则请联系运营。',
   order_none_ended: '此次购买未生成订单即已结束。',
   order_paying: '有支付正在进行：订单保留至 {t}。',
   bought: '购买内容',
