@@ -87,7 +87,7 @@ test('an order that is not created yet, one that ended, one of another sale, and
   shop.reservations.get(unpaid).status = 'queued'
   shop.orders.delete(unpaid)
   await page.goto(`${orders}/${unpaid}`)
-  await expect(page.getByRole('note').or(page.locator('.note'))).toContainText('The order is not created yet.')
+  await expect(page.locator('.note')).toContainText('The order is not created yet.')
   await expect(page.getByText('No payment was started.')).toBeVisible()
   await page.getByRole('button', {name: 'Cancel order'}).click()
   await page.getByRole('dialog').getByLabel('Reason').fill('robot')

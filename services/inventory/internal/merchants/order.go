@@ -121,7 +121,11 @@ func (s *Service) Order(ctx context.Context, in core.Scope, activityID, orderSN 
 
 // transitions returns the changes of state, in the order in which they came.
 func (p OrderPage) transitions() []OrderChange {
-	list := []OrderChange{{At: p.ReservedAt, What: "order.reserve", Who: p.UserID, Role: RoleBuyer}}
+	reserved := OrderChange{At: p.ReservedAt, What: "order.reserve"}
+	if p.UserID != "" { // a dead letter may lack its buyer
+		reserved.Who, reserved.Role = p.UserID, RoleBuyer
+	}
+	list := []OrderChange{reserved}
 	add := func(at *time.Time, c OrderChange) {
 		if at != nil {
 			c.At = *at
