@@ -58,6 +58,7 @@ var borderMoves = map[string]func(m *borderWorld, op apitest.Operation, who bord
 	"adjustStock":        (*borderWorld).adjustStock,
 	"getStock":           getStock,
 	"listActivityOrders": (*borderWorld).listOrders,
+	"getActivityOrder":   (*borderWorld).getOrder,
 	"listChanges": ofActivity("changes", func(m *borderWorld, _ *owner, a *modelActivity, v borderView) {
 		require.NotEmpty(m.r, v.Items)
 		require.Equal(m.r, "activity.create", v.Items[len(v.Items)-1].What)
@@ -310,6 +311,28 @@ func (m *borderWorld) listOrders(op apitest.Operation, who borderCaller) *owner 
 	}
 	require.Equal(m.r, want, sns)
 	require.Equal(m.r, a.order != "" && !who.operator, strings.Contains(string(got.body), "street of "+o.merchant),
+		"only merchants see addresses: %s", got.body)
+	return nil
+}
+
+// getOrder reads an order of this activity, or one of another, which does not exist for the caller.
+func (m *borderWorld) getOrder(op apitest.Operation, who borderCaller) *owner {
+	o, a := m.anyActivity()
+	_, other := m.anyActivity()
+	sn := pick(m.r, []string{unknownID, a.order, other.order}, "order")
+	if sn == "" {
+		sn = unknownID
+	}
+	got := m.send(who, op.Method, "/v1/merchant/activities/"+a.id+"/orders/"+sn, "")
+	if !m.served(got, op, who, o) {
+		return nil
+	}
+	if sn != a.order {
+		m.absent(got)
+		return nil
+	}
+	require.Equal(m.r, 200, got.status, "%s", got.body)
+	require.Equal(m.r, !who.operator, strings.Contains(string(got.body), "street of "+o.merchant),
 		"only merchants see addresses: %s", got.body)
 	return nil
 }

@@ -55,6 +55,7 @@ var borderCases = map[string]borderCase{
 	"adjustStock":         {body: `{"sku_id":"{sku}","delta":1,"reason":"r"}`},
 	"getStock":            {},
 	"listActivityOrders":  {},
+	"getActivityOrder":    {},
 	"listChanges":         {},
 	"listAdjustments":     {},
 	"getBoard":            {},
@@ -109,8 +110,8 @@ func problemOf(got response) string {
 	return string(text)
 }
 
-// objects are some of one merchant.
-type objects struct{ product, sku, activity, deadLetter string }
+// objects are some of one merchant. Only a published activity has an order.
+type objects struct{ product, sku, activity, order, deadLetter string }
 
 // objectsOf creates objects of the merchant of a token.
 func (s *shop) objectsOf(token string, publish bool) (b objects) {
@@ -123,6 +124,11 @@ func (s *shop) objectsOf(token string, publish bool) (b objects) {
 	require.NoError(s.t, s.db.Table("skus").Where("id = ?", b.sku).Pluck("product_id", &b.product).Error)
 	if publish {
 		require.Equal(s.t, 200, s.do("POST", "/v1/merchant/activities/"+b.activity+"/publish", "").status)
+		b.order = newSN()
+		require.NoError(s.t, s.svc.core.Land(s.t.Context(), []contract.Reservation{{
+			OrderSN: b.order, UserID: "buyer", ActivityID: b.activity, Lines: []contract.Line{{SKUID: b.sku, Qty: 1}},
+			ReservedAt: s.svc.deps.Now(),
+		}}, nil))
 	}
 	sn := newSN()
 	require.NoError(s.t, s.svc.core.AddDeadLetters(s.t.Context(), []contract.DeadLetter{{
@@ -137,7 +143,7 @@ func (s *shop) objectsOf(token string, publish bool) (b objects) {
 func (s *shop) call(token string, op apitest.Operation, b objects, query string) response {
 	s.t.Helper()
 	path := strings.NewReplacer("{product_id}", b.product, "{activity_id}", b.activity, "{dead_letter_id}", b.deadLetter,
-		"{limit_name}", limitName, "{refund_id}", refundID).Replace(op.Path)
+		"{order_sn}", b.order, "{limit_name}", limitName, "{refund_id}", refundID).Replace(op.Path)
 	body := strings.ReplaceAll(borderCases[op.ID].body, "{sku}", b.sku)
 	return s.as(token, op.Method, path+query, body, "Idempotency-Key", "k")
 }
@@ -184,7 +190,7 @@ func TestEachOperationKeepsToItsMerchant(t *testing.T) {
 				got := s.call(operator, op, theirs, "")
 				require.Equal(t, cmp.Or(c.status, 200), got.status, "%s", got.body)
 			case ofObject:
-				none := objects{product: "424242", sku: theirs.sku, activity: "424242"}
+				none := objects{product: "424242", sku: theirs.sku, activity: "424242", order: "424242"}
 				got := s.call(one, op, theirs, "")
 				require.Equal(t, 404, got.status, "%s", got.body)
 				require.Equal(t, problemOf(s.call(one, op, none, "")), problemOf(got))

@@ -212,6 +212,8 @@ func (m *borderWorld) prepare(i int) {
 	}
 	m.orders.set(a.order, fmt.Sprintf(`"state":"paid","amount":1,"currency":"EUR",`+
 		`"contact":{"name":"buyer","phone":"+15550100","address_lines":["street of %s"]}`, o.merchant))
+	m.orders.show(a.order, fmt.Sprintf(`{"user_id":%q,"activity_id":%q,"state":"paid","amount":1,"currency":"EUR",`+
+		`"contact":{"name":"buyer","phone":"+15550100","address_lines":["street of %s"]}}`, it.UserID, a.id, o.merchant))
 	ctx := m.t.Context()
 	verdicts, err := m.gate.Reserve(ctx, a.id,
 		[]stockgate.Request{{OrderSN: a.order, UserID: it.UserID, Lines: it.Lines}})

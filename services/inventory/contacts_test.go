@@ -24,13 +24,14 @@ type lookups struct {
 
 	mu      sync.Mutex
 	results map[string]string // by order_sn: the members after order_sn, in JSON
+	shown   map[string]string // by order_sn: an order for a page, in JSON, without its order_sn
 	calls   int
 	largest int // order_sns in a call
 	status  int // of the responses; 0 for 200
 }
 
 func newLookups(t *testing.T) *lookups {
-	l := &lookups{results: map[string]string{}}
+	l := &lookups{results: map[string]string{}, shown: map[string]string{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /internal/v1/orders:lookup", func(w http.ResponseWriter, r *http.Request) {
 		l.mu.Lock()
@@ -55,6 +56,7 @@ func newLookups(t *testing.T) *lookups {
 		}
 		_, _ = fmt.Fprintf(w, `{"results":[%s]}`, strings.Join(all, ","))
 	})
+	mux.HandleFunc("GET /internal/v1/orders/{order_sn}", l.serveOrder)
 	(&refundService{}).serve(mux)
 	srv := httptest.NewServer(auth.Internal("x")(mux))
 	t.Cleanup(srv.Close)
@@ -66,6 +68,37 @@ func (l *lookups) set(sn, members string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.results[sn] = members
+}
+
+// show sets the order of a page.
+func (l *lookups) show(sn, order string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.shown[sn] = order
+}
+
+func (l *lookups) serveOrder(w http.ResponseWriter, r *http.Request) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.calls++
+	if l.status != 0 {
+		w.WriteHeader(l.status)
+		return
+	}
+	doc := map[string]any{"state": "unknown"}
+	if order, ok := l.shown[r.PathValue("order_sn")]; ok {
+		if err := json.Unmarshal([]byte(order), &doc); err != nil {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+	}
+	doc["order_sn"] = r.PathValue("order_sn")
+	for _, list := range []string{"lines", "payments", "refunds", "decisions"} {
+		if doc[list] == nil {
+			doc[list] = []any{}
+		}
+	}
+	_ = json.NewEncoder(w).Encode(doc)
 }
 
 // count returns the number of calls since the last count, and the most order_sns in one of them.

@@ -589,6 +589,7 @@ func newOrderService(t testing.TB) *orderService {
 	mux.HandleFunc("POST /internal/v1/orders:refund", o.refund)
 	mux.HandleFunc("POST /internal/v1/orders:lookup", o.lookup)
 	mux.HandleFunc("POST /internal/v1/orders:since", o.since)
+	mux.HandleFunc("GET /internal/v1/orders/{order_sn}", o.show)
 	srv := httptest.NewServer(auth.Internal("a secret for tests only, of length")(mux))
 	t.Cleanup(srv.Close)
 	o.url = srv.URL
@@ -665,6 +666,26 @@ func (o *orderService) close(w http.ResponseWriter, r *http.Request) {
 		results = append(results, res)
 	}
 	_ = json.NewEncoder(w).Encode(map[string]any{"results": results})
+}
+
+// show returns an order that order has made, or a state without a purchase as unknown.
+func (o *orderService) show(w http.ResponseWriter, r *http.Request) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.down {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	sn := r.PathValue("order_sn")
+	doc := map[string]any{"order_sn": sn, "state": "unknown", "lines": []any{}, "payments": []any{}, "refunds": []any{}, "decisions": []any{}}
+	if it, known := o.items[sn]; known && o.state[sn] != "tombstone" {
+		doc["user_id"], doc["activity_id"], doc["lines"] = it.UserID, it.ActivityID, it.Lines
+		doc["state"], doc["currency"], doc["created_at"], doc["expires_at"] = o.state[sn], "EUR", o.now(), o.now()
+		if o.state[sn] == "cancelled" {
+			doc["state"], doc["close_reason"] = "closed", "cancelled"
+		}
+	}
+	_ = json.NewEncoder(w).Encode(doc)
 }
 
 func (o *orderService) refund(w http.ResponseWriter, r *http.Request) {

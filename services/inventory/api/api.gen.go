@@ -41,6 +41,54 @@ func (e AbuseCause) Valid() bool {
 	}
 }
 
+// Defines values for ActivityOrderOrderState.
+const (
+	ActivityOrderOrderStateClosed   ActivityOrderOrderState = "closed"
+	ActivityOrderOrderStatePaid     ActivityOrderOrderState = "paid"
+	ActivityOrderOrderStatePending  ActivityOrderOrderState = "pending"
+	ActivityOrderOrderStateRefunded ActivityOrderOrderState = "refunded"
+)
+
+// Valid indicates whether the value is a known member of the ActivityOrderOrderState enum.
+func (e ActivityOrderOrderState) Valid() bool {
+	switch e {
+	case ActivityOrderOrderStateClosed:
+		return true
+	case ActivityOrderOrderStatePaid:
+		return true
+	case ActivityOrderOrderStatePending:
+		return true
+	case ActivityOrderOrderStateRefunded:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ActivityOrderState.
+const (
+	ActivityOrderStateRejected ActivityOrderState = "rejected"
+	ActivityOrderStateReleased ActivityOrderState = "released"
+	ActivityOrderStateReserved ActivityOrderState = "reserved"
+	ActivityOrderStateSold     ActivityOrderState = "sold"
+)
+
+// Valid indicates whether the value is a known member of the ActivityOrderState enum.
+func (e ActivityOrderState) Valid() bool {
+	switch e {
+	case ActivityOrderStateRejected:
+		return true
+	case ActivityOrderStateReleased:
+		return true
+	case ActivityOrderStateReserved:
+		return true
+	case ActivityOrderStateSold:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ActivityState.
 const (
 	ActivityStateDraft     ActivityState = "draft"
@@ -139,16 +187,16 @@ func (e CaptchaKind) Valid() bool {
 
 // Defines values for ChangeRole.
 const (
-	Merchant ChangeRole = "merchant"
-	Operator ChangeRole = "operator"
+	ChangeRoleMerchant ChangeRole = "merchant"
+	ChangeRoleOperator ChangeRole = "operator"
 )
 
 // Valid indicates whether the value is a known member of the ChangeRole enum.
 func (e ChangeRole) Valid() bool {
 	switch e {
-	case Merchant:
+	case ChangeRoleMerchant:
 		return true
-	case Operator:
+	case ChangeRoleOperator:
 		return true
 	default:
 		return false
@@ -404,6 +452,69 @@ func (e LimitStateSource) Valid() bool {
 	case LimitStateSourceNone:
 		return true
 	case LimitStateSourceRedis:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OrderChangeRole.
+const (
+	OrderChangeRoleBuyer    OrderChangeRole = "buyer"
+	OrderChangeRoleMerchant OrderChangeRole = "merchant"
+	OrderChangeRoleOperator OrderChangeRole = "operator"
+)
+
+// Valid indicates whether the value is a known member of the OrderChangeRole enum.
+func (e OrderChangeRole) Valid() bool {
+	switch e {
+	case OrderChangeRoleBuyer:
+		return true
+	case OrderChangeRoleMerchant:
+		return true
+	case OrderChangeRoleOperator:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OrderPaymentState.
+const (
+	OrderPaymentStateFailed    OrderPaymentState = "failed"
+	OrderPaymentStateStarted   OrderPaymentState = "started"
+	OrderPaymentStateSucceeded OrderPaymentState = "succeeded"
+)
+
+// Valid indicates whether the value is a known member of the OrderPaymentState enum.
+func (e OrderPaymentState) Valid() bool {
+	switch e {
+	case OrderPaymentStateFailed:
+		return true
+	case OrderPaymentStateStarted:
+		return true
+	case OrderPaymentStateSucceeded:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OrderRefundState.
+const (
+	OrderRefundStateRefundFailed  OrderRefundState = "refund_failed"
+	OrderRefundStateRefundPending OrderRefundState = "refund_pending"
+	OrderRefundStateRefunded      OrderRefundState = "refunded"
+)
+
+// Valid indicates whether the value is a known member of the OrderRefundState enum.
+func (e OrderRefundState) Valid() bool {
+	switch e {
+	case OrderRefundStateRefundFailed:
+		return true
+	case OrderRefundStateRefundPending:
+		return true
+	case OrderRefundStateRefunded:
 		return true
 	default:
 		return false
@@ -777,6 +888,67 @@ type ActivityList struct {
 	Items      []Activity `json:"items"`
 	NextCursor *string    `json:"next_cursor,omitempty"`
 }
+
+// ActivityOrder Example: {"activity_id":"1","activity_title":"Autumn sale","amount":9900,"changed_at":"2026-11-21T10:00:01.3Z","changes":[{"actor":"42","at":"2026-11-21T10:00:01.25Z","role":"buyer","what":"order.reserve"},{"at":"2026-11-21T10:00:01.28Z","what":"order.create"}],"contact":{"address_lines":["1 Renmin Road","Shanghai 200001"],"name":"Li Lei","phone":"+8613812345678"},"created_at":"2026-11-21T10:00:01.28Z","currency":"EUR","currency_digits":2,"expires_at":"2026-11-21T10:15:01.28Z","lines":[{"name":"black","qty":1,"sku_id":"1","unit_price":9900}],"order_sn":"244837465837465837","order_state":"pending","payments":[],"refunds":[],"reserved_at":"2026-11-21T10:00:01.25Z","state":"reserved","user_id":"42"}
+type ActivityOrder struct {
+	ActivityId string `json:"activity_id"`
+
+	// ActivityTitle At the purchase; the present one without an order, or if it is not known
+	ActivityTitle string `json:"activity_title"`
+
+	// Amount Minor units
+	Amount *int64 `json:"amount"`
+
+	// ChangedAt When the reservation last changed
+	ChangedAt time.Time `json:"changed_at"`
+
+	// Changes Oldest first; of repeated decisions the latest 100
+	Changes []OrderChange `json:"changes"`
+
+	// CloseReason Of closed: expired, cancelled or rejected
+	CloseReason *string    `json:"close_reason,omitempty"`
+	ClosedAt    *time.Time `json:"closed_at,omitempty"`
+	Contact     *Contact   `json:"contact"`
+
+	// CreatedAt When the order was created, as far as it is known
+	CreatedAt      *time.Time  `json:"created_at,omitempty"`
+	Currency       *string     `json:"currency"`
+	CurrencyDigits *int64      `json:"currency_digits"`
+	ExpiresAt      *time.Time  `json:"expires_at,omitempty"`
+	Lines          []OrderLine `json:"lines"`
+	OrderSn        string      `json:"order_sn"`
+
+	// OrderState null if there is no order; the same holds for amount, currency and currency_digits
+	OrderState *ActivityOrderOrderState `json:"order_state"`
+	PaidAt     *time.Time               `json:"paid_at,omitempty"`
+
+	// PaidBy Id of the payment that made it paid
+	PaidBy *string `json:"paid_by,omitempty"`
+
+	// PayingUntil Of pending: a payment in flight keeps the order open until then
+	PayingUntil *time.Time `json:"paying_until,omitempty"`
+
+	// Payments Oldest first
+	Payments []OrderPayment `json:"payments"`
+
+	// Reason Of the reservation
+	Reason     *string    `json:"reason,omitempty"`
+	RefundedAt *time.Time `json:"refunded_at,omitempty"`
+
+	// Refunds Oldest first
+	Refunds    []OrderRefund `json:"refunds"`
+	ReservedAt time.Time     `json:"reserved_at"`
+
+	// State Of the reservation
+	State  ActivityOrderState `json:"state"`
+	UserId string             `json:"user_id"`
+}
+
+// ActivityOrderOrderState null if there is no order; the same holds for amount, currency and currency_digits
+type ActivityOrderOrderState string
+
+// ActivityOrderState Of the reservation
+type ActivityOrderState string
 
 // ActivityPatch defines model for ActivityPatch.
 type ActivityPatch struct {
@@ -1404,6 +1576,94 @@ type NewSKU struct {
 	Name      string `json:"name"`
 }
 
+// OrderChange defines model for OrderChange.
+type OrderChange struct {
+	// Actor User id; absent if the system made the change, or if it was not recorded
+	Actor *string   `json:"actor,omitempty"`
+	At    time.Time `json:"at"`
+
+	// Details Such as reason, payment_id, refund_id or reference
+	Details *map[string]interface{} `json:"details,omitempty"`
+
+	// Role Of the actor
+	Role *OrderChangeRole `json:"role,omitempty"`
+
+	// What order.reserve, order.create, order.pay, order.close and order.refund are changes of its state, and
+	// order.release, order.reject those of a reservation without an order. orders.cancel is the decision of a
+	// merchant, dead_letter.replay, dead_letter.reject, refund.retry, refund.settle and refund.found are those of
+	// operators. Other values may come.
+	What string `json:"what"`
+}
+
+// OrderChangeRole Of the actor
+type OrderChangeRole string
+
+// OrderLine defines model for OrderLine.
+type OrderLine struct {
+	// Name At the purchase; the present one without an order. Absent if it is not known
+	Name  *string `json:"name,omitempty"`
+	Qty   int64   `json:"qty"`
+	SkuId string  `json:"sku_id"`
+
+	// UnitPrice Minor units; absent without an order
+	UnitPrice *int64 `json:"unit_price,omitempty"`
+}
+
+// OrderPayment defines model for OrderPayment.
+type OrderPayment struct {
+	// Amount Requested, in minor units
+	Amount         int64      `json:"amount"`
+	CreatedAt      time.Time  `json:"created_at"`
+	Currency       string     `json:"currency"`
+	CurrencyDigits int64      `json:"currency_digits"`
+	FinishedAt     *time.Time `json:"finished_at,omitempty"`
+
+	// PaidAmount Taken by the provider, in minor units of paid_currency; absent unless it took money
+	PaidAmount *int64 `json:"paid_amount,omitempty"`
+
+	// PaidCurrency As the provider reported it
+	PaidCurrency *string `json:"paid_currency,omitempty"`
+
+	// PaymentId Here and at the provider: its reference
+	PaymentId string            `json:"payment_id"`
+	Provider  string            `json:"provider"`
+	State     OrderPaymentState `json:"state"`
+}
+
+// OrderPaymentState defines model for OrderPayment.State.
+type OrderPaymentState string
+
+// OrderRefund defines model for OrderRefund.
+type OrderRefund struct {
+	// Amount Minor units
+	Amount int64 `json:"amount"`
+
+	// Attempts Since the last retry by an operator; only operators get it
+	Attempts       *int64    `json:"attempts,omitempty"`
+	CreatedAt      time.Time `json:"created_at"`
+	Currency       string    `json:"currency"`
+	CurrencyDigits int64     `json:"currency_digits"`
+
+	// LastError Of the provider; only operators get it
+	LastError *string `json:"last_error,omitempty"`
+
+	// NextAttemptAt Of refund_pending; only operators get it
+	NextAttemptAt *time.Time `json:"next_attempt_at,omitempty"`
+	Provider      string     `json:"provider"`
+	Reason        string     `json:"reason"`
+
+	// RefundId The payment's id, here and at the provider
+	RefundId   string     `json:"refund_id"`
+	RefundedAt *time.Time `json:"refunded_at,omitempty"`
+
+	// Settled How an operator returned the money. Absent if the provider did.
+	Settled *SettledRefund   `json:"settled,omitempty"`
+	State   OrderRefundState `json:"state"`
+}
+
+// OrderRefundState defines model for OrderRefund.State.
+type OrderRefundState string
+
 // Overview Example: {"as_of":"2026-11-21T10:05:00Z","items":[{"count":2,"since":"2026-11-21T09:40:00Z","state":"warning","what":"refunds"},{"count":0,"state":"good","what":"processes"}],"verdict":"warning"}
 type Overview struct {
 	AsOf    time.Time      `json:"as_of"`
@@ -1953,6 +2213,9 @@ type ServerInterface interface {
 	// ListActivityOrders Reservations of the ledger with their orders, newest first; the whole list as CSV with Accept text/csv
 	// (GET /v1/merchant/activities/{activity_id}/orders)
 	ListActivityOrders(w http.ResponseWriter, r *http.Request, activityId ActivityID, params ListActivityOrdersParams)
+	// GetActivityOrder A reservation of this activity with its order, payments, refunds and changes
+	// (GET /v1/merchant/activities/{activity_id}/orders/{order_sn})
+	GetActivityOrder(w http.ResponseWriter, r *http.Request, activityId ActivityID, orderSn string)
 	// PauseActivity Stop selling; in effect at the gate when the call returns; may be repeated
 	// (POST /v1/merchant/activities/{activity_id}/pause)
 	PauseActivity(w http.ResponseWriter, r *http.Request, activityId ActivityID)
@@ -2111,6 +2374,12 @@ func (_ Unimplemented) EndActivity(w http.ResponseWriter, r *http.Request, activ
 // ListActivityOrders Reservations of the ledger with their orders, newest first; the whole list as CSV with Accept text/csv
 // (GET /v1/merchant/activities/{activity_id}/orders)
 func (_ Unimplemented) ListActivityOrders(w http.ResponseWriter, r *http.Request, activityId ActivityID, params ListActivityOrdersParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// GetActivityOrder A reservation of this activity with its order, payments, refunds and changes
+// (GET /v1/merchant/activities/{activity_id}/orders/{order_sn})
+func (_ Unimplemented) GetActivityOrder(w http.ResponseWriter, r *http.Request, activityId ActivityID, orderSn string) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -2819,6 +3088,41 @@ func (siw *ServerInterfaceWrapper) ListActivityOrders(w http.ResponseWriter, r *
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ListActivityOrders(w, r, activityId, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetActivityOrder operation middleware
+func (siw *ServerInterfaceWrapper) GetActivityOrder(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "activity_id" -------------
+	var activityId ActivityID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "activity_id", chi.URLParam(r, "activity_id"), &activityId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "activity_id", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "order_sn" -------------
+	var orderSn string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "order_sn", chi.URLParam(r, "order_sn"), &orderSn, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "order_sn", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetActivityOrder(w, r, activityId, orderSn)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -4071,6 +4375,9 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/v1/merchant/activities/{activity_id}/orders", wrapper.ListActivityOrders)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/v1/merchant/activities/{activity_id}/orders/{order_sn}", wrapper.GetActivityOrder)
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/v1/merchant/activities/{activity_id}/abuse", wrapper.GetAbuse)

@@ -90,6 +90,26 @@ var borderMutants = []mutant{
 		now: "m.merchants.Activity(r.Context(), core.AllMerchants(), id)",
 	},
 	{
+		name: "any order is shown", file: shopDir + "order.go",
+		old: "activity, err := s.Activity(ctx, in, activityID)",
+		now: "activity, err := s.Activity(ctx, core.AllMerchants(), activityID)",
+	},
+	{
+		name: "an order is shown under any activity", file: shopDir + "review.go",
+		old: "if row.ActivityID != activityID {", now: "if row.ActivityID == \"\" {",
+	},
+	{
+		name: "the order of another purchase is shown", file: shopDir + "order.go",
+		old: "if order != nil && (order.ActivityID != activityID || order.UserID != row.UserID) {", now: "if false {",
+		hidden: "an order_sn has one purchase, unless a service is broken",
+		test:   unit{"services/inventory", "^TestOrdersOfOthersAreNotShown$"},
+	},
+	{
+		name: "decisions about dead letters of all are shown", file: storeDir + "history.go",
+		old: "ofActivities(s.read(ctx).Table(\"dead_letters\"), in).Select(", now: "s.read(ctx).Table(\"dead_letters\").Select(",
+		hidden: "the route reads the activity first", test: scoped,
+	},
+	{
 		name: "any stock is shown", file: httpDir + "stock.go",
 		old: "m.merchants.StockView(r.Context(), caller(r).Scope(), id)",
 		now: "m.merchants.StockView(r.Context(), core.AllMerchants(), id)",

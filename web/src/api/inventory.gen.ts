@@ -337,6 +337,31 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/merchant/activities/{activity_id}/orders/{order_sn}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+                order_sn: string;
+            };
+            cookie?: never;
+        };
+        /**
+         * A reservation of this activity with its order, payments, refunds and changes
+         * @description Without an order, order_state is null and the lists of payments and refunds are empty: the order is not created
+         *     yet, or never will be. 404 for an order_sn of another activity. 503 while the order service does not respond, and
+         *     while orders are imported after a restore and this one is not there yet.
+         */
+        get: operations["getActivityOrder"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/merchant/activities/{activity_id}/abuse": {
         parameters: {
             query?: never;
@@ -1689,6 +1714,210 @@ export interface components {
             items: components["schemas"]["Holding"][];
             next_cursor?: string;
         };
+        /**
+         * @example {
+         *       "order_sn": "244837465837465837",
+         *       "activity_id": "1",
+         *       "activity_title": "Autumn sale",
+         *       "user_id": "42",
+         *       "lines": [
+         *         {
+         *           "sku_id": "1",
+         *           "qty": 1,
+         *           "name": "black",
+         *           "unit_price": 9900
+         *         }
+         *       ],
+         *       "state": "reserved",
+         *       "reserved_at": "2026-11-21T10:00:01.25Z",
+         *       "changed_at": "2026-11-21T10:00:01.3Z",
+         *       "order_state": "pending",
+         *       "amount": 9900,
+         *       "currency": "EUR",
+         *       "currency_digits": 2,
+         *       "created_at": "2026-11-21T10:00:01.28Z",
+         *       "expires_at": "2026-11-21T10:15:01.28Z",
+         *       "contact": {
+         *         "name": "Li Lei",
+         *         "phone": "+8613812345678",
+         *         "address_lines": [
+         *           "1 Renmin Road",
+         *           "Shanghai 200001"
+         *         ]
+         *       },
+         *       "payments": [],
+         *       "refunds": [],
+         *       "changes": [
+         *         {
+         *           "at": "2026-11-21T10:00:01.25Z",
+         *           "what": "order.reserve",
+         *           "actor": "42",
+         *           "role": "buyer"
+         *         },
+         *         {
+         *           "at": "2026-11-21T10:00:01.28Z",
+         *           "what": "order.create"
+         *         }
+         *       ]
+         *     }
+         */
+        ActivityOrder: {
+            order_sn: string;
+            activity_id: string;
+            /** @description At the purchase; the present one without an order, or if it is not known */
+            activity_title: string;
+            user_id: string;
+            lines: components["schemas"]["OrderLine"][];
+            /**
+             * @description Of the reservation
+             * @enum {string}
+             */
+            state: "reserved" | "sold" | "released" | "rejected";
+            /** @description Of the reservation */
+            reason?: string;
+            /** Format: date-time */
+            reserved_at: string;
+            /**
+             * Format: date-time
+             * @description When the reservation last changed
+             */
+            changed_at: string;
+            /**
+             * @description null if there is no order; the same holds for amount, currency and currency_digits
+             * @enum {string|null}
+             */
+            order_state: "pending" | "paid" | "closed" | "refunded" | null;
+            /** @description Of closed: expired, cancelled or rejected */
+            close_reason?: string;
+            /**
+             * Format: int64
+             * @description Minor units
+             */
+            amount: number | null;
+            currency: string | null;
+            /** Format: int64 */
+            currency_digits: number | null;
+            /**
+             * Format: date-time
+             * @description When the order was created, as far as it is known
+             */
+            created_at?: string;
+            /** Format: date-time */
+            expires_at?: string;
+            /** Format: date-time */
+            paid_at?: string;
+            /** Format: date-time */
+            closed_at?: string;
+            /** Format: date-time */
+            refunded_at?: string;
+            /** @description Id of the payment that made it paid */
+            paid_by?: string;
+            /**
+             * Format: date-time
+             * @description Of pending: a payment in flight keeps the order open until then
+             */
+            paying_until?: string;
+            contact: components["schemas"]["Contact"] | null;
+            /** @description Oldest first */
+            payments: components["schemas"]["OrderPayment"][];
+            /** @description Oldest first */
+            refunds: components["schemas"]["OrderRefund"][];
+            /** @description Oldest first; of repeated decisions the latest 100 */
+            changes: components["schemas"]["OrderChange"][];
+        };
+        OrderLine: {
+            sku_id: string;
+            /** Format: int64 */
+            qty: number;
+            /** @description At the purchase; the present one without an order. Absent if it is not known */
+            name?: string;
+            /**
+             * Format: int64
+             * @description Minor units; absent without an order
+             */
+            unit_price?: number;
+        };
+        OrderPayment: {
+            /** @description Here and at the provider: its reference */
+            payment_id: string;
+            provider: string;
+            /** @enum {string} */
+            state: "started" | "succeeded" | "failed";
+            /**
+             * Format: int64
+             * @description Requested, in minor units
+             */
+            amount: number;
+            currency: string;
+            /** Format: int64 */
+            currency_digits: number;
+            /**
+             * Format: int64
+             * @description Taken by the provider, in minor units of paid_currency; absent unless it took money
+             */
+            paid_amount?: number;
+            /** @description As the provider reported it */
+            paid_currency?: string;
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            finished_at?: string;
+        };
+        OrderRefund: {
+            /** @description The payment's id, here and at the provider */
+            refund_id: string;
+            provider: string;
+            /** @enum {string} */
+            state: "refund_pending" | "refunded" | "refund_failed";
+            reason: string;
+            /**
+             * Format: int64
+             * @description Minor units
+             */
+            amount: number;
+            currency: string;
+            /** Format: int64 */
+            currency_digits: number;
+            /**
+             * Format: int64
+             * @description Since the last retry by an operator; only operators get it
+             */
+            attempts?: number;
+            /**
+             * Format: date-time
+             * @description Of refund_pending; only operators get it
+             */
+            next_attempt_at?: string;
+            /** @description Of the provider; only operators get it */
+            last_error?: string;
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            refunded_at?: string;
+            settled?: components["schemas"]["SettledRefund"];
+        };
+        OrderChange: {
+            /** Format: date-time */
+            at: string;
+            /**
+             * @description order.reserve, order.create, order.pay, order.close and order.refund are changes of its state, and
+             *     order.release, order.reject those of a reservation without an order. orders.cancel is the decision of a
+             *     merchant, dead_letter.replay, dead_letter.reject, refund.retry, refund.settle and refund.found are those of
+             *     operators. Other values may come.
+             */
+            what: string;
+            /** @description User id; absent if the system made the change, or if it was not recorded */
+            actor?: string;
+            /**
+             * @description Of the actor
+             * @enum {string}
+             */
+            role?: "buyer" | "merchant" | "operator";
+            /** @description Such as reason, payment_id, refund_id or reference */
+            details?: {
+                [key: string]: unknown;
+            };
+        };
         /** @enum {string} */
         AbuseCause: "early" | "rate_limited" | "failed_challenges" | "voided_paths" | "ended_holds";
         AbuseChallenges: {
@@ -3012,6 +3241,35 @@ export interface operations {
                 };
             };
             400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    getActivityOrder: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+                order_sn: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The order */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ActivityOrder"];
+                };
+            };
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];

@@ -2,6 +2,7 @@ import {client, result, within} from './client.ts'
 import type {
   SuspectLists,
   Activity,
+  ActivityOrder,
   ActivityState,
   ActivityPatch,
   Adjustment,
@@ -9,6 +10,7 @@ import type {
   CancelResults,
   Change,
   DeadLetter,
+  FailedRefund,
   Health,
   HoldingList,
   HoldingState,
@@ -114,6 +116,11 @@ export const holdingsCSV = (activity_id: string, filter: HoldingFilter) => {
   return `/v1/merchant/activities/${encodeURIComponent(activity_id)}/orders?${query}`
 }
 
+export const getActivityOrder = (activity_id: string, order_sn: string) =>
+  result<ActivityOrder>(
+    client.GET('/v1/merchant/activities/{activity_id}/orders/{order_sn}', {params: {path: {activity_id, order_sn}}, signal: within(20_000)}),
+  )
+
 export const getSuspects = (activity_id: string) =>
   result<SuspectLists>(client.GET('/v1/merchant/activities/{activity_id}/abuse', {params: {path: {activity_id}}, signal: within(20_000)}))
 
@@ -172,6 +179,19 @@ export const replayDeadLetter = (dead_letter_id: string) =>
 export const rejectDeadLetter = (dead_letter_id: string) =>
   result<DeadLetter>(
     client.POST('/v1/merchant/dead-letters/{dead_letter_id}/reject', {params: {path: {dead_letter_id}}, signal: within(20_000)}),
+  )
+
+export const listRefunds = (cursor?: string) =>
+  result<Page<FailedRefund>>(
+    client.GET('/v1/merchant/refunds', {params: {query: {limit: 20, cursor}}, signal: within(20_000)}),
+  )
+
+export const retryRefund = (refund_id: string) =>
+  result<FailedRefund>(client.POST('/v1/merchant/refunds/{refund_id}/retry', {params: {path: {refund_id}}, signal: within(20_000)}))
+
+export const settleRefund = (refund_id: string, body: {reference: string; reason: string}) =>
+  result<FailedRefund>(
+    client.POST('/v1/merchant/refunds/{refund_id}/settle', {params: {path: {refund_id}}, body, signal: within(20_000)}),
   )
 
 export const listLimits = (cursor?: string) =>

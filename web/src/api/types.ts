@@ -45,6 +45,10 @@ export type BoardPoint = Inventory['schemas']['BoardPoint']
 export type BoardUpdate = Inventory['schemas']['BoardUpdate']
 export type StockView = Inventory['schemas']['StockView']
 export type Holding = Inventory['schemas']['Holding']
+// ActivityOrder is one purchase with its order, as merchants see it.
+export type ActivityOrder = Inventory['schemas']['ActivityOrder']
+export type OrderChange = Inventory['schemas']['OrderChange']
+export type OrderRefund = Inventory['schemas']['OrderRefund']
 export type HoldingList = Inventory['schemas']['HoldingList']
 // HoldingState filters holdings: a state of the ledger, or of the order.
 export type HoldingState = NonNullable<NonNullable<operations['listActivityOrders']['parameters']['query']>['state']>
@@ -59,6 +63,7 @@ export type Repair = Inventory['schemas']['Repair']
 export type Reconciliation = Inventory['schemas']['Reconciliation']
 export type ReconciliationList = Inventory['schemas']['ReconciliationList']
 export type DeadLetter = Inventory['schemas']['DeadLetter']
+export type FailedRefund = Inventory['schemas']['Refund']
 export type LimitRule = Inventory['schemas']['LimitRule']
 export type LimitState = Inventory['schemas']['LimitState']
 export type LimitList = Inventory['schemas']['LimitList']

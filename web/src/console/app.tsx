@@ -13,12 +13,14 @@ import {ActivityPage} from './activity.tsx'
 import {DeadLettersPage} from './dead-letters.tsx'
 import {HealthPage} from './health.tsx'
 import {LimitsPage} from './limits.tsx'
+import {OrderPage} from './order.tsx'
 import {OverviewPage} from './overview.tsx'
 import {waiting, watchOverview} from './overview-data.ts'
 import {forms, Head} from './parts.tsx'
 import {ProductForm} from './product-form.tsx'
 import {ProductsPage} from './products.tsx'
 import {ReconcilePage} from './reconcile.tsx'
+import {RefundsPage} from './refunds.tsx'
 import {w, type Word} from './words.ts'
 
 export function App() {
@@ -78,6 +80,7 @@ function Side() {
               {link('/console/operator/overview', 'overview')}
               {link('/console/operator/health', 'health')}
               {link('/console/operator/dead-letters', 'dead_letters', waiting('dead_letters'))}
+              {link('/console/operator/refunds', 'refunds', waiting('refunds'))}
               {link('/console/operator/reconcile', 'reconcile_nav')}
               {link('/console/operator/limits', 'limits')}
             </>
@@ -158,10 +161,13 @@ function leave(): void {
 }
 
 function Page() {
-  const [, first, second, third] = here.value.pathname.split('/').filter(Boolean)
+  const [, first, second, third, fourth] = here.value.pathname.split('/').filter(Boolean)
   if (!first || (first === 'sales' && !second)) return <ActivitiesPage />
   if (first === 'sales' && second === 'new') return <ActivityForm />
   if (first === 'sales' && second && third === 'edit') return <ActivityForm key={second} id={second} />
+  if (first === 'sales' && second && third === 'orders' && fourth) {
+    return <OrderPage key={fourth} id={second} orderSN={fourth} />
+  }
   if (first === 'sales' && second) return <ActivityPage key={second} id={second} tab={third ?? 'board'} />
   if (first === 'products' && !second) return <ProductsPage />
   if (first === 'products' && second === 'new') return <ProductForm />
@@ -170,6 +176,7 @@ function Page() {
     if (!second || second === 'overview') return <OverviewPage />
     if (second === 'health') return <HealthPage />
     if (second === 'dead-letters') return <DeadLettersPage />
+    if (second === 'refunds') return <RefundsPage />
     if (second === 'reconcile') return <ReconcilePage />
     if (second === 'limits') return <LimitsPage />
   }

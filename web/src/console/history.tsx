@@ -15,6 +15,18 @@ const WHAT: Partial<Record<string, Word>> = {
   'activity.restore': 'what_restore',
   'stock.adjust': 'what_adjust',
   'orders.cancel': 'what_cancel_orders',
+  'order.reserve': 'what_order_reserve',
+  'order.create': 'what_order_create',
+  'order.pay': 'what_order_pay',
+  'order.close': 'what_order_close',
+  'order.refund': 'what_order_refund',
+  'order.release': 'what_order_release',
+  'order.reject': 'what_order_reject',
+  'refund.retry': 'what_refund_retry',
+  'refund.settle': 'what_refund_settle',
+  'refund.found': 'what_refund_found',
+  'dead_letter.replay': 'what_dead_letter_replay',
+  'dead_letter.reject': 'what_dead_letter_reject',
 }
 
 // whatChanged words an action of the change log; an unknown one is shown as it is.
@@ -25,7 +37,7 @@ export function whatChanged(action: string): string {
 
 // actorOf names who made a change. Changes without a role are those of the automatic reconciler.
 export function actorOf({actor, role}: {actor: string; role?: string}): string {
-  const key = ({merchant: 'role_merchant', operator: 'role_operator'} as const)[role ?? '']
+  const key = ({buyer: 'role_buyer', merchant: 'role_merchant', operator: 'role_operator'} as const)[role ?? '']
   return key ? `${actor} (${w(key)})` : actor
 }
 

@@ -3,8 +3,9 @@ import {holdingsCSV, listHoldings} from '../api/merchant.ts'
 import type {Activity, HoldingList} from '../api/types.ts'
 import {count, stamp} from '../base/format.ts'
 import {money, type Currency} from '../base/money.ts'
-import {Field} from '../base/parts.tsx'
+import {Field, Link} from '../base/parts.tsx'
 import {here, setQuery} from '../base/route.ts'
+import {orderPath} from './order.tsx'
 import {Table, usePages} from './parts.tsx'
 import {reasonName, w} from './words.ts'
 
@@ -78,7 +79,14 @@ export function HoldingsView({activity}: {activity: Activity}) {
         failure={list.failure}
         reload={list.reload}
         columns={[
-          {title: w('order_sn'), cell: (h) => <span class="tabular">{h.order_sn}</span>},
+          {
+            title: w('order_sn'),
+            cell: (h) => (
+              <Link class="tabular" href={orderPath(activity.activity_id, h.order_sn)}>
+                {h.order_sn}
+              </Link>
+            ),
+          },
           {title: w('user'), cell: (h) => h.user_id},
           {
             title: w('state'),

@@ -154,14 +154,19 @@ function Review({activity, list, done}: {activity: Activity; list: Pages<ReviewI
   )
 }
 
-function CancelForm({
+// CancelForm cancels orders of a sale. text says what will happen to them, label is that of the button that does it.
+export function CancelForm({
   id,
   sns,
+  text = w('cancel_text'),
+  label = w('cancel_orders'),
   close,
   done,
 }: {
   id: string
   sns: string[]
+  text?: string
+  label?: string
   close: () => void
   done: (results: CancelResult[]) => void
 }) {
@@ -185,7 +190,7 @@ function CancelForm({
   }
   return (
     <form class="stack" onSubmit={submit} noValidate>
-      <p>{w('cancel_text')}</p>
+      <p>{text}</p>
       <Field label={w('reason')} name="cancel-reason" error={missing ? w('invalid_request') : undefined}>
         {(ids) => <input {...ids} maxLength={200} value={reason} onInput={(e) => setReason(e.currentTarget.value)} />}
       </Field>
@@ -195,7 +200,7 @@ function CancelForm({
           {w('cancel')}
         </button>
         <button class="danger" type="submit" aria-disabled={busy}>
-          {w('cancel_orders')}
+          {label}
         </button>
       </div>
     </form>

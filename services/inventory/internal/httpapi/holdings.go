@@ -57,10 +57,7 @@ func (h orderDetails) view(r ledger.Row) api.Holding {
 	digits := contract.CurrencyDigits(d.Currency)
 	v.OrderState, v.Amount, v.Currency, v.CurrencyDigits = &state, &d.Amount, &d.Currency, &digits
 	if c := d.Contact; c != nil {
-		v.Contact = &api.Contact{Name: c.Name, Phone: c.Phone}
-		if len(c.AddressLines) > 0 {
-			v.Contact.AddressLines = &c.AddressLines
-		}
+		v.Contact = contactView(*c)
 	}
 	return v
 }

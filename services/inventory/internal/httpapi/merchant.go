@@ -105,6 +105,7 @@ func NewMerchant(d Deps) http.Handler {
 		r.With(write).Post("/v1/merchant/activities/{activity_id}/end", w.EndActivity)
 		r.With(write).Post("/v1/merchant/activities/{activity_id}/stock-adjustments", w.AdjustStock)
 		r.With(read).Get("/v1/merchant/activities/{activity_id}/stock", w.GetStock)
+		r.With(read).Get("/v1/merchant/activities/{activity_id}/orders/{order_sn}", w.GetActivityOrder)
 		r.With(read).Get("/v1/merchant/activities/{activity_id}/changes", w.ListChanges)
 		r.With(read).Get("/v1/merchant/activities/{activity_id}/adjustments", w.ListAdjustments)
 		r.With(read).Get("/v1/merchant/activities/{activity_id}/reconciliations", w.ListReconciliations)

@@ -76,6 +76,11 @@ type History interface {
 	) ([]core.PastChange, error)
 	AdjustmentsOfActivity(ctx context.Context, in core.Scope, activityID string, p core.Page) ([]core.Adjustment, error)
 	ChangesOfLimit(ctx context.Context, name string, p core.Page) ([]core.PastChange, error)
+	// ChangesOfOrder returns the latest decisions about a purchase of an activity, at most limit: its cancellations, and
+	// those about its dead letters.
+	ChangesOfOrder(
+		ctx context.Context, in core.Scope, activityID, orderSN string, limit int,
+	) ([]core.PastChange, error)
 	Record(ctx context.Context, c core.Change) error
 }
 
@@ -105,6 +110,8 @@ type Orders interface {
 	Refund(ctx context.Context, orderSNs []string, reason string) (map[string]string, error)
 	// Lookup returns the orders that exist, at most contract.MaxItems in a call.
 	Lookup(ctx context.Context, orderSNs []string) (map[string]OrderDetails, error)
+	// Show returns all that is stored about an order, nil if there is none.
+	Show(ctx context.Context, orderSN string) (*StoredOrder, error)
 }
 
 // Recorder logs what a view lacks.

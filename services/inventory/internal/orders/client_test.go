@@ -209,3 +209,48 @@ func TestCallsAboutRefundsDuringARotationOfTheSecret(t *testing.T) {
 	_, err = New(srv.URL, []string{"old"}, transport).RetryRefund(t.Context(), "7", "op")
 	require.Error(t, err)
 }
+
+// A process of 0.1.0 has no order for a page. Its 404 is no order that does not exist, and opens no breaker.
+func TestShowAnOrder(t *testing.T) {
+	status, body := http.StatusNotFound, `{"code":"not_found"}`
+	var asked string
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = r.Method + " " + r.URL.Path
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(body))
+	}))
+	t.Cleanup(srv.Close)
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	c := New(srv.URL, []string{"s3cret"}, transport)
+	for range 2 * failures {
+		_, err := c.Show(t.Context(), "7")
+		require.ErrorContains(t, err, "status 404")
+	}
+	require.Equal(t, "GET /internal/v1/orders/7", asked)
+	require.Equal(t, "closed", c.LookupBreaker())
+
+	status = http.StatusOK
+	for _, body = range []string{``, `{}`, `{"order_sn":"8","state":"paid"}`, `{"order_sn":"7"}`} {
+		_, err := c.Show(t.Context(), "7")
+		require.Error(t, err, body)
+	}
+	body = `{"order_sn":"7","state":"unknown","tombstone":true}`
+	o, err := c.Show(t.Context(), "7")
+	require.NoError(t, err)
+	require.Nil(t, o)
+	body = `{"order_sn":"7","state":"paid","user_id":"u","activity_id":"3","lines":[{"sku_id":"1","qty":2,"price":5,"name":"a"},` +
+		`{"sku_id":"2","qty":1,"price":5}],"more":1}`
+	o, err = c.Show(t.Context(), "7")
+	require.NoError(t, err)
+	require.Equal(t, []any{"paid", "u", "3", int64(2), int64(5)}, []any{o.State, o.UserID, o.ActivityID, o.Lines[0].Qty, o.Lines[0].Price})
+	require.Equal(t, map[string]string{"1": "a"}, o.SKUNames)
+
+	status = http.StatusServiceUnavailable
+	for range failures {
+		_, err = c.Show(t.Context(), "7")
+		require.Error(t, err)
+	}
+	require.Equal(t, "open", c.LookupBreaker())
+	require.Equal(t, "closed", c.Breaker(), "closings go on")
+}

@@ -6,6 +6,7 @@ import (
 	"gorm.io/gorm"
 
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/merchants"
 )
 
 // ChangesOfActivity implements merchants.History.
@@ -36,6 +37,23 @@ func (s *Store) changesOf(ctx context.Context, in core.Scope, activityID string)
 		q = q.Where("object_id IN (SELECT id FROM activities WHERE merchant_id = ?)", merchant)
 	}
 	return q
+}
+
+// ChangesOfOrder implements merchants.History. The order_sns of a cancellation are strings of a JSON list: the index
+// finds the activity's changes, and few of them are cancellations.
+func (s *Store) ChangesOfOrder(
+	ctx context.Context, in core.Scope, activityID, orderSN string, limit int,
+) ([]core.PastChange, error) {
+	cancelled, err := changes(s.changesOf(ctx, in, activityID).Where("action = ? AND detail LIKE ?",
+		merchants.ActionCancelOrders, `%"`+text(number(orderSN))+`"%`), core.Page{Limit: limit})
+	if err != nil {
+		return nil, err
+	}
+	letters := ofActivities(s.read(ctx).Table("dead_letters"), in).Select("id").
+		Where("order_sn = ? AND activity_id = ?", number(orderSN), number(activityID))
+	decided, err := changes(s.read(ctx).Where("object = 'dead_letter' AND object_id IN (?)", letters),
+		core.Page{Limit: limit})
+	return append(cancelled, decided...), err
 }
 
 func changes(q *gorm.DB, p core.Page) ([]core.PastChange, error) {

@@ -268,7 +268,7 @@ func TestAScopeContainsOneMerchant(t *testing.T) {
 			return tx.Apply(&ledger.Moves{Insert: []ledger.Row{reservation(a, "1", "u")}})
 		}))
 		require.NoError(t, s.AddDeadLetters(ctx, []contract.DeadLetter{
-			{Where: "g", Topic: "t", ActivityID: a.ID, Why: "w", Item: []byte("{}"), At: now},
+			{Where: "g", Topic: "t", OrderSN: "1", ActivityID: a.ID, Why: "w", Item: []byte("{}"), At: now},
 			{Where: "g", Topic: "t", Why: "of no activity", Item: []byte("[]"), At: now},
 		}))
 		deadLetters, err := s.DeadLetters(ctx, core.AllMerchants(), "", all)
@@ -281,6 +281,7 @@ func TestAScopeContainsOneMerchant(t *testing.T) {
 			{At: now, Who: "m", Action: "activity.pause", Object: "activity", ObjectID: a.ID},
 			{At: now, Who: core.Reconciler, Action: core.ActionReconcile, Object: "activity", ObjectID: a.ID, Detail: map[string]any{}},
 			{At: now, Who: "m", Action: "product.patch", Object: "product", ObjectID: a.ID},
+			{At: now, Who: "m", Action: "dead_letter.replay", Object: "dead_letter", ObjectID: deadLetters[1].ID},
 		} {
 			require.NoError(t, s.Record(ctx, past))
 		}
@@ -334,6 +335,9 @@ func TestAScopeContainsOneMerchant(t *testing.T) {
 				reconciled, err := s.ReconciliationsOfActivity(ctx, c.in, a.ID, all)
 				require.NoError(t, err)
 				counts["ReconciliationsOfActivity"] = len(reconciled)
+				ofOrder, err := s.ChangesOfOrder(ctx, c.in, a.ID, "1", 9)
+				require.NoError(t, err)
+				counts["ChangesOfOrder"] = len(ofOrder)
 				adjusted, err := s.AdjustmentsOfActivity(ctx, c.in, a.ID, core.Page{Limit: 1})
 				require.NoError(t, err)
 				counts["AdjustmentsOfActivity"] = len(adjusted)
@@ -351,7 +355,7 @@ func TestAScopeContainsOneMerchant(t *testing.T) {
 				for name, found := range counts {
 					require.Equal(t, c.objects, found, name)
 				}
-				require.Len(t, counts, 14)
+				require.Len(t, counts, 15)
 				list, err := s.DeadLetters(ctx, c.in, "", all)
 				require.NoError(t, err)
 				require.Len(t, list, c.deadLetter)

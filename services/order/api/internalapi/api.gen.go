@@ -133,6 +133,27 @@ func (e RefundState) Valid() bool {
 	}
 }
 
+// Defines values for RefundDecisionAction.
+const (
+	Found  RefundDecisionAction = "found"
+	Retry  RefundDecisionAction = "retry"
+	Settle RefundDecisionAction = "settle"
+)
+
+// Valid indicates whether the value is a known member of the RefundDecisionAction enum.
+func (e RefundDecisionAction) Valid() bool {
+	switch e {
+	case Found:
+		return true
+	case Retry:
+		return true
+	case Settle:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for RefundResultOutcome.
 const (
 	RefundResultOutcomeNotPaid  RefundResultOutcome = "not_paid"
@@ -148,6 +169,54 @@ func (e RefundResultOutcome) Valid() bool {
 	case RefundResultOutcomeRefunded:
 		return true
 	case RefundResultOutcomeUnknown:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ShownOrderState.
+const (
+	ShownOrderStateClosed   ShownOrderState = "closed"
+	ShownOrderStatePaid     ShownOrderState = "paid"
+	ShownOrderStatePending  ShownOrderState = "pending"
+	ShownOrderStateRefunded ShownOrderState = "refunded"
+	ShownOrderStateUnknown  ShownOrderState = "unknown"
+)
+
+// Valid indicates whether the value is a known member of the ShownOrderState enum.
+func (e ShownOrderState) Valid() bool {
+	switch e {
+	case ShownOrderStateClosed:
+		return true
+	case ShownOrderStatePaid:
+		return true
+	case ShownOrderStatePending:
+		return true
+	case ShownOrderStateRefunded:
+		return true
+	case ShownOrderStateUnknown:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ShownPaymentState.
+const (
+	Failed    ShownPaymentState = "failed"
+	Started   ShownPaymentState = "started"
+	Succeeded ShownPaymentState = "succeeded"
+)
+
+// Valid indicates whether the value is a known member of the ShownPaymentState enum.
+func (e ShownPaymentState) Valid() bool {
+	switch e {
+	case Failed:
+		return true
+	case Started:
+		return true
+	case Succeeded:
 		return true
 	default:
 		return false
@@ -314,6 +383,24 @@ type Refund struct {
 // RefundState defines model for Refund.State.
 type RefundState string
 
+// RefundDecision defines model for RefundDecision.
+type RefundDecision struct {
+	// Action retry: attempted again; settle: the money was returned in another way; found: the provider had made it
+	Action RefundDecisionAction `json:"action"`
+	At     time.Time            `json:"at"`
+
+	// By User id of the operator
+	By     string  `json:"by"`
+	Reason *string `json:"reason,omitempty"`
+
+	// Reference Of settle
+	Reference *string `json:"reference,omitempty"`
+	RefundId  string  `json:"refund_id"`
+}
+
+// RefundDecisionAction retry: attempted again; settle: the money was returned in another way; found: the provider had made it
+type RefundDecisionAction string
+
 // RefundList defines model for RefundList.
 type RefundList struct {
 	Items      []Refund `json:"items"`
@@ -367,6 +454,84 @@ type Settlement struct {
 	Reference string `json:"reference"`
 }
 
+// ShownLine defines model for ShownLine.
+type ShownLine struct {
+	// Name At the purchase; absent if it is not known
+	Name *string `json:"name,omitempty"`
+
+	// Price Of one unit
+	Price int64  `json:"price"`
+	Qty   int64  `json:"qty"`
+	SkuId string `json:"sku_id"`
+}
+
+// ShownOrder defines model for ShownOrder.
+type ShownOrder struct {
+	ActivityId *string `json:"activity_id,omitempty"`
+
+	// ActivityTitle At the purchase; absent if it is not known
+	ActivityTitle *string `json:"activity_title,omitempty"`
+
+	// Amount Minor units
+	Amount      *int64     `json:"amount,omitempty"`
+	CloseReason *string    `json:"close_reason,omitempty"`
+	ClosedAt    *time.Time `json:"closed_at,omitempty"`
+	Contact     *Contact   `json:"contact,omitempty"`
+	CreatedAt   *time.Time `json:"created_at,omitempty"`
+	Currency    *string    `json:"currency,omitempty"`
+
+	// Decisions The latest 100 decisions of operators about its refunds, oldest first
+	Decisions []RefundDecision `json:"decisions"`
+	ExpiresAt *time.Time       `json:"expires_at,omitempty"`
+	Lines     []ShownLine      `json:"lines"`
+	OrderSn   string           `json:"order_sn"`
+	PaidAt    *time.Time       `json:"paid_at,omitempty"`
+
+	// PaidBy Id of the payment that made it paid
+	PaidBy *string `json:"paid_by,omitempty"`
+
+	// PayingUntil Of pending: a payment in flight keeps the order open until then
+	PayingUntil *time.Time `json:"paying_until,omitempty"`
+
+	// Payments Oldest first
+	Payments   []ShownPayment `json:"payments"`
+	RefundedAt *time.Time     `json:"refunded_at,omitempty"`
+
+	// Refunds Oldest first
+	Refunds []Refund `json:"refunds"`
+
+	// State unknown: there is no such order, the lists are empty, and no other member except tombstone
+	State ShownOrderState `json:"state"`
+
+	// Tombstone Of unknown: true if no order can get this order_sn any more
+	Tombstone *bool   `json:"tombstone,omitempty"`
+	UserId    *string `json:"user_id,omitempty"`
+}
+
+// ShownOrderState unknown: there is no such order, the lists are empty, and no other member except tombstone
+type ShownOrderState string
+
+// ShownPayment defines model for ShownPayment.
+type ShownPayment struct {
+	// Amount Requested, in minor units
+	Amount     int64      `json:"amount"`
+	CreatedAt  time.Time  `json:"created_at"`
+	Currency   string     `json:"currency"`
+	FinishedAt *time.Time `json:"finished_at,omitempty"`
+
+	// PaidAmount Taken by the provider, in minor units; absent unless it took money
+	PaidAmount   *int64  `json:"paid_amount,omitempty"`
+	PaidCurrency *string `json:"paid_currency,omitempty"`
+
+	// PaymentId Here and at the provider
+	PaymentId string            `json:"payment_id"`
+	Provider  string            `json:"provider"`
+	State     ShownPaymentState `json:"state"`
+}
+
+// ShownPaymentState defines model for ShownPayment.State.
+type ShownPaymentState string
+
 // SinceRequest defines model for SinceRequest.
 type SinceRequest struct {
 	// ActivityId Only orders of this activity
@@ -419,6 +584,9 @@ type SettleRefundJSONRequestBody = SettleRefundRequest
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
+	// ShowOrder Return an order with its payments, refunds and the decisions about them, for a page of a merchant
+	// (GET /internal/v1/orders/{order_sn})
+	ShowOrder(w http.ResponseWriter, r *http.Request, orderSn string)
 	// CloseOrders Close the orders that are unpaid and due, and return the state of each order
 	// (POST /internal/v1/orders:close)
 	CloseOrders(w http.ResponseWriter, r *http.Request)
@@ -445,6 +613,12 @@ type ServerInterface interface {
 // Unimplemented server implementation that returns http.StatusNotImplemented for each endpoint.
 
 type Unimplemented struct{}
+
+// ShowOrder Return an order with its payments, refunds and the decisions about them, for a page of a merchant
+// (GET /internal/v1/orders/{order_sn})
+func (_ Unimplemented) ShowOrder(w http.ResponseWriter, r *http.Request, orderSn string) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
 
 // CloseOrders Close the orders that are unpaid and due, and return the state of each order
 // (POST /internal/v1/orders:close)
@@ -496,6 +670,32 @@ type ServerInterfaceWrapper struct {
 }
 
 type MiddlewareFunc func(http.Handler) http.Handler
+
+// ShowOrder operation middleware
+func (siw *ServerInterfaceWrapper) ShowOrder(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "order_sn" -------------
+	var orderSn string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "order_sn", chi.URLParam(r, "order_sn"), &orderSn, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "order_sn", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ShowOrder(w, r, orderSn)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
 
 // CloseOrders operation middleware
 func (siw *ServerInterfaceWrapper) CloseOrders(w http.ResponseWriter, r *http.Request) {
@@ -772,6 +972,9 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/internal/v1/orders:lookup", wrapper.LookupOrders)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/internal/v1/orders/{order_sn}", wrapper.ShowOrder)
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/internal/v1/orders:since", wrapper.OrdersSince)

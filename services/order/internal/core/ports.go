@@ -49,6 +49,8 @@ type Store interface {
 	StoreRefundError(ctx context.Context, paymentID, lastError string) error
 
 	Refund(ctx context.Context, paymentID string) (Refund, bool, error)
+	// RefundDecisions returns the latest decisions about these refunds, oldest first, at most limit.
+	RefundDecisions(ctx context.Context, paymentIDs []string, limit int) ([]RefundDecision, error)
 	// WaitingRefunds returns the refused refunds and the pending ones with at least so many attempts, ascending by
 	// creation and payment_id after the given position.
 	WaitingRefunds(ctx context.Context, attempts int, after Position, limit int) ([]Refund, error)

@@ -45,6 +45,7 @@ type RefundDecision struct {
 	PaymentID string
 	Action    RefundAction
 	Settlement
+	At time.Time // of one that was stored
 }
 
 // Settlement identifies an operator and, of RefundSettle, how the money was returned.

@@ -34,6 +34,7 @@ func NewInternal(
 	r.Post("/internal/v1/orders:close", w.CloseOrders)
 	r.Post("/internal/v1/orders:refund", w.RefundOrders)
 	r.Post("/internal/v1/orders:lookup", w.LookupOrders)
+	r.Get("/internal/v1/orders/{order_sn}", w.ShowOrder)
 	r.Post("/internal/v1/orders:since", w.OrdersSince)
 	r.Get("/internal/v1/refunds", w.ListRefunds)
 	r.Post("/internal/v1/refunds/{refund_id}:retry", w.RetryRefund)

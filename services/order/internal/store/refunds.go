@@ -29,6 +29,29 @@ func (s *Store) Refund(ctx context.Context, paymentID string) (core.Refund, bool
 	return r, found, refuseTransient(err)
 }
 
+// RefundDecisions implements core.Store.
+func (s *Store) RefundDecisions(
+	ctx context.Context, paymentIDs []string, limit int,
+) ([]core.RefundDecision, error) {
+	pids, err := ids(paymentIDs)
+	if err != nil {
+		return nil, err
+	}
+	var rows []decisionRow
+	err = s.db.WithContext(ctx).Where("payment_id IN ?", pids).Order("id DESC").Limit(limit).Find(&rows).Error
+	if err != nil {
+		return nil, refuseTransient(err)
+	}
+	list := make([]core.RefundDecision, len(rows))
+	for i, r := range rows {
+		list[len(rows)-1-i] = core.RefundDecision{
+			PaymentID: text(r.PaymentID), Action: core.RefundAction(r.Action), At: r.DecidedAt.UTC(),
+			Settlement: core.Settlement{By: r.DecidedBy, Reference: r.Reference, Reason: r.Reason},
+		}
+	}
+	return list, nil
+}
+
 // WaitingRefunds implements core.Store.
 func (s *Store) WaitingRefunds(
 	ctx context.Context, attempts int, after core.Position, limit int,
