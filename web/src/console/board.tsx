@@ -94,7 +94,7 @@ export function BoardView({id, activity, board, onBoard}: Props) {
         <Stat label={w('held')} value={count(units.held)} note={`${count(orders.pending)} ${w('to_pay')}`} />
         <Stat label={w('sold')} value={count(units.sold)} note={w('units_word')} />
         <Stat label={w('paid')} value={count(orders.paid)} note={w('conversion', {n: conversion(orders)})} />
-        <Stat label={w('revenue')} value={money(board.revenue, board)} note={w('revenue_hint')} />
+        <Stat label={w('revenue')} value={money(board.revenue, board)} note={w('revenue_hint')} amount />
       </dl>
       <div
         class="split"
@@ -202,9 +202,9 @@ function TimeLeft({board: {state, starts_at, ends_at}}: {board: Board}) {
   )
 }
 
-function Stat({label, value, note}: {label: string; value: string; note: string}) {
+function Stat({label, value, note, amount}: {label: string; value: string; note: string; amount?: boolean}) {
   return (
-    <div class="card stat">
+    <div class={amount ? 'card stat amount' : 'card stat'}>
       <dt>{label}</dt>
       <dd>
         <b>{value}</b>

@@ -179,6 +179,7 @@ export const console = {
   publish_end: 'It ends at {t}.',
   publish_prices: 'No price is above its list price.',
   publish_limit: '{n} units for each buyer, to be paid within {m} minutes.',
+  publish_limit_one: '{n} unit for each buyer, to be paid within {m} minutes.',
   publish_redisless: 'Without Redis it goes on at its low rate.',
   publish_redis: 'Without Redis it stops until Redis is back.',
   publish_picture: 'It has a picture.',

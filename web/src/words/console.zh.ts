@@ -181,6 +181,7 @@ export const console: Record<keyof typeof en, string> = {
   publish_end: '结束时间为 {t}。',
   publish_prices: '没有价格高于原价。',
   publish_limit: '每位买家 {n} 件，须在 {m} 分钟内付款。',
+  publish_limit_one: '每位买家 {n} 件，须在 {m} 分钟内付款。',
   publish_redisless: 'Redis 不可用时以低速继续。',
   publish_redis: 'Redis 不可用时停售，直到恢复。',
   publish_picture: '有图片。',

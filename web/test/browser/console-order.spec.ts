@@ -106,7 +106,7 @@ test('an order that is not created yet, one that ended, one of another sale, and
 test('while the order service does not respond the page says so, and goes on by a press', async ({page, shop}) => {
   populate(shop)
   await signIn(page, 'anna', ['merchant'])
-  shop.faults = [{match: /\/orders\/\d+$/, times: 1, status: 503, code: 'unavailable', retryAfter: 2}]
+  shop.faults = [{match: /^\/v1\/.*\/orders\/\d+$/, times: 1, status: 503, code: 'unavailable', retryAfter: 2}]
   await page.goto(`${orders}/${paid}`)
   await expect(page.getByRole('alert')).toContainText('No answer right now.')
   await expect(page.getByRole('button', {name: /^Cancel/})).toHaveCount(0)
