@@ -6,7 +6,7 @@ import {tick} from '../base/app.ts'
 import {count, time} from '../base/format.ts'
 import {money} from '../base/money.ts'
 import {Confirm} from './parts.tsx'
-import {w} from './words.ts'
+import {refusedItem, w} from './words.ts'
 
 export function PublishButton({activity, done}: {activity: Activity; done: () => void}) {
   const {activity_id: id, title, starts_at, items} = activity
@@ -17,7 +17,14 @@ export function PublishButton({activity, done}: {activity: Activity; done: () =>
     ...items.filter((i) => i.price > i.list_price).map((i) => w('publish_dear', {name: i.name})),
   ]
   return (
-    <Confirm label={w('publish')} title={w('publish_ask', {title})} primary run={() => act(id, 'publish')} done={done}>
+    <Confirm
+      label={w('publish')}
+      title={w('publish_ask', {title})}
+      primary
+      run={() => act(id, 'publish')}
+      done={done}
+      say={(f) => refusedItem(f, items)}
+    >
       <Items activity={activity} />
       {warnings.map((text, i) => (
         <p key={i} class="banner" role="note">
