@@ -124,6 +124,28 @@ func (c *Caller) Change(ctx context.Context, activityID, change string) error {
 	return err
 }
 
+// Duplicate creates a draft like a sale and returns its id.
+func (c *Caller) Duplicate(ctx context.Context, activityID string) (string, error) {
+	var out struct {
+		ActivityID string `json:"activity_id"`
+	}
+	err := c.do(ctx, call{
+		method: http.MethodPost,
+		url:    c.origins.Inventory + "/v1/merchant/activities/" + url.PathEscape(activityID) + "/duplicate",
+		once:   true,
+	}, &out)
+	return out.ActivityID, err
+}
+
+// DeleteDraft deletes a sale that was never published.
+func (c *Caller) DeleteDraft(ctx context.Context, activityID string) error {
+	return c.do(ctx, call{
+		method: http.MethodDelete,
+		url:    c.origins.Inventory + "/v1/merchant/activities/" + url.PathEscape(activityID),
+		once:   true, // a repeated call would be not_found
+	}, nil)
+}
+
 // SetChallenge changes the challenge of a sale, also while it is open. Difficulty 0 leaves that unchanged.
 func (c *Caller) SetChallenge(
 	ctx context.Context, activityID string, kind contract.ChallengeKind, difficulty int64,

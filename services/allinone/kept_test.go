@@ -189,10 +189,6 @@ func requireOrder(
 			Name  string `json:"name"`
 			Price int64  `json:"price"`
 		} `json:"lines"`
-		Contact struct {
-			Name         string   `json:"name"`
-			AddressLines []string `json:"address_lines"`
-		} `json:"contact"`
 	}
 	require.True(t, poll(patience, func() bool { // title and names reach the order a little later
 		return s.call(t, buyer, http.MethodGet, "/v1/orders/"+r.OrderSN, nil, &o) == http.StatusOK && o.Title != ""
@@ -201,8 +197,13 @@ func requireOrder(
 	require.Equal(t, total, o.Amount)
 	require.Equal(t, currency, o.Currency)
 	require.Equal(t, contract.CurrencyDigits(currency), o.Digits)
-	require.Equal(t, contact, o.Contact.Name)
-	require.Equal(t, []string{contact}, o.Contact.AddressLines)
+	var reached struct {
+		Name         string   `json:"name"`
+		AddressLines []string `json:"address_lines"`
+	}
+	s.must(t, http.StatusOK, buyer, http.MethodGet, "/v1/orders/"+r.OrderSN+"/contact", nil, &reached)
+	require.Equal(t, contact, reached.Name)
+	require.Equal(t, []string{contact}, reached.AddressLines)
 	var skus []string
 	for _, line := range o.Lines {
 		for _, sku := range want {

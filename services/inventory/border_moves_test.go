@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/stretchr/testify/require"
@@ -20,14 +21,17 @@ var borderMoves = map[string]func(m *borderWorld, op apitest.Operation, who bord
 		return m.ownerOf(who.merchant)
 	},
 	"listProducts": func(m *borderWorld, _ apitest.Operation, who borderCaller) *owner {
-		got, shown, newest, ok := m.list(who, "/v1/merchant/products?limit=100")
+		archived := rapid.Bool().Draw(m.r, "archived")
+		got, shown, newest, ok := m.list(who, fmt.Sprintf("/v1/merchant/products?limit=100&archived=%t", archived))
 		if !ok {
 			return nil
 		}
 		ids := map[string]string{}
 		for _, o := range shown {
 			for _, p := range o.products {
-				ids[p.id] = o.merchant
+				if p.archived == archived {
+					ids[p.id] = o.merchant
+				}
 			}
 		}
 		m.showsExactly(m.ok(got, 200).Items, func(v borderView) string { return v.ProductID }, ids, newest)
@@ -47,10 +51,14 @@ var borderMoves = map[string]func(m *borderWorld, op apitest.Operation, who bord
 		return nil
 	},
 	"patchProduct":       (*borderWorld).patchProduct,
+	"archiveProduct":     archive(true),
+	"unarchiveProduct":   archive(false),
 	"createActivity":     createActivity,
 	"listActivities":     listActivities,
 	"getActivity":        getActivity,
 	"patchActivity":      (*borderWorld).patchActivity,
+	"deleteActivity":     (*borderWorld).deleteActivity,
+	"duplicateActivity":  (*borderWorld).duplicateActivity,
 	"publishActivity":    transition("publish"),
 	"pauseActivity":      transition("pause"),
 	"resumeActivity":     transition("resume"),
@@ -135,6 +143,59 @@ func (m *borderWorld) patchProduct(op apitest.Operation, who borderCaller) *owne
 	return o
 }
 
+// archive is the move of archive or unarchive.
+func archive(archived bool) func(m *borderWorld, op apitest.Operation, who borderCaller) *owner {
+	action := map[bool]string{true: "archive", false: "unarchive"}[archived]
+	return func(m *borderWorld, op apitest.Operation, who borderCaller) *owner {
+		o, p := m.anyProduct()
+		got := m.send(who, op.Method, "/v1/merchant/products/"+p.id+"/"+action, "")
+		if !m.served(got, op, who, o) {
+			return nil
+		}
+		require.Equal(m.r, o.merchant, m.ok(got, 200).MerchantID)
+		if p.archived != archived {
+			m.recorded(who, o, "product", p.id, "product."+action)
+		}
+		p.archived = archived
+		return o
+	}
+}
+
+func (m *borderWorld) deleteActivity(op apitest.Operation, who borderCaller) *owner {
+	o, a := m.anyActivity()
+	got := m.send(who, op.Method, "/v1/merchant/activities/"+a.id, "")
+	switch {
+	case !m.served(got, op, who, o):
+		return nil
+	case a.state != "draft":
+		m.refused(got, "state_conflict")
+		require.Equal(m.r, a.phase(), m.ok(got, 409).State)
+		return nil
+	}
+	require.Equal(m.r, 204, got.status, "%s", got.body)
+	o.activities = slices.DeleteFunc(o.activities, func(other *modelActivity) bool { return other == a })
+	m.recorded(who, o, "activity", a.id, "activity.delete")
+	return o
+}
+
+func (m *borderWorld) duplicateActivity(op apitest.Operation, who borderCaller) *owner {
+	o, a := m.anyActivity()
+	got := m.send(who, op.Method, "/v1/merchant/activities/"+a.id+"/duplicate", "")
+	switch {
+	case !m.served(got, op, who, o):
+		return nil
+	case o.archived(a.sku):
+		m.archivedSKU(got)
+		return nil
+	}
+	v := m.ok(got, 201)
+	require.Equal(m.r, []string{o.merchant, "draft"}, []string{v.MerchantID, v.State})
+	copied := &modelActivity{id: v.ActivityID, state: "draft", sku: a.sku, keys: map[string]string{}}
+	o.activities = append(o.activities, copied)
+	m.recorded(who, o, "activity", copied.id, "activity.create")
+	return o
+}
+
 func createActivity(m *borderWorld, _ apitest.Operation, who borderCaller) *owner {
 	_, sku := m.anySKU()
 	m.newActivity(who, sku)
@@ -193,6 +254,9 @@ func (m *borderWorld) patchActivity(op apitest.Operation, who borderCaller) *own
 	case seller != o:
 		m.unknownSKU(got)
 		return nil
+	case o.archived(sku):
+		m.archivedSKU(got)
+		return nil
 	case a.state != "draft":
 		m.refused(got, "state_conflict")
 		return nil
@@ -216,6 +280,10 @@ func transition(action string) func(m *borderWorld, op apitest.Operation, who bo
 			"paused publish": "state_conflict", "ended publish": "activity_ended", "ended pause": "activity_ended",
 			"ended resume": "activity_ended",
 		}[a.state+" "+action]
+		if a.state == "draft" && action == "publish" && o.archived(a.sku) {
+			m.archivedSKU(got)
+			return nil
+		}
 		if a.state == "draft" && action == "publish" && o.live() >= quotaLive {
 			m.refused(got, "quota_exceeded")
 			require.Equal(m.r, o.live(), m.ok(got, 409).Used)

@@ -29,7 +29,7 @@ var borderCalls = flag.Int("border.calls", quickCalls,
 
 const (
 	quickCalls    = 9600
-	callsPerWorld = 504 // three of each operation by each of four callers
+	callsPerWorld = 552 // three of each operation by each of four callers
 	leastCalls    = 200 // of each operation: in quickCalls by any caller, in 100,000 by callers with the role for it
 	quotaLive     = 2   // live activities of a merchant of a world
 	quotaSKUs     = 8   // SKUs of a merchant of a world; few, so that calls meet the quota
@@ -126,8 +126,9 @@ type owner struct {
 }
 
 type modelProduct struct {
-	id   string
-	skus []string
+	id       string
+	skus     []string
+	archived bool
 }
 
 type modelActivity struct {
@@ -522,6 +523,9 @@ func (m *borderWorld) newActivity(who borderCaller, sku string) *modelActivity {
 	case !o.has(sku):
 		m.unknownSKU(got)
 		return nil
+	case o.archived(sku):
+		m.archivedSKU(got)
+		return nil
 	}
 	v := m.ok(got, 201)
 	require.Equal(m.r, o.merchant, v.MerchantID)
@@ -533,6 +537,17 @@ func (m *borderWorld) newActivity(who borderCaller, sku string) *modelActivity {
 
 func (o *owner) has(sku string) bool {
 	return slices.ContainsFunc(o.products, func(p *modelProduct) bool { return slices.Contains(p.skus, sku) })
+}
+
+// archived reports whether the product of a SKU is archived.
+func (o *owner) archived(sku string) bool {
+	return slices.ContainsFunc(o.products, func(p *modelProduct) bool { return p.archived && slices.Contains(p.skus, sku) })
+}
+
+// archivedSKU checks the refusal of a SKU whose product is archived.
+func (m *borderWorld) archivedSKU(got response) {
+	m.refused(got, "invalid_request")
+	require.Equal(m.r, "items[0].sku_id", got.field())
 }
 
 // unknownSKU checks that a response is the same as for a SKU that does not exist.

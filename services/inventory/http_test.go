@@ -329,7 +329,7 @@ func TestInvalidRequestsNameTheField(t *testing.T) {
 	}
 	require.Equal(t, 404, s.do("POST", "/v1/merchant/activities/4242/publish", "").status)
 	require.Equal(t, 404, s.do("POST", "/v1/merchant/activities/4242/stock-adjustments", fmt.Sprintf(`{"sku_id":%q,"delta":1,"reason":"r"}`, sku[0]), "Idempotency-Key", "k").status)
-	require.Equal(t, 405, s.do("DELETE", "/v1/merchant/activities/"+id, "").status)
+	require.Equal(t, 405, s.do("DELETE", "/v1/merchant/products/4242", "").status)
 	require.Equal(t, 415, s.do("POST", "/v1/merchant/products", "{}", "Content-Type", "text/plain").status)
 	require.Equal(t, 413, s.do("POST", "/v1/merchant/products", `{"name":"`+strings.Repeat("x", 70<<10)+`"}`).status)
 	require.Equal(t, "invalid_request", s.do("POST", "/v1/merchant/products", `{} {}`).code())

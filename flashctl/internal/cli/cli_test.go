@@ -171,6 +171,19 @@ func TestSaleAndBuyCommands(t *testing.T) {
 	status, out, errs = run(t, "sale", "watch", "--once", found[1])
 	require.Zero(t, status, errs)
 	require.Contains(t, out, "database: 0 available, 0 reserved, 1 sold of 1; gate: 0 left, 0 held")
+
+	status, out, errs = run(t, "sale", "duplicate", found[1])
+	require.Zero(t, status, errs)
+	draft := regexp.MustCompile(`^activity (\d+)\n$`).FindStringSubmatch(out)
+	require.NotNil(t, draft, out)
+	status, out, errs = run(t, "sale", "delete", draft[1])
+	require.Zero(t, status, errs)
+	require.Empty(t, out)
+	for id, code := range map[string]string{draft[1]: "not_found", found[1]: "state_conflict"} {
+		status, _, errs = run(t, "sale", "delete", id)
+		require.Equal(t, 1, status)
+		require.Contains(t, errs, code)
+	}
 }
 
 func TestLoadReport(t *testing.T) {
@@ -309,7 +322,7 @@ func TestMerchantFlag(t *testing.T) {
 	t.Setenv("AUTH_HS256_SECRET", settings.DevelopmentAuthSecret+",the-old-secret-of-a-rotation")
 	const buyers, paths = "load buyers --buyers 2 --width 1", "load paths --users 2 --conns 1 --rate 100 --for 50ms"
 	for _, command := range []string{
-		"sale create", "sale publish 7", "sale pause 7", "sale resume 7", "sale end 7", "sale watch 7 --once",
+		"sale create", "sale publish 7", "sale pause 7", "sale resume 7", "sale end 7", "sale duplicate 7", "sale delete 7", "sale watch 7 --once",
 		"dead-letters list", buyers, buyers + " --activity 7", paths, paths + " --activity 7",
 	} {
 		for _, merchant := range []string{"", "m-1"} {

@@ -12,6 +12,8 @@ import (
 
 type saleCmd struct {
 	Create    saleCreateCmd    `cmd:"" help:"Create a product and a sale of it; prints the ids of sale and SKU."`
+	Duplicate saleDuplicateCmd `cmd:"" help:"Create a draft like a sale; prints its id."`
+	Delete    saleDeleteCmd    `cmd:"" help:"Delete a draft."`
 	Publish   salePublishCmd   `cmd:"" help:"Publish a sale."`
 	Pause     salePauseCmd     `cmd:"" help:"Pause a sale."`
 	Resume    saleResumeCmd    `cmd:"" help:"Resume a paused sale."`
@@ -105,6 +107,33 @@ func (c *salePublishCmd) Run(e env) error { return c.change(e, "publish") }
 func (c *salePauseCmd) Run(e env) error   { return c.change(e, "pause") }
 func (c *saleResumeCmd) Run(e env) error  { return c.change(e, "resume") }
 func (c *saleEndCmd) Run(e env) error     { return c.change(e, "end") }
+
+type saleDuplicateCmd struct{ ownActivityArg }
+
+func (c *saleDuplicateCmd) Run(e env) error {
+	m, err := e.as(c.caller(auth.Merchant))
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	id, err := m.Duplicate(e.ctx, c.Activity)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(e.out, "activity %s\n", id)
+	return err
+}
+
+type saleDeleteCmd struct{ ownActivityArg }
+
+func (c *saleDeleteCmd) Run(e env) error {
+	m, err := e.as(c.caller(auth.Merchant))
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	return m.DeleteDraft(e.ctx, c.Activity)
+}
 
 type saleChallengeCmd struct {
 	ownActivityArg

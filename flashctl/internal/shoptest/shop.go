@@ -47,6 +47,7 @@ type sale struct {
 	left     int
 	payS     int64
 	starts   time.Time
+	draft    bool
 	ended    bool
 	failures int
 	orders   []*order
@@ -74,6 +75,8 @@ func Start(t testing.TB, faults Faults) *Shop {
 		"POST /v1/merchant/activities":                       s.draft,
 		"GET /v1/merchant/activities":                        s.ownSales,
 		"GET /v1/merchant/activities/{id}":                   s.owned(s.ownSale),
+		"DELETE /v1/merchant/activities/{id}":                s.owned(s.remove),
+		"POST /v1/merchant/activities/{id}/duplicate":        s.owned(s.duplicate),
 		"POST /v1/merchant/activities/{id}/{change}":         s.owned(s.change),
 		"GET /v1/merchant/activities/{id}/stock":             s.owned(s.stock),
 		"GET /v1/merchant/activities/{id}/orders":            s.owned(s.ledger),
@@ -185,7 +188,7 @@ func (s *Shop) draft(r *http.Request) (int, any) {
 	}
 	a := &sale{
 		id: s.id(), merchant: merchant(r), sku: in.Items[0].SKUID, total: in.Items[0].Stock, payS: in.PayWithinS,
-		starts: in.StartsAt,
+		starts: in.StartsAt, draft: true,
 	}
 	a.left = a.total + s.faults.Oversell
 	s.sales[a.id] = a
@@ -194,8 +197,26 @@ func (s *Shop) draft(r *http.Request) (int, any) {
 
 func (s *Shop) change(r *http.Request) (int, any) {
 	a := s.sales[r.PathValue("id")]
-	a.ended = r.PathValue("change") == "end"
+	a.draft, a.ended = a.draft && r.PathValue("change") != "publish", r.PathValue("change") == "end"
 	return http.StatusOK, object{"activity_id": a.id}
+}
+
+func (s *Shop) duplicate(r *http.Request) (int, any) {
+	a := s.sales[r.PathValue("id")]
+	b := &sale{
+		id: s.id(), merchant: a.merchant, sku: a.sku, total: a.total, left: a.total, payS: a.payS, starts: a.starts, draft: true,
+	}
+	s.sales[b.id] = b
+	return http.StatusCreated, object{"activity_id": b.id, "state": "draft"}
+}
+
+func (s *Shop) remove(r *http.Request) (int, any) {
+	a := s.sales[r.PathValue("id")]
+	if !a.draft {
+		return refuse(http.StatusConflict, "state_conflict")
+	}
+	delete(s.sales, a.id)
+	return http.StatusNoContent, nil
 }
 
 func (s *Shop) ownSale(r *http.Request) (int, any) {

@@ -662,6 +662,24 @@ func (e SaleMode) Valid() bool {
 	}
 }
 
+// Defines values for ListActivitiesParamsSort.
+const (
+	Created ListActivitiesParamsSort = "created"
+	Start   ListActivitiesParamsSort = "start"
+)
+
+// Valid indicates whether the value is a known member of the ListActivitiesParamsSort enum.
+func (e ListActivitiesParamsSort) Valid() bool {
+	switch e {
+	case Created:
+		return true
+	case Start:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for GetAbuseParamsFormat.
 const (
 	GetAbuseParamsFormatCsv  GetAbuseParamsFormat = "csv"
@@ -830,7 +848,7 @@ type AbuseUser struct {
 	VoidedPaths int64 `json:"voided_paths"`
 }
 
-// Activity Example: {"activity_id":"1","captcha":"none","captcha_difficulty":50,"created_at":"2026-11-21T09:00:00Z","currency":"EUR","currency_digits":2,"degraded_sale":{"drop":0,"per_second":100,"reserve":1},"description":"","ends_at":"2026-11-21T12:00:00Z","image_url":"","items":[{"list_price":59900,"name":"black","price":49900,"sku_id":"1","stock":100}],"merchant_id":"default","mode":"gate","pay_within_s":900,"per_user_limit":1,"reorder_limit":2,"starts_at":"2026-11-21T10:00:00Z","state":"draft","title":"Autumn sale","updated_at":"2026-11-21T09:00:00Z","version":1}
+// Activity Example: {"activity_id":"1","captcha":"none","captcha_difficulty":50,"created_at":"2026-11-21T09:00:00Z","currency":"EUR","currency_digits":2,"degraded_sale":{"drop":0,"per_second":100,"reserve":1},"description":"","ends_at":"2026-11-21T12:00:00Z","image_url":"","items":[{"list_price":59900,"name":"black","price":49900,"sku_id":"1","stock":100}],"merchant_id":"default","mode":"gate","pay_within_s":900,"per_user_limit":1,"reorder_limit":2,"starts_at":"2026-11-21T10:00:00Z","state":"draft","title":"Autumn sale","totals":{"left":60,"revenue":1497000,"sold":30,"units":100},"updated_at":"2026-11-21T09:00:00Z","version":1}
 type Activity struct {
 	ActivityId string `json:"activity_id"`
 
@@ -861,7 +879,11 @@ type Activity struct {
 	StartsAt     time.Time     `json:"starts_at"`
 	State        ActivityState `json:"state"`
 	Title        string        `json:"title"`
-	UpdatedAt    time.Time     `json:"updated_at"`
+
+	// Totals The units of all SKUs, as the ledger has them. Purchases that were accepted some seconds ago may not be in it: the
+	// board counts them.
+	Totals    ActivityTotals `json:"totals"`
+	UpdatedAt time.Time      `json:"updated_at"`
 
 	// Version rises with every change
 	Version int64 `json:"version"`
@@ -980,6 +1002,23 @@ type ActivityPatch struct {
 
 // ActivityState defines model for ActivityState.
 type ActivityState string
+
+// ActivityTotals The units of all SKUs, as the ledger has them. Purchases that were accepted some seconds ago may not be in it: the
+// board counts them.
+type ActivityTotals struct {
+	// Left neither paid nor reserved by an order or a purchase
+	Left int64 `json:"left"`
+
+	// Revenue the sold units at their prices in this sale, in minor units of its currency. The maximum also stands for any
+	// higher sum.
+	Revenue int64 `json:"revenue"`
+
+	// Sold units of paid orders; those of a refunded order no longer count
+	Sold int64 `json:"sold"`
+
+	// Units total units, adjustments included
+	Units int64 `json:"units"`
+}
 
 // Adjustment Example: {"activity_id":"1","adjustment_id":"1","created_at":"2026-11-21T10:05:00Z","created_by":"7","delta":20,"reason":"more came in","sku_id":"1","state":"applied"}
 type Adjustment struct {
@@ -1206,7 +1245,7 @@ type Change struct {
 	// Role absent if it was not recorded
 	Role *ChangeRole `json:"role,omitempty"`
 
-	// What such as activity.create, activity.patch, activity.publish, activity.pause, activity.resume, activity.end, activity.reconcile, activity.restore, stock.adjust, orders.cancel
+	// What such as activity.create, activity.patch, activity.delete, activity.publish, activity.pause, activity.resume, activity.end, activity.reconcile, activity.restore, stock.adjust, orders.cancel
 	What string `json:"what"`
 }
 
@@ -1708,7 +1747,10 @@ type Problem struct {
 	} `json:"errors,omitempty"`
 
 	// Limit of quota_exceeded: how many the merchant may have
-	Limit   *int64  `json:"limit,omitempty"`
+	Limit *int64 `json:"limit,omitempty"`
+
+	// State of state_conflict after an attempt to delete a sale: its state
+	State   *string `json:"state,omitempty"`
 	Status  int     `json:"status"`
 	Title   string  `json:"title"`
 	TraceId *string `json:"trace_id,omitempty"`
@@ -1721,8 +1763,10 @@ type Problem struct {
 	Version *int64 `json:"version,omitempty"`
 }
 
-// Product Example: {"created_at":"2026-11-21T09:00:00Z","description":"","image_url":"","merchant_id":"default","name":"Phone","product_id":"1","skus":[{"currency":"EUR","currency_digits":2,"list_price":99900,"name":"black","sku_id":"1"}],"updated_at":"2026-11-21T09:00:00Z","version":1}
+// Product Example: {"archived":false,"created_at":"2026-11-21T09:00:00Z","description":"","image_url":"","merchant_id":"default","name":"Phone","product_id":"1","skus":[{"currency":"EUR","currency_digits":2,"list_price":99900,"name":"black","sku_id":"1"}],"updated_at":"2026-11-21T09:00:00Z","version":1}
 type Product struct {
+	// Archived its SKUs are offered for no further sale
+	Archived    bool      `json:"archived"`
 	CreatedAt   time.Time `json:"created_at"`
 	Description string    `json:"description"`
 	ImageUrl    string    `json:"image_url"`
@@ -2004,12 +2048,28 @@ type ListActivitiesParams struct {
 	// MerchantId only objects of this merchant; 400 if it is malformed, 403 if a merchant names another merchant than their own
 	MerchantId *MerchantID    `form:"merchant_id,omitempty" json:"merchant_id,omitempty"`
 	State      *ActivityState `form:"state,omitempty" json:"state,omitempty"`
+
+	// Q a part of the title; capital and small letters are equal, % and _ are ordinary characters
+	Q *string `form:"q,omitempty" json:"q,omitempty"`
+
+	// Sort created, the default: newest first; start: by starts_at and then by id, latest first. A cursor belongs to its sort.
+	Sort *ListActivitiesParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
 }
+
+// ListActivitiesParamsSort defines parameters for ListActivities.
+type ListActivitiesParamsSort string
 
 // CreateActivityParams defines parameters for CreateActivity.
 type CreateActivityParams struct {
 	// IdempotencyKey The same key with the same body returns the object of the first call for 24 h, as it is then. The key of a refused call is not kept.
 	IdempotencyKey *OptionalIdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// DeleteActivityParams defines parameters for DeleteActivity.
+type DeleteActivityParams struct {
+	// IfMatch A version in quotes, as in ETag. The change is refused with 412 if the version is another one. Without it, or with
+	// *, the change is made.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
 }
 
 // PatchActivityParams defines parameters for PatchActivity.
@@ -2038,6 +2098,12 @@ type ListAdjustmentsParams struct {
 type ListChangesParams struct {
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// DuplicateActivityParams defines parameters for DuplicateActivity.
+type DuplicateActivityParams struct {
+	// IdempotencyKey The same key with the same body returns the object of the first call for 24 h, as it is then. The key of a refused call is not kept.
+	IdempotencyKey *OptionalIdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ListActivityOrdersParams defines parameters for ListActivityOrders.
@@ -2127,6 +2193,12 @@ type ListProductsParams struct {
 
 	// MerchantId only objects of this merchant; 400 if it is malformed, 403 if a merchant names another merchant than their own
 	MerchantId *MerchantID `form:"merchant_id,omitempty" json:"merchant_id,omitempty"`
+
+	// Q a part of the product's name, or of a SKU's; capital and small letters are equal, % and _ are ordinary characters
+	Q *string `form:"q,omitempty" json:"q,omitempty"`
+
+	// Archived true: archived products; false, the default: the others
+	Archived *bool `form:"archived,omitempty" json:"archived,omitempty"`
 }
 
 // CreateProductParams defines parameters for CreateProduct.
@@ -2186,6 +2258,9 @@ type ServerInterface interface {
 	// CreateActivity Create a sale as a draft
 	// (POST /v1/merchant/activities)
 	CreateActivity(w http.ResponseWriter, r *http.Request, params CreateActivityParams)
+	// DeleteActivity Delete a draft
+	// (DELETE /v1/merchant/activities/{activity_id})
+	DeleteActivity(w http.ResponseWriter, r *http.Request, activityId ActivityID, params DeleteActivityParams)
 
 	// (GET /v1/merchant/activities/{activity_id})
 	GetActivity(w http.ResponseWriter, r *http.Request, activityId ActivityID)
@@ -2207,6 +2282,9 @@ type ServerInterface interface {
 	// ListChanges Changes by merchants and operators, newest first
 	// (GET /v1/merchant/activities/{activity_id}/changes)
 	ListChanges(w http.ResponseWriter, r *http.Request, activityId ActivityID, params ListChangesParams)
+	// DuplicateActivity Create a draft like this sale, which may be in any state
+	// (POST /v1/merchant/activities/{activity_id}/duplicate)
+	DuplicateActivity(w http.ResponseWriter, r *http.Request, activityId ActivityID, params DuplicateActivityParams)
 	// EndActivity End the sale before ends_at; existing reservations stay valid; may be repeated
 	// (POST /v1/merchant/activities/{activity_id}/end)
 	EndActivity(w http.ResponseWriter, r *http.Request, activityId ActivityID)
@@ -2297,6 +2375,12 @@ type ServerInterface interface {
 	// PatchProduct Change the given fields; SKUs with sku_id are changed, those without are added
 	// (PATCH /v1/merchant/products/{product_id})
 	PatchProduct(w http.ResponseWriter, r *http.Request, productId ProductID, params PatchProductParams)
+	// ArchiveProduct Offer the product's SKUs for no further sale; may be repeated
+	// (POST /v1/merchant/products/{product_id}/archive)
+	ArchiveProduct(w http.ResponseWriter, r *http.Request, productId ProductID)
+	// UnarchiveProduct Offer the product's SKUs again; may be repeated
+	// (POST /v1/merchant/products/{product_id}/unarchive)
+	UnarchiveProduct(w http.ResponseWriter, r *http.Request, productId ProductID)
 	// ListRefunds Refunds that wait for an operator, of all merchants, oldest first (role operator)
 	// (GET /v1/merchant/refunds)
 	ListRefunds(w http.ResponseWriter, r *http.Request, params ListRefundsParams)
@@ -2321,6 +2405,12 @@ func (_ Unimplemented) ListActivities(w http.ResponseWriter, r *http.Request, pa
 // CreateActivity Create a sale as a draft
 // (POST /v1/merchant/activities)
 func (_ Unimplemented) CreateActivity(w http.ResponseWriter, r *http.Request, params CreateActivityParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// DeleteActivity Delete a draft
+// (DELETE /v1/merchant/activities/{activity_id})
+func (_ Unimplemented) DeleteActivity(w http.ResponseWriter, r *http.Request, activityId ActivityID, params DeleteActivityParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -2362,6 +2452,12 @@ func (_ Unimplemented) StreamBoard(w http.ResponseWriter, r *http.Request, activ
 // ListChanges Changes by merchants and operators, newest first
 // (GET /v1/merchant/activities/{activity_id}/changes)
 func (_ Unimplemented) ListChanges(w http.ResponseWriter, r *http.Request, activityId ActivityID, params ListChangesParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// DuplicateActivity Create a draft like this sale, which may be in any state
+// (POST /v1/merchant/activities/{activity_id}/duplicate)
+func (_ Unimplemented) DuplicateActivity(w http.ResponseWriter, r *http.Request, activityId ActivityID, params DuplicateActivityParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -2544,6 +2640,18 @@ func (_ Unimplemented) PatchProduct(w http.ResponseWriter, r *http.Request, prod
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
+// ArchiveProduct Offer the product's SKUs for no further sale; may be repeated
+// (POST /v1/merchant/products/{product_id}/archive)
+func (_ Unimplemented) ArchiveProduct(w http.ResponseWriter, r *http.Request, productId ProductID) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// UnarchiveProduct Offer the product's SKUs again; may be repeated
+// (POST /v1/merchant/products/{product_id}/unarchive)
+func (_ Unimplemented) UnarchiveProduct(w http.ResponseWriter, r *http.Request, productId ProductID) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
 // ListRefunds Refunds that wait for an operator, of all merchants, oldest first (role operator)
 // (GET /v1/merchant/refunds)
 func (_ Unimplemented) ListRefunds(w http.ResponseWriter, r *http.Request, params ListRefundsParams) {
@@ -2632,6 +2740,32 @@ func (siw *ServerInterfaceWrapper) ListActivities(w http.ResponseWriter, r *http
 		return
 	}
 
+	// ------------- Optional query parameter "q" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "q", r.URL.Query(), &params.Q, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "q"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "q", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "sort" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sort", r.URL.Query(), &params.Sort, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "sort"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sort", Err: err})
+		}
+		return
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ListActivities(w, r, params)
 	}))
@@ -2675,6 +2809,56 @@ func (siw *ServerInterfaceWrapper) CreateActivity(w http.ResponseWriter, r *http
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.CreateActivity(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteActivity operation middleware
+func (siw *ServerInterfaceWrapper) DeleteActivity(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "activity_id" -------------
+	var activityId ActivityID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "activity_id", chi.URLParam(r, "activity_id"), &activityId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "activity_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteActivityParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "If-Match", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "If-Match", Err: err})
+			return
+		}
+
+		params.IfMatch = &IfMatch
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteActivity(w, r, activityId, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2955,6 +3139,56 @@ func (siw *ServerInterfaceWrapper) ListChanges(w http.ResponseWriter, r *http.Re
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ListChanges(w, r, activityId, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DuplicateActivity operation middleware
+func (siw *ServerInterfaceWrapper) DuplicateActivity(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "activity_id" -------------
+	var activityId ActivityID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "activity_id", chi.URLParam(r, "activity_id"), &activityId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "activity_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DuplicateActivityParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey OptionalIdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DuplicateActivity(w, r, activityId, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -3971,6 +4205,32 @@ func (siw *ServerInterfaceWrapper) ListProducts(w http.ResponseWriter, r *http.R
 		return
 	}
 
+	// ------------- Optional query parameter "q" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "q", r.URL.Query(), &params.Q, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "q"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "q", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "archived" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "archived", r.URL.Query(), &params.Archived, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "archived"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "archived", Err: err})
+		}
+		return
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ListProducts(w, r, params)
 	}))
@@ -4090,6 +4350,58 @@ func (siw *ServerInterfaceWrapper) PatchProduct(w http.ResponseWriter, r *http.R
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.PatchProduct(w, r, productId, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ArchiveProduct operation middleware
+func (siw *ServerInterfaceWrapper) ArchiveProduct(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "product_id" -------------
+	var productId ProductID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "product_id", chi.URLParam(r, "product_id"), &productId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "product_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ArchiveProduct(w, r, productId)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// UnarchiveProduct operation middleware
+func (siw *ServerInterfaceWrapper) UnarchiveProduct(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "product_id" -------------
+	var productId ProductID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "product_id", chi.URLParam(r, "product_id"), &productId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "product_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.UnarchiveProduct(w, r, productId)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -4326,16 +4638,28 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 		r.Patch(options.BaseURL+"/v1/merchant/products/{product_id}", wrapper.PatchProduct)
 	})
 	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/v1/merchant/products/{product_id}/archive", wrapper.ArchiveProduct)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/v1/merchant/products/{product_id}/unarchive", wrapper.UnarchiveProduct)
+	})
+	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/v1/merchant/activities", wrapper.ListActivities)
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/v1/merchant/activities", wrapper.CreateActivity)
 	})
 	r.Group(func(r chi.Router) {
+		r.Delete(options.BaseURL+"/v1/merchant/activities/{activity_id}", wrapper.DeleteActivity)
+	})
+	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/v1/merchant/activities/{activity_id}", wrapper.GetActivity)
 	})
 	r.Group(func(r chi.Router) {
 		r.Patch(options.BaseURL+"/v1/merchant/activities/{activity_id}", wrapper.PatchActivity)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/v1/merchant/activities/{activity_id}/duplicate", wrapper.DuplicateActivity)
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/v1/merchant/activities/{activity_id}/publish", wrapper.PublishActivity)

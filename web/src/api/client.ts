@@ -51,7 +51,8 @@ export const client = {
   POST: verb('POST'),
   PUT: verb('PUT'),
   PATCH: verb('PATCH'),
-} as unknown as Pick<Client<SeckillPaths & OrderPaths & InventoryPaths>, 'GET' | 'POST' | 'PUT' | 'PATCH'>
+  DELETE: verb('DELETE'),
+} as unknown as Pick<Client<SeckillPaths & OrderPaths & InventoryPaths>, 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'>
 
 export type Result<T> = Done<T> | Failure
 

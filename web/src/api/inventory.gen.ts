@@ -55,6 +55,48 @@ export interface paths {
         patch: operations["patchProduct"];
         trace?: never;
     };
+    "/v1/merchant/products/{product_id}/archive": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                product_id: components["parameters"]["ProductID"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Offer the product's SKUs for no further sale; may be repeated
+         * @description A SKU of an archived product is refused with 400, with its field, in a new sale, in the changed items of a draft, at
+         *     publishing and when a sale is duplicated. Published sales go on. Archived SKUs still count for the quota.
+         */
+        post: operations["archiveProduct"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/merchant/products/{product_id}/unarchive": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                product_id: components["parameters"]["ProductID"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Offer the product's SKUs again; may be repeated */
+        post: operations["unarchiveProduct"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/merchant/activities": {
         parameters: {
             query?: never;
@@ -85,11 +127,38 @@ export interface paths {
         get: operations["getActivity"];
         put?: never;
         post?: never;
-        delete?: never;
+        /**
+         * Delete a draft
+         * @description Its Idempotency-Key creates nothing more: a call with it gets 404. The log of changes keeps who deleted it.
+         */
+        delete: operations["deleteActivity"];
         options?: never;
         head?: never;
         /** Change a draft; of a published sale only title, description, image_url, and ends_at to a later time */
         patch: operations["patchActivity"];
+        trace?: never;
+    };
+    "/v1/merchant/activities/{activity_id}/duplicate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create a draft like this sale, which may be in any state
+         * @description The draft belongs to the same merchant. It has the same title, texts, times, rules, SKUs and prices, and as stock
+         *     the total units of each SKU, adjustments included. A SKU whose units were all withdrawn is left out.
+         */
+        post: operations["duplicateActivity"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/v1/merchant/activities/{activity_id}/publish": {
@@ -738,6 +807,8 @@ export interface components {
              * @description of quota_exceeded: how many the merchant has
              */
             used?: number;
+            /** @description of state_conflict after an attempt to delete a sale: its state */
+            state?: string;
             /**
              * Format: int64
              * @description of state_conflict with 412: the present version; of gate_unavailable after a change of a sale: the version that the change was saved as, which If-Match of a repeated call names
@@ -826,6 +897,7 @@ export interface components {
          *       "name": "Phone",
          *       "description": "",
          *       "image_url": "",
+         *       "archived": false,
          *       "version": 1,
          *       "skus": [
          *         {
@@ -846,6 +918,8 @@ export interface components {
             name: string;
             description: string;
             image_url: string;
+            /** @description its SKUs are offered for no further sale */
+            archived: boolean;
             /**
              * Format: int64
              * @description rises with every change
@@ -1017,6 +1091,33 @@ export interface components {
              */
             stock: number;
         };
+        /**
+         * @description The units of all SKUs, as the ledger has them. Purchases that were accepted some seconds ago may not be in it: the
+         *     board counts them.
+         */
+        ActivityTotals: {
+            /**
+             * Format: int64
+             * @description total units, adjustments included
+             */
+            units: number;
+            /**
+             * Format: int64
+             * @description neither paid nor reserved by an order or a purchase
+             */
+            left: number;
+            /**
+             * Format: int64
+             * @description units of paid orders; those of a refunded order no longer count
+             */
+            sold: number;
+            /**
+             * Format: int64
+             * @description the sold units at their prices in this sale, in minor units of its currency. The maximum also stands for any
+             *     higher sum.
+             */
+            revenue: number;
+        };
         /** @enum {string} */
         ActivityState: "draft" | "scheduled" | "open" | "paused" | "ended";
         /**
@@ -1046,6 +1147,12 @@ export interface components {
          *           "stock": 100
          *         }
          *       ],
+         *       "totals": {
+         *         "units": 100,
+         *         "left": 60,
+         *         "sold": 30,
+         *         "revenue": 1497000
+         *       },
          *       "degraded_sale": {
          *         "per_second": 100,
          *         "drop": 0,
@@ -1094,6 +1201,7 @@ export interface components {
              */
             version: number;
             items: components["schemas"]["ActivityItem"][];
+            totals: components["schemas"]["ActivityTotals"];
             degraded_sale?: components["schemas"]["DegradedSale"];
             mode: components["schemas"]["SaleMode"];
             /** Format: date-time */
@@ -1176,7 +1284,7 @@ export interface components {
              * @enum {string}
              */
             role?: "merchant" | "operator";
-            /** @description such as activity.create, activity.patch, activity.publish, activity.pause, activity.resume, activity.end, activity.reconcile, activity.restore, stock.adjust, orders.cancel */
+            /** @description such as activity.create, activity.patch, activity.delete, activity.publish, activity.pause, activity.resume, activity.end, activity.reconcile, activity.restore, stock.adjust, orders.cancel */
             what: string;
             /** @description new values by field, or what the change is about */
             details?: {
@@ -2446,6 +2554,10 @@ export interface operations {
                 cursor?: components["parameters"]["Cursor"];
                 /** @description only objects of this merchant; 400 if it is malformed, 403 if a merchant names another merchant than their own */
                 merchant_id?: components["parameters"]["MerchantID"];
+                /** @description a part of the product's name, or of a SKU's; capital and small letters are equal, % and _ are ordinary characters */
+                q?: string;
+                /** @description true: archived products; false, the default: the others */
+                archived?: boolean;
             };
             header?: never;
             path?: never;
@@ -2621,6 +2733,70 @@ export interface operations {
             default: components["responses"]["Failed"];
         };
     };
+    archiveProduct: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                product_id: components["parameters"]["ProductID"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The product */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Product"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["BodyTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    unarchiveProduct: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                product_id: components["parameters"]["ProductID"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The product */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Product"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["BodyTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
     listActivities: {
         parameters: {
             query?: {
@@ -2629,6 +2805,10 @@ export interface operations {
                 /** @description only objects of this merchant; 400 if it is malformed, 403 if a merchant names another merchant than their own */
                 merchant_id?: components["parameters"]["MerchantID"];
                 state?: components["schemas"]["ActivityState"];
+                /** @description a part of the title; capital and small letters are equal, % and _ are ordinary characters */
+                q?: string;
+                /** @description created, the default: newest first; start: by starts_at and then by id, latest first. A cursor belongs to its sort. */
+                sort?: "created" | "start";
             };
             header?: never;
             path?: never;
@@ -2683,6 +2863,15 @@ export interface operations {
             400: components["responses"]["InvalidRequest"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
+            /** @description not_found: the draft that an earlier call with this Idempotency-Key created was deleted */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description idempotency_conflict */
             409: {
                 headers: {
@@ -2723,6 +2912,49 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    deleteActivity: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description A version in quotes, as in ETag. The change is refused with 412 if the version is another one. Without it, or with
+                 *     *, the change is made.
+                 */
+                "If-Match"?: components["parameters"]["IfMatch"];
+            };
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The draft is deleted */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            /** @description state_conflict (state): it is no draft */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            412: components["responses"]["Stale"];
             429: components["responses"]["RateLimited"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["Failed"];
@@ -2773,6 +3005,51 @@ export interface operations {
                 };
             };
             412: components["responses"]["Stale"];
+            413: components["responses"]["BodyTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    duplicateActivity: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key with the same body returns the object of the first call for 24 h, as it is then. The key of a refused call is not kept. */
+                "Idempotency-Key"?: components["parameters"]["OptionalIdempotencyKey"];
+            };
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The draft */
+            201: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Activity"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            /** @description state_conflict: all its units were withdrawn; idempotency_conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             413: components["responses"]["BodyTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             429: components["responses"]["RateLimited"];

@@ -2,8 +2,8 @@ import {client, result, within} from './client.ts'
 import type {
   SuspectLists,
   Activity,
+  ActivityFilter,
   ActivityOrder,
-  ActivityState,
   ActivityPatch,
   Adjustment,
   Board,
@@ -23,6 +23,7 @@ import type {
   NewProduct,
   Page,
   Product,
+  ProductFilter,
   ProductPatch,
   Reconciliation,
   ReconciliationList,
@@ -33,8 +34,10 @@ import type {Currency} from '../base/money.ts'
 const match = (version: number | undefined) => (version === undefined ? undefined : {'If-Match': `"${version}"`})
 const once = (key: string) => ({'Idempotency-Key': key})
 
-export const listProducts = (cursor?: string) =>
-  result<Page<Product>>(client.GET('/v1/merchant/products', {params: {query: {limit: 50, cursor}}, signal: within()}))
+export const listProducts = (cursor?: string, filter: ProductFilter = {}) =>
+  result<Page<Product>>(
+    client.GET('/v1/merchant/products', {params: {query: {limit: 50, cursor, ...filter}}, signal: within()}),
+  )
 
 export const listCurrencies = () =>
   result<{items: Currency[]}>(client.GET('/v1/merchant/currencies', {signal: within()}))
@@ -50,9 +53,15 @@ export const patchProduct = (product_id: string, body: ProductPatch, version?: n
     client.PATCH('/v1/merchant/products/{product_id}', {params: {path: {product_id}, header: match(version)}, body, signal: within()}),
   )
 
-export const listActivities = (state?: ActivityState, cursor?: string) =>
+export const archiveProduct = (product_id: string) =>
+  result<Product>(client.POST('/v1/merchant/products/{product_id}/archive', {params: {path: {product_id}}, signal: within()}))
+
+export const unarchiveProduct = (product_id: string) =>
+  result<Product>(client.POST('/v1/merchant/products/{product_id}/unarchive', {params: {path: {product_id}}, signal: within()}))
+
+export const listActivities = (filter: ActivityFilter, cursor?: string) =>
   result<Page<Activity>>(
-    client.GET('/v1/merchant/activities', {params: {query: {limit: 20, cursor, state}}, signal: within()}),
+    client.GET('/v1/merchant/activities', {params: {query: {limit: 20, cursor, ...filter}}, signal: within()}),
   )
 
 export const getActivity = (activity_id: string) =>
@@ -64,6 +73,19 @@ export const createActivity = (body: NewActivity, key: string) =>
 export const patchActivity = (activity_id: string, body: ActivityPatch, version?: number) =>
   result<Activity>(
     client.PATCH('/v1/merchant/activities/{activity_id}', {params: {path: {activity_id}, header: match(version)}, body, signal: within()}),
+  )
+
+export const duplicateActivity = (activity_id: string, key: string) =>
+  result<Activity>(
+    client.POST('/v1/merchant/activities/{activity_id}/duplicate', {
+      params: {path: {activity_id}, header: once(key)},
+      signal: within(),
+    }),
+  )
+
+export const deleteActivity = (activity_id: string, version: number) =>
+  result<unknown>(
+    client.DELETE('/v1/merchant/activities/{activity_id}', {params: {path: {activity_id}, header: match(version)}, signal: within()}),
   )
 
 export type Act = 'publish' | 'pause' | 'resume' | 'end'

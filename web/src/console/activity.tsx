@@ -5,9 +5,11 @@ import {act, getActivity, getBoard, type Act} from '../api/merchant.ts'
 import type {Activity, Board} from '../api/types.ts'
 import {count, stamp} from '../base/format.ts'
 import {Link} from '../base/parts.tsx'
+import {go} from '../base/route.ts'
 import {SuspectsView} from './suspects.tsx'
 import {AdjustButton} from './adjust.tsx'
 import {BoardView} from './board.tsx'
+import {DeleteButton, DuplicateButton} from './drafts.tsx'
 import {HistoryView} from './history.tsx'
 import {HoldingsView} from './holdings.tsx'
 import {Items, PublishButton} from './publishing.tsx'
@@ -107,14 +109,17 @@ function Actions({
     return (
       <>
         {edit}
+        <DuplicateButton activity={activity} />
         <PublishButton activity={activity} done={onChange} />
+        <DeleteButton activity={activity} gone={() => go('/console/sales')} changed={onChange} />
       </>
     )
   }
-  if (state === 'ended') return null
+  if (state === 'ended') return <DuplicateButton activity={activity} />
   return (
     <>
       {edit}
+      <DuplicateButton activity={activity} />
       <AdjustButton activity={activity} done={onChange} />
       {state === 'paused' ? (
         <Confirm label={w('resume')} title={w('resume_ask', {title})} run={run('resume')} done={onChange}>

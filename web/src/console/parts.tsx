@@ -6,8 +6,8 @@ import type {Failure, Result} from '../api/client.ts'
 import type {Page} from '../api/types.ts'
 import {config, lost} from '../base/app.ts'
 import {Dialog} from '../base/dialog.tsx'
-import {Badge, Skeleton, Wrong} from '../base/parts.tsx'
-import {keep} from '../base/route.ts'
+import {Badge, Field, Skeleton, Wrong} from '../base/parts.tsx'
+import {keep, setQuery} from '../base/route.ts'
 import {signal, untracked} from '../base/signal.ts'
 import {sentence, w} from './words.ts'
 
@@ -123,6 +123,24 @@ export function focusWrong(form: HTMLFormElement): void {
   requestAnimationFrame(() => form.querySelector<HTMLElement>('[aria-invalid=true]')?.focus())
 }
 
+// SearchField searches a list by q in the address. Its children are other fields, which act by themselves.
+export function SearchField({label, q, children}: {label: string; q: string; children?: ComponentChildren}) {
+  const submit = (event: Event) => {
+    event.preventDefault()
+    const form = new FormData(event.currentTarget as HTMLFormElement)
+    setQuery({q: String(form.get('q') ?? '').trim()})
+  }
+  return (
+    <form class="filter-form" role="search" onSubmit={submit}>
+      <Field label={label} name="q">
+        {(ids) => <input key={q} {...ids} type="search" dir="auto" defaultValue={q} maxLength={100} />}
+      </Field>
+      <button type="submit">{w('search')}</button>
+      {children}
+    </form>
+  )
+}
+
 interface TableProps<T> {
   label: string
   columns: {title: string; number?: boolean; cell: (row: T) => ComponentChildren}[]
@@ -196,11 +214,12 @@ interface ConfirmProps {
   primary?: boolean
   run: () => Promise<Result<unknown>>
   done: () => void
+  say?: (f: Failure) => string // words a refusal; '' for the common wording
 }
 
 // Confirm is a button that says its consequence in a dialog before it acts. While the dialog is open, the button
 // behind it is hidden from assistive technology, as both have the same name.
-export function Confirm({label, title, children, danger, primary, run, done}: ConfirmProps) {
+export function Confirm({label, title, children, danger, primary, run, done, say}: ConfirmProps) {
   const [open, setOpen] = useState(false)
   const [busy, setBusy] = useState(false)
   const [wrong, setWrong] = useState('')
@@ -215,7 +234,7 @@ export function Confirm({label, title, children, danger, primary, run, done}: Co
       return
     }
     if (r.code === 'unauthenticated') lost()
-    setWrong(sentence(r))
+    setWrong(say?.(r) || sentence(r))
     if (r.code === 'state_conflict') done()
   }
   return (

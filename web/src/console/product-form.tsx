@@ -156,6 +156,7 @@ function Form({product, currencies, onChange}: Props) {
     <form class="form" onSubmit={submit} noValidate>
       <Head title={product ? w('edit_product') : w('new_product')} />
       {conflict && <Conflict list={conflict} />}
+      {product?.archived && <p class="note">{w('product_archived')}</p>}
       <Field label={labels.name} name="name" error={errors.name}>
         {(ids) => <input {...ids} dir="auto" maxLength={200} value={values.name} onInput={set('name')} />}
       </Field>

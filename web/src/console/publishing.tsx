@@ -8,7 +8,7 @@ import {money} from '../base/money.ts'
 import {Picture} from '../base/parts.tsx'
 import {presetOf, valuesOf} from './activity-draft.ts'
 import {Confirm} from './parts.tsx'
-import {w} from './words.ts'
+import {refusedItem, w} from './words.ts'
 
 // checksOf lists what to look at before a sale is published. wrong marks what may be a mistake; it forbids nothing.
 function checksOf(a: Activity, now: number): {text: string; wrong?: boolean}[] {
@@ -33,10 +33,17 @@ function checksOf(a: Activity, now: number): {text: string; wrong?: boolean}[] {
 
 // PublishButton shows a sale as buyers will see it, and what to check, before it is published.
 export function PublishButton({activity, done}: {activity: Activity; done: () => void}) {
-  const {activity_id: id, title} = activity
+  const {activity_id: id, title, items} = activity
   const now = tick.value // the start may pass while the page is open
   return (
-    <Confirm label={w('publish')} title={w('publish_ask', {title})} primary run={() => act(id, 'publish')} done={done}>
+    <Confirm
+      label={w('publish')}
+      title={w('publish_ask', {title})}
+      primary
+      run={() => act(id, 'publish')}
+      done={done}
+      say={(f) => refusedItem(f, items)}
+    >
       <Preview activity={activity} />
       <Items activity={activity} />
       <ul class="checks" aria-label={w('checklist')}>

@@ -11,7 +11,7 @@ import {Failed, Head, Table, usePages} from './parts.tsx'
 import {w} from './words.ts'
 
 export function ReconcilePage() {
-  const sales = usePages((cursor) => listActivities(undefined, cursor), [])
+  const sales = usePages((cursor) => listActivities({}, cursor), [])
   const published = sales.items?.filter((a) => a.state !== 'draft') ?? []
   const id = here.value.searchParams.get('sale') ?? published[0]?.activity_id ?? ''
   const history = usePages(

@@ -229,7 +229,7 @@ func (b *Board) Run(ctx context.Context) error {
 func (b *Board) Open() int { return b.streams.Len() }
 
 // Stream receives the samples of one activity, for one viewer, one each interval. A slow reader misses some; their points
-// are in the later ones.
+// are in the later ones. A nil sample means that the activity was deleted.
 type Stream struct {
 	*eventstream.Stream[*Sample]
 	board *Board

@@ -31,6 +31,7 @@ type sale struct {
 	audits   []time.Time
 	lands    bool // a purchase lands between each two readings of the ledger
 	panics   bool // each audit of the gate panics
+	deleted  bool
 	ready    core.Readiness
 	places   RoomPlaces
 	err      error
@@ -50,7 +51,7 @@ func newSale() *sale {
 func (s *sale) Activity(_ context.Context, in core.Scope, id string) (*core.Activity, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if merchant, limited := in.Limit(); id != "1" || limited && merchant != "m1" {
+	if merchant, limited := in.Limit(); id != "1" || s.deleted || limited && merchant != "m1" {
 		return nil, contract.Refuse(contract.CodeNotFound, "no such resource")
 	}
 	a := s.activity
@@ -169,6 +170,26 @@ func TestViewersShareOneSampler(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		require.NotNil(t, <-stream.Updates())
+		stream.Close()
+		b.running.Wait()
+	})
+}
+
+// The streams of a draft end when it is deleted.
+func TestADeletedDraftEndsItsStreams(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSale()
+		b := boardOf(s)
+		_, stream, err := b.Follow(t.Context(), core.OfMerchant("m1"), "a", "1")
+		require.NoError(t, err)
+		s.mu.Lock()
+		s.deleted = true
+		s.mu.Unlock()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Nil(t, <-stream.Updates())
+		_, err = b.Snapshot(t.Context(), core.OfMerchant("m1"), "1")
+		require.Equal(t, contract.CodeNotFound, contract.CodeOf(err))
 		stream.Close()
 		b.running.Wait()
 	})

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/lifecycle"
 	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/merchants"
@@ -97,6 +98,10 @@ func (w *watch) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
+		if contract.CodeOf(err) == contract.CodeNotFound { // the draft was deleted
+			w.send(nil)
+			err = nil
+		}
 		failures.Observe(ctx, log, "sample of a board", err)
 	}
 }
@@ -119,7 +124,7 @@ func (w *watch) sampleAndSend(ctx context.Context) (err error) {
 	return nil
 }
 
-// send replaces the sample that each stream delivers next.
+// send replaces the sample that each stream delivers next; nil ends the streams.
 func (w *watch) send(sample *Sample) {
 	w.board.mu.Lock()
 	defer w.board.mu.Unlock()

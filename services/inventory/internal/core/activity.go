@@ -55,6 +55,7 @@ type Stock struct {
 	SKUID     string
 	Name      string
 	ImageURL  string // of its product
+	Archived  bool   // its product is
 	ListPrice int64
 	Price     int64
 	Total     int64
@@ -71,6 +72,28 @@ func (a *Activity) Item(skuID string) *Stock {
 		}
 	}
 	return nil
+}
+
+// MaxRevenue is the highest revenue that ActivityTotals has: the highest integer that is exact in a double.
+const MaxRevenue = 1<<53 - 1
+
+// ActivityTotals adds up the stock of an activity.
+type ActivityTotals struct {
+	Units, Left, Sold int64
+	Revenue           int64 // of the sold units, in minor units; MaxRevenue also stands for any higher sum
+}
+
+// Totals adds up the items.
+func (a *Activity) Totals() (t ActivityTotals) {
+	for _, it := range a.Items {
+		t.Units, t.Left, t.Sold = t.Units+it.Total, t.Left+it.Available, t.Sold+it.Sold
+		if it.Price > 0 && it.Sold > (MaxRevenue-t.Revenue)/it.Price {
+			t.Revenue = MaxRevenue
+			continue
+		}
+		t.Revenue += it.Sold * it.Price
+	}
+	return t
 }
 
 // EndedSince returns when the activity ended; ok is false before its end.

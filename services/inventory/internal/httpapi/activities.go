@@ -3,8 +3,6 @@ package httpapi
 import (
 	"context"
 	"net/http"
-	"slices"
-	"strings"
 
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/httpserver"
@@ -18,7 +16,11 @@ func (m *Merchant) activityView(a core.Activity) api.Activity {
 	if d := a.Degraded; d != nil {
 		degraded = &api.DegradedSale{PerSecond: d.PerSecond, Drop: d.Drop, Reserve: d.Reserve}
 	}
+	totals := a.Totals()
 	return api.Activity{
+		Totals: api.ActivityTotals{
+			Units: totals.Units, Left: totals.Left, Sold: totals.Sold, Revenue: totals.Revenue,
+		},
 		DegradedSale: degraded, Mode: api.SaleMode(a.Mode),
 		ActivityId: a.ID, MerchantId: a.MerchantID, Title: a.Title,
 		Description: a.Description, ImageUrl: a.ImageURL, State: api.ActivityState(a.Phase(m.now())),
@@ -102,6 +104,26 @@ func (m *Merchant) CreateActivity(w http.ResponseWriter, r *http.Request, params
 		draft.ImageURL = *body.ImageUrl
 	}
 	a, err := m.merchants.CreateActivity(r.Context(), caller(r), draft)
+	m.respondDraft(w, r, a, err)
+}
+
+// DuplicateActivity implements api.ServerInterface.
+func (m *Merchant) DuplicateActivity(
+	w http.ResponseWriter, r *http.Request, id string, params api.DuplicateActivityParams,
+) {
+	if !m.validID(w, r, id) || !m.requireNoFields(w, r) {
+		return
+	}
+	key, ok := m.creationKey(w, r, params.IdempotencyKey, struct{}{})
+	if !ok {
+		return
+	}
+	a, err := m.merchants.DuplicateActivity(r.Context(), caller(r), id, key)
+	m.respondDraft(w, r, a, err)
+}
+
+// respondDraft responds to a call that created a draft.
+func (m *Merchant) respondDraft(w http.ResponseWriter, r *http.Request, a *core.Activity, err error) {
 	if err != nil {
 		m.refuse(w, r, err)
 		return
@@ -111,9 +133,25 @@ func (m *Merchant) CreateActivity(w http.ResponseWriter, r *http.Request, params
 	httpserver.WriteJSON(w, http.StatusCreated, m.activityView(*a))
 }
 
+// DeleteActivity implements api.ServerInterface.
+func (m *Merchant) DeleteActivity(w http.ResponseWriter, r *http.Request, id string, _ api.DeleteActivityParams) {
+	if !m.validID(w, r, id) {
+		return
+	}
+	version, ok := m.ifMatch(w, r)
+	if !ok {
+		return
+	}
+	if err := m.merchants.DeleteActivity(r.Context(), caller(r), id, version); err != nil {
+		m.refuse(w, r, err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
 // ListActivities implements api.ServerInterface.
-func (m *Merchant) ListActivities(w http.ResponseWriter, r *http.Request, params api.ListActivitiesParams) {
-	p, ok := m.page(w, r)
+func (m *Merchant) ListActivities(w http.ResponseWriter, r *http.Request, _ api.ListActivitiesParams) {
+	filter, p, ok := m.activityFilter(w, r)
 	if !ok {
 		return
 	}
@@ -121,22 +159,16 @@ func (m *Merchant) ListActivities(w http.ResponseWriter, r *http.Request, params
 	if !ok {
 		return
 	}
-	phase := ""
-	if r.URL.Query().Has("state") {
-		if params.State != nil {
-			phase = string(*params.State)
-		}
-		if !slices.Contains(core.Phases, phase) {
-			m.refuse(w, r, contract.InvalidField("state", "must be "+strings.Join(core.Phases, ", ")))
-			return
-		}
-	}
-	list, err := m.merchants.Activities(r.Context(), in, phase, p)
+	list, err := m.merchants.Activities(r.Context(), in, filter, p)
 	if err != nil {
 		m.refuse(w, r, err)
 		return
 	}
-	list, next := cutPage(list, p, func(a core.Activity) string { return a.ID })
+	place := func(a core.Activity) string { return a.ID }
+	if filter.ByStart {
+		place = startPlace
+	}
+	list, next := cutPage(list, p, place)
 	httpserver.WriteJSON(w, http.StatusOK, api.ActivityList{Items: views(list, m.activityView), NextCursor: next})
 }
 

@@ -94,6 +94,9 @@ func (m *Merchant) StreamBoard(w http.ResponseWriter, r *http.Request, id string
 	var sent boardProgress
 	times := eventstream.Times{For: m.board.StreamFor, Heartbeat: m.board.Heartbeat}
 	eventstream.Serve(w, r, times, first, stream, func(out *eventstream.Writer, s *board.Sample) (last bool) {
+		if s == nil {
+			return true
+		}
 		if s == first {
 			out.Event("board", m.boardView(s))
 			sent = boardProgress{reading: s.Reading, points: lastPoint(s), stock: s.Stock.AsOf}

@@ -1,19 +1,22 @@
 package httpapi
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"strconv"
 
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/httpserver"
 	"flashsale.internal/services/inventory/api"
+	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/merchants"
 )
 
 func productView(p merchants.Product) api.Product {
 	return api.Product{
 		ProductId: p.ID, MerchantId: p.MerchantID, Name: p.Name, Description: p.Description, ImageUrl: p.ImageURL,
-		Version: p.Version, CreatedAt: p.CreatedAt, UpdatedAt: p.UpdatedAt,
+		Archived: p.Archived, Version: p.Version, CreatedAt: p.CreatedAt, UpdatedAt: p.UpdatedAt,
 		Skus: views(p.SKUs, func(k merchants.SKU) api.SKU {
 			return api.SKU{
 				SkuId: k.ID, Name: k.Name, ListPrice: k.ListPrice, Currency: k.Currency,
@@ -55,7 +58,7 @@ func (m *Merchant) CreateProduct(w http.ResponseWriter, r *http.Request, params 
 }
 
 // ListProducts implements api.ServerInterface.
-func (m *Merchant) ListProducts(w http.ResponseWriter, r *http.Request, _ api.ListProductsParams) {
+func (m *Merchant) ListProducts(w http.ResponseWriter, r *http.Request, params api.ListProductsParams) {
 	p, ok := m.page(w, r)
 	if !ok {
 		return
@@ -64,13 +67,54 @@ func (m *Merchant) ListProducts(w http.ResponseWriter, r *http.Request, _ api.Li
 	if !ok {
 		return
 	}
-	list, err := m.merchants.Products(r.Context(), in, p)
+	name, ok := m.searched(w, r)
+	if !ok {
+		return
+	}
+	filter := merchants.ProductFilter{Name: name}
+	if params.Archived != nil {
+		filter.Archived = *params.Archived
+		if got := r.URL.Query().Get("archived"); got != strconv.FormatBool(filter.Archived) { // such as 1 or T
+			m.refuse(w, r, contract.InvalidField("archived", "must be true or false"))
+			return
+		}
+	}
+	list, err := m.merchants.Products(r.Context(), in, filter, p)
 	if err != nil {
 		m.refuse(w, r, err)
 		return
 	}
 	list, next := cutPage(list, p, func(p merchants.Product) string { return p.ID })
 	httpserver.WriteJSON(w, http.StatusOK, api.ProductList{Items: views(list, productView), NextCursor: next})
+}
+
+// ArchiveProduct implements api.ServerInterface.
+func (m *Merchant) ArchiveProduct(w http.ResponseWriter, r *http.Request, id string) {
+	m.productStep(w, r, id, m.merchants.ArchiveProduct)
+}
+
+// UnarchiveProduct implements api.ServerInterface.
+func (m *Merchant) UnarchiveProduct(w http.ResponseWriter, r *http.Request, id string) {
+	m.productStep(w, r, id, m.merchants.UnarchiveProduct)
+}
+
+func (m *Merchant) productStep(
+	w http.ResponseWriter, r *http.Request, id string,
+	do func(ctx context.Context, by core.Caller, id string) (*merchants.Product, error),
+) {
+	if m.validID(w, r, id) && m.requireNoFields(w, r) {
+		p, err := do(r.Context(), caller(r), id)
+		m.respondProduct(w, r, p, err)
+	}
+}
+
+func (m *Merchant) respondProduct(w http.ResponseWriter, r *http.Request, p *merchants.Product, err error) {
+	if err != nil {
+		m.refuse(w, r, err)
+		return
+	}
+	setETag(w, p.Version)
+	httpserver.WriteJSON(w, http.StatusOK, productView(*p))
 }
 
 // ListCurrencies implements api.ServerInterface.
@@ -88,12 +132,7 @@ func (m *Merchant) GetProduct(w http.ResponseWriter, r *http.Request, id string)
 		return
 	}
 	p, err := m.merchants.Product(r.Context(), caller(r).Scope(), id)
-	if err != nil {
-		m.refuse(w, r, err)
-		return
-	}
-	setETag(w, p.Version)
-	httpserver.WriteJSON(w, http.StatusOK, productView(*p))
+	m.respondProduct(w, r, p, err)
 }
 
 // PatchProduct implements api.ServerInterface.
@@ -127,10 +166,5 @@ func (m *Merchant) PatchProduct(w http.ResponseWriter, r *http.Request, id strin
 		}
 	}
 	p, err := m.merchants.PatchProduct(r.Context(), caller(r), id, patch)
-	if err != nil {
-		m.refuse(w, r, err)
-		return
-	}
-	setETag(w, p.Version)
-	httpserver.WriteJSON(w, http.StatusOK, productView(*p))
+	m.respondProduct(w, r, p, err)
 }

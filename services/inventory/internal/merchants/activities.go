@@ -50,6 +50,16 @@ type ActivityDraftRequest struct {
 	Key              *core.IdempotencyKey // nil for a call without one
 }
 
+// ActivityFilter selects and sorts activities. The zero value selects all, newest first.
+type ActivityFilter struct {
+	Phase string // one of core.Phases; "" for any
+	Title string // a part of it, without case; "" for any
+	// ByStart sorts by StartsAt and then by id, latest first. From is the StartsAt of the activity that the page's cursor
+	// names.
+	ByStart bool
+	From    time.Time
+}
+
 // ActivityPatch changes what is not nil.
 type ActivityPatch struct {
 	IfVersion *int64 // refuses the patch if the activity has another version
@@ -132,11 +142,96 @@ func (s *Service) CreateActivity(ctx context.Context, by core.Caller, r Activity
 	c := core.Change{
 		At: now, Who: by.UserID, Role: by.Role(), Action: "activity.create", Object: "activity", Detail: a.Title,
 	}
-	id, err := s.Deps.Activities.CreateActivity(ctx, r.Key.Of(owner), a, c)
+	id, err := s.Deps.Activities.CreateActivity(ctx, r.Key.Of(owner), a, c, func() error {
+		return refuseArchived(&a, r.Items)
+	})
 	if err != nil {
 		return nil, err
 	}
 	return s.Activity(ctx, core.OfMerchant(owner), id)
+}
+
+// refuseArchived refuses items of a request whose products are archived.
+func refuseArchived(a *core.Activity, items []ActivityDraftItem) error {
+	for i, it := range items {
+		if a.Item(it.SKUID).Archived {
+			return archivedItem(i)
+		}
+	}
+	return nil
+}
+
+func archivedItem(i int) error {
+	return contract.InvalidField(fmt.Sprintf("items[%d].sku_id", i), "the product of this SKU is archived")
+}
+
+// DuplicateActivity creates a draft like an activity, which may be in any state. The draft belongs to the same merchant
+// and offers the total units of each SKU. SKUs whose units were all withdrawn are left out.
+func (s *Service) DuplicateActivity(
+	ctx context.Context, by core.Caller, id string, key *core.IdempotencyKey,
+) (*core.Activity, error) {
+	source, err := s.Activity(ctx, by.Scope(), id)
+	if err != nil {
+		return nil, err
+	}
+	now, err := s.Deps.Activities.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	a := core.Activity{
+		MerchantID: source.MerchantID, State: core.ActivityDraft, Title: source.Title, Description: source.Description,
+		ImageURL: source.ImageURL, StartsAt: source.StartsAt, EndsAt: source.EndsAt, PerUserLimit: source.PerUserLimit,
+		PayWithinS: source.PayWithinS, ReorderLimit: source.ReorderLimit, RoomRate: source.RoomRate,
+		Challenge: source.Challenge, Currency: source.Currency, Degraded: source.Degraded, Mode: contract.ModeGate,
+		Version: 1, CreatedAt: now, UpdatedAt: now,
+	}
+	for _, it := range source.Items {
+		if it.Total > 0 {
+			a.Items = append(a.Items, core.Stock{SKUID: it.SKUID, Price: it.Price, Total: it.Total, Available: it.Total})
+		}
+	}
+	c := core.Change{
+		At: now, Who: by.UserID, Role: by.Role(), Action: "activity.create", Object: "activity",
+		Detail: map[string]any{"title": a.Title, "duplicate_of": id},
+	}
+	made, err := s.Deps.Activities.CreateActivity(ctx, key.Of(a.MerchantID), a, c, func() error {
+		for i, it := range source.Items {
+			if it.Archived && it.Total > 0 {
+				return archivedItem(i)
+			}
+		}
+		if len(a.Items) == 0 {
+			return contract.Refuse(contract.CodeStateConflict, "all units of the activity were withdrawn")
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.Activity(ctx, core.OfMerchant(a.MerchantID), made)
+}
+
+// DeleteActivity deletes a draft. It refuses with state_conflict (state) in any other state, and if ifVersion is not nil
+// and the draft has another version.
+func (s *Service) DeleteActivity(ctx context.Context, by core.Caller, id string, ifVersion *int64) error {
+	now, err := s.Deps.Activities.Now(ctx)
+	if err != nil {
+		return err
+	}
+	c := core.Change{
+		At: now, Who: by.UserID, Role: by.Role(), Action: "activity.delete", Object: "activity", ObjectID: id,
+	}
+	return s.Deps.Activities.DeleteActivity(ctx, by.Scope(), id, c, func(a *core.Activity) error {
+		if err := requireVersion(ifVersion, a.Version); err != nil {
+			return err
+		}
+		if a.State != core.ActivityDraft {
+			phase := a.Phase(now)
+			return contract.Refuse(contract.CodeStateConflict, fmt.Sprintf("the activity is %s: only drafts are deleted", phase)).
+				With("state", phase)
+		}
+		return nil
+	})
 }
 
 // Activity returns one activity, refused with not_found if there is none.
@@ -148,13 +243,15 @@ func (s *Service) Activity(ctx context.Context, in core.Scope, id string) (*core
 	return a, err
 }
 
-// Activities lists activities, newest first, if phase is not "" only those in this phase.
-func (s *Service) Activities(ctx context.Context, in core.Scope, phase string, p core.Page) ([]core.Activity, error) {
+// Activities lists activities.
+func (s *Service) Activities(
+	ctx context.Context, in core.Scope, f ActivityFilter, p core.Page,
+) ([]core.Activity, error) {
 	now, err := s.Deps.Activities.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return s.Deps.Activities.Activities(ctx, in, phase, now, p)
+	return s.Deps.Activities.Activities(ctx, in, f, now, p)
 }
 
 // PatchActivity changes a draft; of a published activity only what buyers read, a later end and the degraded sale.
@@ -169,6 +266,9 @@ func (s *Service) PatchActivity(
 		}
 		draft = &core.Activity{MerchantID: a.MerchantID}
 		if err := s.setItems(ctx, draft, *p.Items); err != nil {
+			return nil, err
+		}
+		if err := refuseArchived(draft, *p.Items); err != nil {
 			return nil, err
 		}
 	}
@@ -283,6 +383,11 @@ func (s *Service) Publish(ctx context.Context, by core.Caller, id string) (*core
 		case core.ActivityDraft:
 			if len(a.Items) == 0 {
 				return false, contract.Refuse(contract.CodeStateConflict, "the activity has no items")
+			}
+			for i, it := range a.Items {
+				if it.Archived {
+					return false, archivedItem(i)
+				}
 			}
 			a.State = core.ActivityPublished
 			return true, nil
@@ -431,8 +536,9 @@ func (s *Service) setItems(ctx context.Context, a *core.Activity, items []Activi
 				"must have the same currency as the other items")
 		}
 		a.Currency = sku.Currency
-		a.Items = append(a.Items,
-			core.Stock{SKUID: it.SKUID, Name: sku.Name, Price: it.Price, Total: it.Stock, Available: it.Stock})
+		a.Items = append(a.Items, core.Stock{
+			SKUID: it.SKUID, Name: sku.Name, Archived: sku.Archived, Price: it.Price, Total: it.Stock, Available: it.Stock,
+		})
 	}
 	slices.SortFunc(a.Items, func(x, y core.Stock) int { return core.CompareIDs(x.SKUID, y.SKUID) })
 	return nil

@@ -17,11 +17,13 @@ import (
 type Activities interface {
 	Now(ctx context.Context) (time.Time, error)                                     // the database's clock
 	Activity(ctx context.Context, in core.Scope, id string) (*core.Activity, error) // nil when the scope has none
-	// Activities returns activities, newest first; those in a phase of Phases at the time now, if phase is not "".
-	Activities(ctx context.Context, in core.Scope, phase string, now time.Time, p core.Page) ([]core.Activity, error)
+	// Activities returns activities, with their phases at the time now.
+	Activities(ctx context.Context, in core.Scope, f ActivityFilter, now time.Time, p core.Page) ([]core.Activity, error)
 	// CreateActivity writes the change too, and the key if it is not nil. If the key is known, it writes nothing and
-	// returns the activity that was made with it.
-	CreateActivity(ctx context.Context, key *core.IdempotencyKey, a core.Activity, c core.Change) (string, error)
+	// returns the activity that was made with it, which may be deleted. Otherwise it calls check first, which may refuse.
+	CreateActivity(
+		ctx context.Context, key *core.IdempotencyKey, a core.Activity, c core.Change, check func() error,
+	) (string, error)
 	// ChangeActivity locks the activity's row and calls fn to change it. Then it writes the row, the items if they
 	// were replaced, and the change. If fn returns false, it writes nothing. growth counts the merchant's activities
 	// that are published or paused and have not ended at the time of the change. It refuses with not_found if the
@@ -29,6 +31,9 @@ type Activities interface {
 	ChangeActivity(
 		ctx context.Context, in core.Scope, id string, c core.Change, growth Growth, fn func(a *core.Activity) (bool, error),
 	) (*core.Activity, error)
+	// DeleteActivity locks the activity's row, calls check, which may refuse, and deletes the activity with its items. The
+	// change keeps its title. It refuses with not_found if the scope has no such activity.
+	DeleteActivity(ctx context.Context, in core.Scope, id string, c core.Change, check func(a *core.Activity) error) error
 	// BeginAdjustment writes the intent and the Idempotency-Key, if check allows it. If the key is known, it returns
 	// the adjustment that was made with it. It refuses with not_found if the scope has no such activity, also when the
 	// key is known.
@@ -45,9 +50,10 @@ type Products interface {
 	// key if it is not nil; if the key is known, it only returns the product that was made with it.
 	CreateProduct(ctx context.Context, key *core.IdempotencyKey, p Product, c core.Change, growth Growth) (*Product, error)
 	Product(ctx context.Context, in core.Scope, id string) (*Product, error) // nil when the scope has none
-	Products(ctx context.Context, in core.Scope, p core.Page) ([]Product, error)
+	Products(ctx context.Context, in core.Scope, f ProductFilter, p core.Page) ([]Product, error)
+	// ChangeProduct locks the product's row and calls fn to change it. If fn returns false, it writes nothing.
 	ChangeProduct(
-		ctx context.Context, in core.Scope, id string, c core.Change, growth Growth, fn func(p *Product) error,
+		ctx context.Context, in core.Scope, id string, c core.Change, growth Growth, fn func(p *Product) (bool, error),
 	) (*Product, error)
 }
 

@@ -17,6 +17,7 @@ type Product struct {
 	Name        string
 	Description string
 	ImageURL    string
+	Archived    bool  // its SKUs are offered for no further activity
 	Version     int64 // rises with every change
 	SKUs        []SKU
 	CreatedAt   time.Time
@@ -30,6 +31,13 @@ type SKU struct {
 	Name      string
 	ListPrice int64
 	Currency  string
+	Archived  bool // its product is; read with SKUs only
+}
+
+// ProductFilter selects products. The zero value selects those that are not archived.
+type ProductFilter struct {
+	Archived bool   // only archived ones
+	Name     string // a part of the product's name or of a SKU's, without case; "" for any
 }
 
 // ProductPatch changes what is not nil. SKUs with an id are changed, those without are added.
@@ -78,17 +86,42 @@ func (s *Service) Product(ctx context.Context, in core.Scope, id string) (*Produ
 }
 
 // Products lists products, newest first.
-func (s *Service) Products(ctx context.Context, in core.Scope, p core.Page) ([]Product, error) {
-	return s.Deps.Products.Products(ctx, in, p)
+func (s *Service) Products(ctx context.Context, in core.Scope, f ProductFilter, p core.Page) ([]Product, error) {
+	return s.Deps.Products.Products(ctx, in, f, p)
+}
+
+// ArchiveProduct takes the SKUs of a product from the offer for further activities. Published ones go on.
+func (s *Service) ArchiveProduct(ctx context.Context, by core.Caller, id string) (*Product, error) {
+	return s.setArchived(ctx, by, id, "product.archive", true)
+}
+
+// UnarchiveProduct offers the SKUs of a product again.
+func (s *Service) UnarchiveProduct(ctx context.Context, by core.Caller, id string) (*Product, error) {
+	return s.setArchived(ctx, by, id, "product.unarchive", false)
+}
+
+func (s *Service) setArchived(
+	ctx context.Context, by core.Caller, id, action string, archived bool,
+) (*Product, error) {
+	now := s.clock()
+	c := core.Change{At: now, Who: by.UserID, Role: by.Role(), Action: action, Object: "product", ObjectID: id}
+	return s.Deps.Products.ChangeProduct(ctx, by.Scope(), id, c, Growth{}, func(p *Product) (bool, error) {
+		if p.Archived == archived {
+			return false, nil
+		}
+		p.Archived, p.UpdatedAt = archived, now
+		p.Version++
+		return true, nil
+	})
 }
 
 // PatchProduct changes a product. Activities keep the prices they were made with.
 func (s *Service) PatchProduct(ctx context.Context, by core.Caller, id string, patch ProductPatch) (*Product, error) {
 	now := s.clock()
 	c := core.Change{At: now, Who: by.UserID, Role: by.Role(), Action: "product.patch", Object: "product", ObjectID: id}
-	return s.Deps.Products.ChangeProduct(ctx, by.Scope(), id, c, s.Quotas.moreSKUs(patch.added()), func(p *Product) error {
+	return s.Deps.Products.ChangeProduct(ctx, by.Scope(), id, c, s.Quotas.moreSKUs(patch.added()), func(p *Product) (bool, error) {
 		if err := requireVersion(patch.IfVersion, p.Version); err != nil {
-			return err
+			return false, err
 		}
 		set(&p.Name, patch.Name)
 		set(&p.Description, patch.Description)
@@ -96,14 +129,14 @@ func (s *Service) PatchProduct(ctx context.Context, by core.Caller, id string, p
 		for i, sp := range patch.SKUs {
 			sku, err := skuToPatch(p, i, sp)
 			if err != nil {
-				return err
+				return false, err
 			}
 			set(&sku.Name, sp.Name)
 			set(&sku.ListPrice, sp.ListPrice)
 		}
 		p.Version++
 		p.UpdatedAt = now
-		return p.validate()
+		return true, p.validate()
 	})
 }
 

@@ -156,6 +156,7 @@ func toItems(tx *gorm.DB, list []stockRow) ([]core.Stock, error) {
 		sku := about[r.SKUID]
 		items[i] = r.stock()
 		items[i].Name, items[i].ImageURL, items[i].ListPrice = sku.Name, sku.ImageURL, sku.ListPrice
+		items[i].Archived = sku.Archived
 	}
 	return items, nil
 }
@@ -166,13 +167,14 @@ type aboutSKU struct {
 	Name      string
 	ListPrice int64
 	ImageURL  string // of its product
+	Archived  bool   // its product is
 }
 
 func aboutSKUs(tx *gorm.DB, ids []int64) (map[int64]aboutSKU, error) {
 	about := make(map[int64]aboutSKU, len(ids))
 	err := chunked(ids, func(c []int64) error {
 		var list []aboutSKU
-		err := tx.Table("skus").Select("skus.id", "skus.name", "skus.list_price", "products.image_url").
+		err := tx.Table("skus").Select("skus.id", "skus.name", "skus.list_price", "products.image_url", "products.archived").
 			Joins("JOIN products ON products.id = skus.product_id").Where("skus.id IN ?", c).Find(&list).Error
 		for _, r := range list {
 			about[r.ID] = r
@@ -247,17 +249,29 @@ func (s *Store) DatedActivity(ctx context.Context, id string) (a *core.Activity,
 
 // Activities implements merchants.Activities.
 func (s *Store) Activities(
-	ctx context.Context, in core.Scope, phase string, now time.Time, p core.Page,
+	ctx context.Context, in core.Scope, f merchants.ActivityFilter, now time.Time, p core.Page,
 ) ([]core.Activity, error) {
 	q := within(s.read(ctx), in).Select(activityColumns)
-	if phase != "" {
-		q = inPhase(q, phase, now)
+	if f.Phase != "" {
+		q = inPhase(q, f.Phase, now)
 	}
-	if p.Cursor != "" {
+	if f.Title != "" {
+		condition, value := contains(q, "title", f.Title)
+		q = q.Where(condition, value)
+	}
+	order := "id DESC"
+	if f.ByStart {
+		order = "starts_at DESC, id DESC"
+	}
+	switch {
+	case p.Cursor == "":
+	case f.ByStart:
+		q = q.Where("(starts_at < ? OR starts_at = ? AND id < ?)", f.From, f.From, number(p.Cursor))
+	default:
 		q = q.Where("id < ?", number(p.Cursor))
 	}
 	var list []activityRow
-	if err := q.Order("id DESC").Limit(p.Limit).Find(&list).Error; err != nil {
+	if err := q.Order(order).Limit(p.Limit).Find(&list).Error; err != nil {
 		return nil, err
 	}
 	return s.withItems(ctx, list)
@@ -346,12 +360,15 @@ func (s *Store) withItems(ctx context.Context, list []activityRow) ([]core.Activ
 
 // CreateActivity implements merchants.Activities.
 func (s *Store) CreateActivity(
-	ctx context.Context, key *core.IdempotencyKey, a core.Activity, c core.Change,
+	ctx context.Context, key *core.IdempotencyKey, a core.Activity, c core.Change, check func() error,
 ) (string, error) {
 	var id string
 	err := sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
 		var err error
 		if id, err = begin(tx, key, createdActivity); err != nil || id != "" {
+			return err
+		}
+		if err := check(); err != nil {
 			return err
 		}
 		row := fromActivity(a)
@@ -381,6 +398,29 @@ func writeItems(tx *gorm.DB, activityID int64, items []core.Stock) error {
 		}
 	}
 	return chunked(rows, func(c []stockRow) error { return tx.Create(&c).Error })
+}
+
+// DeleteActivity implements merchants.Activities. Nothing but its items refers to a draft.
+func (s *Store) DeleteActivity(
+	ctx context.Context, in core.Scope, id string, c core.Change, check func(a *core.Activity) error,
+) error {
+	return sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
+		a, err := lockActivity(tx, in, id)
+		if err != nil {
+			return err
+		}
+		if err := check(a); err != nil {
+			return err
+		}
+		if err := tx.Where("activity_id = ?", number(id)).Delete(&stockRow{}).Error; err != nil {
+			return err
+		}
+		if err := expectRows(tx.Where("id = ?", number(id)).Delete(&activityRow{}), 1); err != nil {
+			return err
+		}
+		c.MerchantID, c.Detail = a.MerchantID, a.Title
+		return record(tx, c)
+	})
 }
 
 // TakeDecision implements restore.Tables.

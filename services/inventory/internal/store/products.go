@@ -17,6 +17,7 @@ type productRow struct {
 	Name        string
 	Description string
 	ImageURL    string
+	Archived    bool
 	Version     int64
 	CreatedAt   time.Time `gorm:"autoCreateTime:false"`
 	UpdatedAt   time.Time `gorm:"autoUpdateTime:false"`
@@ -25,7 +26,7 @@ type productRow struct {
 func (productRow) TableName() string { return "products" }
 
 var productColumns = []string{
-	"id", "merchant_id", "name", "description", "image_url", "version", "created_at", "updated_at",
+	"id", "merchant_id", "name", "description", "image_url", "archived", "version", "created_at", "updated_at",
 }
 
 type skuRow struct {
@@ -51,7 +52,7 @@ func toSKU(r skuRow) merchants.SKU {
 func toProduct(r productRow, skus []merchants.SKU) *merchants.Product {
 	return &merchants.Product{
 		ID: text(r.ID), MerchantID: r.MerchantID, Name: r.Name, Description: r.Description, ImageURL: r.ImageURL,
-		Version: r.Version, SKUs: skus, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
+		Archived: r.Archived, Version: r.Version, SKUs: skus, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
 	}
 }
 
@@ -61,8 +62,14 @@ func (s *Store) SKUs(ctx context.Context, in core.Scope, ids []string) (map[stri
 	err := chunked(ids, func(c []string) error {
 		var list []skuRow
 		err := skusWithin(s.read(ctx), in).Select(skuColumns).Where("id IN ?", numbers(c)).Find(&list).Error
+		if err != nil {
+			return err
+		}
+		about, err := aboutSKUs(s.read(ctx), numbers(c))
 		for _, r := range list {
-			found[text(r.ID)] = toSKU(r)
+			sku := toSKU(r)
+			sku.Archived = about[r.ID].Archived
+			found[sku.ID] = sku
 		}
 		return err
 	})
@@ -156,8 +163,15 @@ func productOf(db *gorm.DB, in core.Scope, id int64, lock bool) (*merchants.Prod
 }
 
 // Products implements merchants.Products.
-func (s *Store) Products(ctx context.Context, in core.Scope, p core.Page) ([]merchants.Product, error) {
-	q := within(s.read(ctx), in).Select(productColumns)
+func (s *Store) Products(
+	ctx context.Context, in core.Scope, f merchants.ProductFilter, p core.Page,
+) ([]merchants.Product, error) {
+	q := within(s.read(ctx), in).Select(productColumns).Where("archived = ?", f.Archived)
+	if f.Name != "" {
+		product, value := contains(q, "products.name", f.Name)
+		sku, _ := contains(q, "skus.name", f.Name)
+		q = q.Where("("+product+" OR EXISTS (SELECT 1 FROM skus WHERE skus.product_id = products.id AND "+sku+"))", value, value)
+	}
 	if p.Cursor != "" {
 		q = q.Where("id < ?", number(p.Cursor))
 	}
@@ -190,7 +204,8 @@ func (s *Store) Products(ctx context.Context, in core.Scope, p core.Page) ([]mer
 
 // ChangeProduct implements merchants.Products.
 func (s *Store) ChangeProduct(
-	ctx context.Context, in core.Scope, id string, c core.Change, growth merchants.Growth, fn func(p *merchants.Product) error,
+	ctx context.Context, in core.Scope, id string, c core.Change, growth merchants.Growth,
+	fn func(p *merchants.Product) (bool, error),
 ) (*merchants.Product, error) {
 	var out *merchants.Product
 	err := sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
@@ -201,14 +216,16 @@ func (s *Store) ChangeProduct(
 		if p == nil {
 			return notFound()
 		}
-		if err := fn(p); err != nil {
+		out = p
+		if write, err := fn(p); err != nil || !write {
 			return err
 		}
 		if err := growSKUs(tx, p.MerchantID, growth); err != nil {
 			return err
 		}
-		err = tx.Exec("UPDATE products SET name = ?, description = ?, image_url = ?, version = ?, updated_at = ? WHERE id = ?",
-			p.Name, p.Description, p.ImageURL, p.Version, p.UpdatedAt, number(id)).Error
+		err = tx.Exec("UPDATE products SET name = ?, description = ?, image_url = ?, archived = ?, version = ?, "+
+			"updated_at = ? WHERE id = ?",
+			p.Name, p.Description, p.ImageURL, p.Archived, p.Version, p.UpdatedAt, number(id)).Error
 		if err != nil {
 			return err
 		}
@@ -228,7 +245,6 @@ func (s *Store) ChangeProduct(
 			}
 			*k = added[0]
 		}
-		out = p
 		c.MerchantID = p.MerchantID
 		return record(tx, c)
 	})

@@ -33,7 +33,7 @@ func each(t *testing.T, fn func(t *testing.T, db *gorm.DB, s *store.Store, a *co
 		id, err := s.CreateActivity(t.Context(), nil, core.Activity{
 			MerchantID: "m1", Title: "t", State: core.ActivityPublished, StartsAt: now, EndsAt: now.Add(time.Hour), PerUserLimit: 2, PayWithinS: 9, Currency: "EUR", Version: 1,
 			CreatedAt: now, UpdatedAt: now, Items: []core.Stock{{SKUID: p.SKUs[0].ID, Price: 1, Total: 5, Available: 5}},
-		}, core.Change{At: now, Who: "m"})
+		}, core.Change{At: now, Who: "m"}, allowed)
 		require.NoError(t, err)
 		a, err := s.AnyActivity(t.Context(), id)
 		require.NoError(t, err)
@@ -41,6 +41,8 @@ func each(t *testing.T, fn func(t *testing.T, db *gorm.DB, s *store.Store, a *co
 		fn(t, db, s, a)
 	})
 }
+
+func allowed() error { return nil }
 
 // reservation returns a reserved row of one unit.
 func reservation(a *core.Activity, sn, user string) ledger.Row {
@@ -274,7 +276,7 @@ func TestAScopeContainsOneMerchant(t *testing.T) {
 		deadLetters, err := s.DeadLetters(ctx, core.AllMerchants(), "", all)
 		require.NoError(t, err)
 		require.Equal(t, []string{"", "m1"}, []string{deadLetters[0].MerchantID, deadLetters[1].MerchantID})
-		product, err := s.Products(ctx, core.AllMerchants(), all)
+		product, err := s.Products(ctx, core.AllMerchants(), merchants.ProductFilter{}, all)
 		require.NoError(t, err)
 		change := core.Change{At: now, Who: "m"}
 		for _, past := range []core.Change{
@@ -308,7 +310,7 @@ func TestAScopeContainsOneMerchant(t *testing.T) {
 		} {
 			t.Run(c.name, func(t *testing.T) {
 				counts := map[string]int{}
-				products, err := s.Products(ctx, c.in, all)
+				products, err := s.Products(ctx, c.in, merchants.ProductFilter{}, all)
 				require.NoError(t, err)
 				counts["Products"] = len(products)
 				p, err := s.Product(ctx, c.in, product[0].ID)
@@ -317,7 +319,7 @@ func TestAScopeContainsOneMerchant(t *testing.T) {
 				skus, err := s.SKUs(ctx, c.in, []string{a.Items[0].SKUID})
 				require.NoError(t, err)
 				counts["SKUs"] = len(skus)
-				activities, err := s.Activities(ctx, c.in, "", now, all)
+				activities, err := s.Activities(ctx, c.in, merchants.ActivityFilter{}, now, all)
 				require.NoError(t, err)
 				counts["Activities"] = len(activities)
 				one, err := s.Activity(ctx, c.in, a.ID)
@@ -344,10 +346,13 @@ func TestAScopeContainsOneMerchant(t *testing.T) {
 				deadLetter, err := s.DeadLetter(ctx, c.in, deadLetters[1].ID)
 				require.NoError(t, err)
 				counts["DeadLetter"] = n(deadLetter != nil)
-				_, err = s.ChangeProduct(ctx, c.in, product[0].ID, change, merchants.Growth{}, func(*merchants.Product) error { return nil })
+				_, err = s.ChangeProduct(ctx, c.in, product[0].ID, change, merchants.Growth{}, func(*merchants.Product) (bool, error) { return true, nil })
 				counts["ChangeProduct"] = n(err == nil)
 				_, err = s.ChangeActivity(ctx, c.in, a.ID, change, merchants.Growth{}, func(*core.Activity) (bool, error) { return false, nil })
 				counts["ChangeActivity"] = n(err == nil)
+				kept := errors.New("kept")
+				err = s.DeleteActivity(ctx, c.in, a.ID, change, func(*core.Activity) error { return kept })
+				counts["DeleteActivity"] = n(errors.Is(err, kept))
 				_, err = s.BeginAdjustment(ctx, c.in, core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/p", Value: c.name}, core.Adjustment{
 					ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: 1, Reason: "r", State: core.AdjustmentIntent, CreatedBy: "m", CreatedAt: now, UpdatedAt: now,
 				}, change, func(*core.Activity) error { return nil })
