@@ -187,7 +187,7 @@ func requireOrder(
 		Lines    []struct {
 			SKUID string `json:"sku_id"`
 			Name  string `json:"name"`
-			Price int64  `json:"price"`
+			Price int64  `json:"unit_price"`
 		} `json:"lines"`
 	}
 	require.True(t, poll(patience, func() bool { // title and names reach the order a little later
