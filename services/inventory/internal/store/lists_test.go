@@ -38,10 +38,10 @@ func addProduct(t *testing.T, s *store.Store, name string, skus ...string) *merc
 	return made
 }
 
-// titles are searched for the parts, each of which has the titles that contain it.
+// titles are those of the search; searches has those that contain each text.
 var titles = []string{"50% off", "50 off", "a_b", "aXb", "Äpfel", "ПРОДАЖА", "限时抢购", "😀 sale", "🎉 sale", "[x]*?^-]", `back\slash`}
 
-var parts = map[string][]string{
+var searches = map[string][]string{
 	"50% o": {"50% off"}, "%": {"50% off"}, "_": {"a_b"}, "axB": {"aXb"}, "OFF": {"50% off", "50 off"}, "äPF": {"Äpfel"},
 	"apfel": nil, "продажа": {"ПРОДАЖА"}, "抢": {"限时抢购"}, "😀": {"😀 sale"}, "Sale": {"😀 sale", "🎉 sale"}, "[X]": {"[x]*?^-]"},
 	"*?^-]": {"[x]*?^-]"}, "*": {"[x]*?^-]"}, "?": {"[x]*?^-]"}, "]": {"[x]*?^-]"}, "^": {"[x]*?^-]"}, "x]*": {"[x]*?^-]"},
@@ -56,7 +56,7 @@ func TestASearchHasNoCaseAndNoWildcards(t *testing.T) {
 			addProduct(t, s, title, "k")
 			addProduct(t, s, "q", title, title)
 		}
-		for part, want := range parts {
+		for part, want := range searches {
 			activities, err := s.Activities(t.Context(), core.OfMerchant("m1"), merchants.ActivityFilter{Title: part}, now, wholePage)
 			require.NoError(t, err)
 			var found []string
@@ -91,8 +91,8 @@ func TestActivitiesByStart(t *testing.T) {
 	each(t, func(t *testing.T, _ *gorm.DB, s *store.Store, a *core.Activity) {
 		at := a.StartsAt.Add(time.Hour)
 		var ids []string
-		for _, starts := range []time.Duration{0, 2, 1, 1, 1, 0, 3} { // in ms
-			ids = append(ids, addActivity(t, s, "t", at.Add(starts*time.Millisecond)))
+		for _, ms := range []int64{0, 2, 1, 1, 1, 0, 3} {
+			ids = append(ids, addActivity(t, s, "t", at.Add(time.Duration(ms)*time.Millisecond)))
 		}
 		want := []string{ids[6], ids[1], ids[4], ids[3], ids[2], ids[5], ids[0], a.ID}
 		for limit := 1; limit <= len(want)+1; limit++ {
@@ -201,7 +201,7 @@ func TestArchivedProducts(t *testing.T) {
 	})
 }
 
-// A product that a process of 0.1.0 writes, which does not know the column, is not archived.
+// A product that a process of 0.1.0 writes, without the column, is not archived.
 func TestAProductOfAnEarlierVersionIsNotArchived(t *testing.T) {
 	each(t, func(t *testing.T, db *gorm.DB, s *store.Store, _ *core.Activity) {
 		require.NoError(t, db.Exec("INSERT INTO products (id, merchant_id, name, description, image_url, version, created_at, updated_at) "+
