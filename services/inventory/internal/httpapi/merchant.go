@@ -95,6 +95,8 @@ func NewMerchant(d Deps) http.Handler {
 		r.With(read).Get("/v1/merchant/currencies", w.ListCurrencies)
 		r.With(read).Get("/v1/merchant/products/{product_id}", w.GetProduct)
 		r.With(write).Patch("/v1/merchant/products/{product_id}", w.PatchProduct)
+		r.With(read).Get("/v1/merchant/profile", w.GetProfile)
+		r.With(write).Put("/v1/merchant/profile", w.PutProfile)
 		r.With(write).Post("/v1/merchant/activities", w.CreateActivity)
 		r.With(read).Get("/v1/merchant/activities", w.ListActivities)
 		r.With(read).Get("/v1/merchant/activities/{activity_id}", w.GetActivity)
