@@ -21,7 +21,9 @@ import type {
   NewProduct,
   Page,
   Product,
+  NewProfile,
   ProductPatch,
+  Profile,
   Reconciliation,
   ReconciliationList,
   ReviewList,
@@ -46,6 +48,14 @@ export const createProduct = (body: NewProduct, key: string) =>
 export const patchProduct = (product_id: string, body: ProductPatch, version?: number) =>
   result<Product>(
     client.PATCH('/v1/merchant/products/{product_id}', {params: {path: {product_id}, header: match(version)}, body, signal: within()}),
+  )
+
+export const getProfile = (merchant_id?: string) =>
+  result<Profile>(client.GET('/v1/merchant/profile', {params: {query: {merchant_id}}, signal: within()}))
+
+export const putProfile = (body: NewProfile, version: number, merchant_id?: string) =>
+  result<Profile>(
+    client.PUT('/v1/merchant/profile', {params: {query: {merchant_id}, header: match(version)}, body, signal: within()}),
   )
 
 export const listActivities = (state?: ActivityState, cursor?: string) =>

@@ -1,8 +1,10 @@
 import {listActivities} from '../api/merchant.ts'
+import type {Activity} from '../api/types.ts'
 import {count, stamp} from '../base/format.ts'
 import {Link} from '../base/parts.tsx'
 import {here, setQuery} from '../base/route.ts'
 import {Head, StateBadge, Table, usePages} from './parts.tsx'
+import {merchantColumn} from './who.tsx'
 import {w} from './words.ts'
 
 const STATES = ['draft', 'scheduled', 'open', 'paused', 'ended'] as const
@@ -47,6 +49,7 @@ export function ActivitiesPage() {
               </Link>
             ),
           },
+          ...merchantColumn<Activity>(),
           {title: w('state'), cell: (a) => <StateBadge state={a.state} />},
           {title: w('starts'), cell: (a) => <time dateTime={a.starts_at}>{stamp(a.starts_at)}</time>},
           {title: w('ends'), cell: (a) => <time dateTime={a.ends_at}>{stamp(a.ends_at)}</time>},

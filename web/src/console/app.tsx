@@ -18,7 +18,9 @@ import {waiting, watchOverview} from './overview-data.ts'
 import {forms, Head} from './parts.tsx'
 import {ProductForm} from './product-form.tsx'
 import {ProductsPage} from './products.tsx'
+import {ProfilePage} from './profile.tsx'
 import {ReconcilePage} from './reconcile.tsx'
+import {Who} from './who.tsx'
 import {w, type Word} from './words.ts'
 
 export function App() {
@@ -72,6 +74,7 @@ function Side() {
         <nav aria-label={w('nav')}>
           {link('/console/sales', 'sales')}
           {link('/console/products', 'products')}
+          {session.value?.merchant_id && link('/console/profile', 'profile')}
           {isOperator && (
             <>
               <span class="nav-title">{w('operator')}</span>
@@ -84,6 +87,7 @@ function Side() {
           )}
         </nav>
       )}
+      {session.value?.signed_in && <Who />}
       <div class="side-foot">
         <a href="/">{w('shop')}</a>
         <button
@@ -163,6 +167,7 @@ function Page() {
   if (first === 'sales' && second === 'new') return <ActivityForm />
   if (first === 'sales' && second && third === 'edit') return <ActivityForm key={second} id={second} />
   if (first === 'sales' && second) return <ActivityPage key={second} id={second} tab={third ?? 'board'} />
+  if (first === 'profile' && !second) return <ProfilePage />
   if (first === 'products' && !second) return <ProductsPage />
   if (first === 'products' && second === 'new') return <ProductForm />
   if (first === 'products' && second) return <ProductForm key={second} id={second} />

@@ -1,8 +1,10 @@
 import {listProducts} from '../api/merchant.ts'
+import type {Product} from '../api/types.ts'
 import {stamp} from '../base/format.ts'
 import {money} from '../base/money.ts'
 import {Link} from '../base/parts.tsx'
 import {Head, Table, usePages} from './parts.tsx'
+import {merchantColumn} from './who.tsx'
 import {w} from './words.ts'
 
 export function ProductsPage() {
@@ -31,6 +33,7 @@ export function ProductsPage() {
               </Link>
             ),
           },
+          ...merchantColumn<Product>(),
           {
             title: w('skus'),
             cell: (p) => p.skus.map((s) => `${s.name} ${money(s.list_price, s)}`).join(' · '),
