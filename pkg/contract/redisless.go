@@ -57,8 +57,23 @@ type RedislessSale struct {
 	RoomRate     int64     `json:"room_rate,omitempty"`
 	// Rules names the rules of admission that the sale has beyond its state and window. A process without one of
 	// them admits no buyer.
-	Rules []AdmissionRule `json:"rules,omitempty"`
-	Items []RedislessItem `json:"items"`
+	Rules  []AdmissionRule  `json:"rules,omitempty"`
+	Items  []RedislessItem  `json:"items"`
+	Seller *RedislessSeller `json:"seller,omitempty"`
+	Notice *RedislessNotice `json:"notice,omitempty"`
+}
+
+// RedislessSeller is what buyers read of the merchant of a RedislessSale.
+type RedislessSeller struct {
+	Name     string `json:"name"`
+	TermsURL string `json:"terms_url"` // https; "" for none
+	Delivery string `json:"delivery"`
+}
+
+// RedislessNotice is a line of the merchant to the buyers of a RedislessSale.
+type RedislessNotice struct {
+	Text string    `json:"text"`
+	At   time.Time `json:"at"`
 }
 
 // AdmissionRule is a rule by which a buyer may take a path, or not.

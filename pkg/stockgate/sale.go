@@ -29,7 +29,22 @@ type Sale struct {
 	Version      int64      `json:"version"` // a lower version never replaces a higher one
 	// DegradedSale is set if the sale may go on without Redis. Then this gate may lack purchases that inventory has made
 	// since.
-	DegradedSale bool `json:"degraded_sale,omitempty"`
+	DegradedSale bool        `json:"degraded_sale,omitempty"`
+	Seller       *SaleSeller `json:"seller,omitempty"` // nil if the merchant has stored no profile
+	Notice       *SaleNotice `json:"notice,omitempty"` // nil for none
+}
+
+// SaleSeller is what buyers read of the merchant of a sale.
+type SaleSeller struct {
+	Name     string `json:"name"`
+	TermsURL string `json:"terms_url,omitempty"` // https
+	Delivery string `json:"delivery,omitempty"`
+}
+
+// SaleNotice is a line of the merchant to the buyers of a sale.
+type SaleNotice struct {
+	Text string    `json:"text"`
+	At   time.Time `json:"at"` // when it was written
 }
 
 // SaleItem is one SKU of a sale.

@@ -53,6 +53,8 @@ var borderMoves = map[string]func(m *borderWorld, op apitest.Operation, who bord
 	"patchProduct":       (*borderWorld).patchProduct,
 	"archiveProduct":     archive(true),
 	"unarchiveProduct":   archive(false),
+	"getProfile":         (*borderWorld).profileMove,
+	"putProfile":         (*borderWorld).profileMove,
 	"createActivity":     createActivity,
 	"listActivities":     listActivities,
 	"getActivity":        getActivity,
@@ -193,6 +195,45 @@ func (m *borderWorld) duplicateActivity(op apitest.Operation, who borderCaller) 
 	copied := &modelActivity{id: v.ActivityID, state: "draft", sku: a.sku, keys: map[string]string{}}
 	o.activities = append(o.activities, copied)
 	m.recorded(who, o, "activity", copied.id, "activity.create")
+	return o
+}
+
+// profileMove reads or replaces the profile of a drawn merchant, or of that of the token.
+func (m *borderWorld) profileMove(op apitest.Operation, who borderCaller) *owner {
+	o, path := m.ownerOf(who.merchant), op.Path
+	named := rapid.Bool().Draw(m.r, "names a merchant")
+	if named {
+		o = pick(m.r, m.owners, "merchant")
+		path += "?merchant_id=" + o.merchant
+	}
+	body := ""
+	if op.Method == http.MethodPut {
+		body = fmt.Sprintf(`{"name":"name of %s","terms_url":"","delivery":"by %s"}`, who.merchant, who.merchant)
+		if named {
+			body = strings.ReplaceAll(body, who.merchant, o.merchant)
+		}
+	}
+	got := m.send(who, op.Method, path, body)
+	switch {
+	case who.buyer:
+		return nil
+	case !who.sees(o):
+		m.refused(got, "forbidden")
+		return nil
+	}
+	if body != "" {
+		o.profile++
+	}
+	v := m.ok(got, 200)
+	require.Equal(m.r, []any{o.merchant, o.profile}, []any{v.MerchantID, v.Version})
+	require.Equal(m.r, o.profile > 0, v.Name == "name of "+o.merchant)
+	if body == "" {
+		return nil
+	}
+	var last struct{ Who, Action string }
+	require.NoError(m.r, m.db.Table("changes").Where("object = 'profile' AND merchant_id = ?", o.merchant).Order("id DESC").
+		Limit(1).Find(&last).Error)
+	require.Equal(m.r, struct{ Who, Action string }{who.user, "profile.put"}, last)
 	return o
 }
 

@@ -31,6 +31,7 @@ const openAPI = "api/openapi.yaml"
 type borderCase struct {
 	operators bool   // merchants get 403
 	common    bool   // of no merchant: all see the same
+	profile   bool   // of the merchant that merchant_id names, or the token
 	status    int    // of an operator's call; 0 for 200
 	body      string // {sku} is a SKU of the activity's or caller's merchant
 }
@@ -46,6 +47,8 @@ var borderCases = map[string]borderCase{
 	"patchProduct":        {body: `{"name":"Shade"}`},
 	"archiveProduct":      {},
 	"unarchiveProduct":    {},
+	"getProfile":          {profile: true},
+	"putProfile":          {profile: true, body: `{"name":"Acme","terms_url":"","delivery":""}`},
 	"createActivity":      {body: activityBody("{sku}", 5)},
 	"listActivities":      {},
 	"getActivity":         {},
@@ -201,6 +204,8 @@ func TestEachOperationKeepsToItsMerchant(t *testing.T) {
 				require.Equal(t, problemOf(s.call(operator, op, none, "")), problemOf(got))
 				require.Equal(t, cmp.Or(c.status, 200), s.call(one, op, mine, "").status)
 				require.Equal(t, cmp.Or(c.status, 200), s.call(operator, op, theirs, "").status)
+			case c.profile:
+				s.keepsToItsProfile(op, one, operator)
 			case c.common:
 				require.Equal(t, s.call(operator, op, theirs, "").body, s.call(one, op, mine, "").body)
 			case op.Method == http.MethodGet:
@@ -215,6 +220,34 @@ func TestEachOperationKeepsToItsMerchant(t *testing.T) {
 				require.Equal(t, "one", made.MerchantID, "the parameter means nothing")
 			}
 		})
+	}
+}
+
+// keepsToItsProfile checks which profile a call is about: that of the token, or for operators that of any merchant.
+func (s *shop) keepsToItsProfile(op apitest.Operation, merchant, operator string) {
+	s.t.Helper()
+	of := func(token, query string) string {
+		s.t.Helper()
+		var p struct {
+			Merchant string `json:"merchant_id"`
+		}
+		got := s.call(token, op, objects{}, query)
+		require.Equal(s.t, 200, got.status, "%s", got.body)
+		got.into(s.t, &p)
+		return p.Merchant
+	}
+	require.Equal(s.t, "one", of(merchant, ""))
+	require.Equal(s.t, "one", of(merchant, "?merchant_id=one"))
+	require.Equal(s.t, "two", of(operator, "?merchant_id=two"))
+	require.Equal(s.t, "three", of(s.mintFor("three", "op", auth.Operator), ""))
+	require.Equal(s.t, "default", of(operator, ""), "the merchant of a token without one in these tests")
+	for _, other := range []string{"two", "unknown"} {
+		require.Equal(s.t, "forbidden", s.call(merchant, op, objects{}, "?merchant_id="+other).code(), "%q", other)
+	}
+	for _, malformed := range []string{"", "a%20b", strings.Repeat("x", 65)} {
+		for _, token := range []string{merchant, operator} {
+			require.Equal(s.t, "merchant_id", s.call(token, op, objects{}, "?merchant_id="+malformed).field(), "%q", malformed)
+		}
 	}
 }
 

@@ -29,7 +29,7 @@ var borderCalls = flag.Int("border.calls", quickCalls,
 
 const (
 	quickCalls    = 9600
-	callsPerWorld = 552 // three of each operation by each of four callers
+	callsPerWorld = 576 // three of each operation by each of four callers
 	leastCalls    = 200 // of each operation: in quickCalls by any caller, in 100,000 by callers with the role for it
 	quotaLive     = 2   // live activities of a merchant of a world
 	quotaSKUs     = 8   // SKUs of a merchant of a world; few, so that calls meet the quota
@@ -120,6 +120,7 @@ type borderWorld struct {
 // owner is a merchant in the model. Every text that is stored for a merchant contains the merchant's id.
 type owner struct {
 	merchant    string
+	profile     int // its version
 	products    []*modelProduct
 	activities  []*modelActivity
 	deadLetters []*modelDeadLetter
@@ -268,8 +269,10 @@ func (m *borderWorld) step(op apitest.Operation, who borderCaller) {
 // readRows reads all rows that belong to the merchants according to the model, in one query.
 func (m *borderWorld) readRows() map[*owner]string {
 	owners := map[string]*owner{} // by kind and id of the object that a row belongs to
-	var products, activities, paths []string
+	var products, activities, paths, merchants []string
 	for _, o := range m.owners {
+		merchants = append(merchants, o.merchant)
+		owners["profile "+o.merchant] = o
 		for _, created := range []string{"products", "activities"} {
 			path := "/v1/merchant/" + created + "#" + o.merchant // as the keys of creations are stored
 			paths, owners["path "+path] = append(paths, path), o
@@ -290,6 +293,8 @@ func (m *borderWorld) readRows() map[*owner]string {
 		table, object, column, where string
 		ids                          []string
 	}{
+		{"profiles", "profile", "merchant_id", "", merchants},
+		{"changes", "profile", "merchant_id", "object = 'profile' AND ", merchants},
 		{"products", "product", "id", "", products},
 		{"skus", "product", "product_id", "", products},
 		{"activities", "activity", "id", "", activities},
@@ -333,7 +338,8 @@ func (m *borderWorld) readRows() map[*owner]string {
 func rowTexts(t *testing.T, db *gorm.DB) map[string]string {
 	texts := map[string]string{}
 	for _, table := range []string{
-		"products", "skus", "activities", "stocks", "reservations", "allowances", "adjustments", "dead_letters", "idempotency_keys", "changes",
+		"profiles", "products", "skus", "activities", "stocks", "reservations", "allowances", "adjustments", "dead_letters",
+		"idempotency_keys", "changes",
 	} {
 		rows, err := db.Table(table).Limit(0).Rows()
 		require.NoError(t, err)
@@ -404,6 +410,8 @@ type borderView struct {
 	State        string `json:"state"`
 	What         string `json:"what"`
 	CreatedBy    string `json:"created_by"`
+	Name         string `json:"name"`
+	Version      int    `json:"version"`
 	Used         int64  `json:"used"`
 	SKUs         []struct {
 		ID string `json:"sku_id"`

@@ -18,7 +18,7 @@ import (
 
 // tablesOfBackup are the tables of inventory's database. A backup has all of them as of one moment.
 var tablesOfBackup = []string{
-	"products", "skus", "activities", "stocks", "allowances", "reservations", "adjustments", "dead_letters", "changes",
+	"products", "skus", "profiles", "activities", "stocks", "allowances", "reservations", "adjustments", "dead_letters", "changes",
 	"idempotency_keys", "gate_confirmations", "epochs", "imports", "import_findings",
 }
 

@@ -153,8 +153,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	})
 	s.merchants = merchants.New(merchants.Deps{
 		Activities: s.store, Products: s.store, Rows: s.store, History: s.store, Gate: s.gate, Gates: s.syncer,
-		Ledger: s.core, Guard: guard, Orders: orderService, Refunds: orderService, Overview: s.store, Recorder: recorder, Now: deps.Now,
-		Pause: timing.Pause, Quotas: merchants.Quotas{Activities: cfg.MaxActivities, SKUs: cfg.MaxSKUs},
+		Ledger: s.core, Guard: guard, Orders: orderService, Refunds: orderService, Overview: s.store, Profiles: s.store,
+		Recorder: recorder, Now: deps.Now, Pause: timing.Pause, Quotas: merchants.Quotas{Activities: cfg.MaxActivities, SKUs: cfg.MaxSKUs},
 	})
 	s.redisless = redisless.New(redisless.Deps{
 		Sales: s.store, Rows: s.store, Inventory: s.core, Gates: s.syncer, Watch: s.watch, Recorder: recorder,

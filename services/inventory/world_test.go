@@ -209,6 +209,7 @@ func (p parts) start() process {
 	shop := merchants.New(merchants.Deps{
 		Activities: p.Store, Products: p.Store, Rows: p.Store, History: p.Store, Gate: p.Gate, Gates: syncer, Ledger: svc,
 		Guard: guard, Orders: p.Orders, Recorder: p.Recorder, Now: p.Now, Pause: p.Timing.Pause, Quotas: p.Quotas,
+		Profiles: p.Store,
 	})
 	sales := redisless.New(redisless.Deps{
 		Sales: p.Store, Rows: ports.sold, Inventory: svc, Gates: syncer, Watch: watch, Recorder: p.Recorder,

@@ -872,7 +872,10 @@ type Activity struct {
 	MerchantId string         `json:"merchant_id"`
 
 	// Mode gate: Redis decides purchases; direct: the ledger does, while Redis is unavailable; returning: nothing is sold until the gate has what was sold directly
-	Mode         SaleMode      `json:"mode"`
+	Mode SaleMode `json:"mode"`
+
+	// Notice a line to the buyers of the sale
+	Notice       *Notice       `json:"notice,omitempty"`
 	PayWithinS   int64         `json:"pay_within_s"`
 	PerUserLimit int64         `json:"per_user_limit"`
 	ReorderLimit int64         `json:"reorder_limit"`
@@ -987,13 +990,16 @@ type ActivityPatch struct {
 	EndsAt      *httpserver.Time `json:"ends_at,omitempty"`
 
 	// ImageUrl an http or https URL, or a path of this site
-	ImageUrl     *string            `json:"image_url,omitempty"`
-	Items        *[]NewActivityItem `json:"items,omitempty"`
-	PayWithinS   *int64             `json:"pay_within_s,omitempty"`
-	PerUserLimit *int64             `json:"per_user_limit,omitempty"`
-	ReorderLimit *int64             `json:"reorder_limit,omitempty"`
-	StartsAt     *httpserver.Time   `json:"starts_at,omitempty"`
-	Title        *string            `json:"title,omitempty"`
+	ImageUrl *string            `json:"image_url,omitempty"`
+	Items    *[]NewActivityItem `json:"items,omitempty"`
+
+	// Notice a line to the buyers, in any state but ended; empty removes it
+	Notice       *string          `json:"notice,omitempty"`
+	PayWithinS   *int64           `json:"pay_within_s,omitempty"`
+	PerUserLimit *int64           `json:"per_user_limit,omitempty"`
+	ReorderLimit *int64           `json:"reorder_limit,omitempty"`
+	StartsAt     *httpserver.Time `json:"starts_at,omitempty"`
+	Title        *string          `json:"title,omitempty"`
 
 	// WaitingRoom buyers join it from 10 min before the start; those of the first 9 min get their places by lot; the rate may change
 	// while the sale is open
@@ -1607,12 +1613,29 @@ type NewProduct struct {
 	Skus     []NewSKU `json:"skus"`
 }
 
+// NewProfile Example: {"delivery":"Ships within 3 days to the EU","name":"Acme Ltd","terms_url":"https://acme.example/terms"}
+type NewProfile struct {
+	// Delivery it may have several lines; empty for none
+	Delivery *string `json:"delivery"`
+	Name     string  `json:"name"`
+
+	// TermsUrl an https URL without a user; empty for none
+	TermsUrl *string `json:"terms_url"`
+}
+
 // NewSKU defines model for NewSKU.
 type NewSKU struct {
 	// Currency a code of ISO 4217
 	Currency  string `json:"currency"`
 	ListPrice int64  `json:"list_price"`
 	Name      string `json:"name"`
+}
+
+// Notice a line to the buyers of the sale
+type Notice struct {
+	// At the time at which the text was written
+	At   time.Time `json:"at"`
+	Text string    `json:"text"`
 }
 
 // OrderChange defines model for OrderChange.
@@ -1792,6 +1815,20 @@ type ProductPatch struct {
 	ImageUrl    *string     `json:"image_url,omitempty"`
 	Name        *string     `json:"name,omitempty"`
 	Skus        *[]SKUPatch `json:"skus,omitempty"`
+}
+
+// Profile Example: {"delivery":"Ships within 3 days to the EU","merchant_id":"default","name":"Acme Ltd","terms_url":"https://acme.example/terms","updated_at":"2026-11-21T09:00:00Z","version":1}
+type Profile struct {
+	Delivery   string `json:"delivery"`
+	MerchantId string `json:"merchant_id"`
+	Name       string `json:"name"`
+	TermsUrl   string `json:"terms_url"`
+
+	// UpdatedAt absent if no profile is stored
+	UpdatedAt *time.Time `json:"updated_at,omitempty"`
+
+	// Version rises with every change; 0: no profile is stored
+	Version int64 `json:"version"`
 }
 
 // Reconciliation Example: {"differences":[],"looked_at":"2026-11-21T10:05:00Z","repairs":[{"delta":1,"order_sn":"244837465837465837","sku_id":"1","why":"the gate held units of a purchase that ended"}]}
@@ -2004,6 +2041,9 @@ type OptionalIdempotencyKey = string
 // ProductID defines model for ProductID.
 type ProductID = string
 
+// ProfileOf defines model for ProfileOf.
+type ProfileOf = string
+
 // RefundID defines model for RefundID.
 type RefundID = string
 
@@ -2214,6 +2254,22 @@ type PatchProductParams struct {
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 }
 
+// GetProfileParams defines parameters for GetProfile.
+type GetProfileParams struct {
+	// MerchantId the merchant of the profile, that of the token if it is absent; required of an operator whose token names none. 400 if it is malformed, 403 if a merchant names another merchant than their own
+	MerchantId *ProfileOf `form:"merchant_id,omitempty" json:"merchant_id,omitempty"`
+}
+
+// PutProfileParams defines parameters for PutProfile.
+type PutProfileParams struct {
+	// MerchantId the merchant of the profile, that of the token if it is absent; required of an operator whose token names none. 400 if it is malformed, 403 if a merchant names another merchant than their own
+	MerchantId *ProfileOf `form:"merchant_id,omitempty" json:"merchant_id,omitempty"`
+
+	// IfMatch A version in quotes, as in ETag. The change is refused with 412 if the version is another one. Without it, or with
+	// *, the change is made.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+}
+
 // ListRefundsParams defines parameters for ListRefunds.
 type ListRefundsParams struct {
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
@@ -2247,6 +2303,9 @@ type CreateProductJSONRequestBody = NewProduct
 // PatchProductJSONRequestBody defines body for PatchProduct for application/json ContentType.
 type PatchProductJSONRequestBody = ProductPatch
 
+// PutProfileJSONRequestBody defines body for PutProfile for application/json ContentType.
+type PutProfileJSONRequestBody = NewProfile
+
 // SettleRefundJSONRequestBody defines body for SettleRefund for application/json ContentType.
 type SettleRefundJSONRequestBody = RefundSettlement
 
@@ -2264,7 +2323,7 @@ type ServerInterface interface {
 
 	// (GET /v1/merchant/activities/{activity_id})
 	GetActivity(w http.ResponseWriter, r *http.Request, activityId ActivityID)
-	// PatchActivity Change a draft; of a published sale only title, description, image_url, and ends_at to a later time
+	// PatchActivity Change a draft; of a published sale only title, description, image_url, notice, and ends_at to a later time
 	// (PATCH /v1/merchant/activities/{activity_id})
 	PatchActivity(w http.ResponseWriter, r *http.Request, activityId ActivityID, params PatchActivityParams)
 	// GetAbuse Refused requests by cause, and the addresses and users with most signs of abuse, the most severe first
@@ -2381,6 +2440,12 @@ type ServerInterface interface {
 	// UnarchiveProduct Offer the product's SKUs again; may be repeated
 	// (POST /v1/merchant/products/{product_id}/unarchive)
 	UnarchiveProduct(w http.ResponseWriter, r *http.Request, productId ProductID)
+	// GetProfile What buyers read of a merchant
+	// (GET /v1/merchant/profile)
+	GetProfile(w http.ResponseWriter, r *http.Request, params GetProfileParams)
+	// PutProfile Replace what buyers read of a merchant, in all sales of the merchant
+	// (PUT /v1/merchant/profile)
+	PutProfile(w http.ResponseWriter, r *http.Request, params PutProfileParams)
 	// ListRefunds Refunds that wait for an operator, of all merchants, oldest first (role operator)
 	// (GET /v1/merchant/refunds)
 	ListRefunds(w http.ResponseWriter, r *http.Request, params ListRefundsParams)
@@ -2419,7 +2484,7 @@ func (_ Unimplemented) GetActivity(w http.ResponseWriter, r *http.Request, activ
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// PatchActivity Change a draft; of a published sale only title, description, image_url, and ends_at to a later time
+// PatchActivity Change a draft; of a published sale only title, description, image_url, notice, and ends_at to a later time
 // (PATCH /v1/merchant/activities/{activity_id})
 func (_ Unimplemented) PatchActivity(w http.ResponseWriter, r *http.Request, activityId ActivityID, params PatchActivityParams) {
 	w.WriteHeader(http.StatusNotImplemented)
@@ -2649,6 +2714,18 @@ func (_ Unimplemented) ArchiveProduct(w http.ResponseWriter, r *http.Request, pr
 // UnarchiveProduct Offer the product's SKUs again; may be repeated
 // (POST /v1/merchant/products/{product_id}/unarchive)
 func (_ Unimplemented) UnarchiveProduct(w http.ResponseWriter, r *http.Request, productId ProductID) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// GetProfile What buyers read of a merchant
+// (GET /v1/merchant/profile)
+func (_ Unimplemented) GetProfile(w http.ResponseWriter, r *http.Request, params GetProfileParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// PutProfile Replace what buyers read of a merchant, in all sales of the merchant
+// (PUT /v1/merchant/profile)
+func (_ Unimplemented) PutProfile(w http.ResponseWriter, r *http.Request, params PutProfileParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -4411,6 +4488,93 @@ func (siw *ServerInterfaceWrapper) UnarchiveProduct(w http.ResponseWriter, r *ht
 	handler.ServeHTTP(w, r)
 }
 
+// GetProfile operation middleware
+func (siw *ServerInterfaceWrapper) GetProfile(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetProfileParams
+
+	// ------------- Optional query parameter "merchant_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "merchant_id", r.URL.Query(), &params.MerchantId, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "merchant_id"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "merchant_id", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetProfile(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PutProfile operation middleware
+func (siw *ServerInterfaceWrapper) PutProfile(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PutProfileParams
+
+	// ------------- Optional query parameter "merchant_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "merchant_id", r.URL.Query(), &params.MerchantId, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "merchant_id"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "merchant_id", Err: err})
+		}
+		return
+	}
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "If-Match", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "If-Match", Err: err})
+			return
+		}
+
+		params.IfMatch = &IfMatch
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PutProfile(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListRefunds operation middleware
 func (siw *ServerInterfaceWrapper) ListRefunds(w http.ResponseWriter, r *http.Request) {
 
@@ -4642,6 +4806,12 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/v1/merchant/products/{product_id}/unarchive", wrapper.UnarchiveProduct)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/v1/merchant/profile", wrapper.GetProfile)
+	})
+	r.Group(func(r chi.Router) {
+		r.Put(options.BaseURL+"/v1/merchant/profile", wrapper.PutProfile)
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/v1/merchant/activities", wrapper.ListActivities)

@@ -249,6 +249,9 @@ type Activity struct {
 	// MayReturnUntil present if no unit is left and unpaid ones exist, which may come back until then
 	MayReturnUntil *time.Time `json:"may_return_until,omitempty"`
 
+	// Notice a line of the merchant to the buyers of this sale; absent without one
+	Notice *Notice `json:"notice,omitempty"`
+
 	// PayWithinS the pay window in seconds
 	PayWithinS int64 `json:"pay_within_s"`
 
@@ -257,6 +260,9 @@ type Activity struct {
 
 	// RoomOpensAt present if there is a waiting room
 	RoomOpensAt *time.Time `json:"room_opens_at,omitempty"`
+
+	// Seller what the merchant states about itself; absent without a profile
+	Seller *Seller `json:"seller,omitempty"`
 
 	// ServerTime Redis time; it decides whether the sale is open
 	ServerTime time.Time     `json:"server_time"`
@@ -436,6 +442,13 @@ type Line struct {
 	SkuId string `json:"sku_id"`
 }
 
+// Notice a line of the merchant to the buyers of this sale; absent without one
+type Notice struct {
+	// At the time at which the merchant wrote it
+	At   time.Time `json:"at"`
+	Text string    `json:"text"`
+}
+
 // PagesConfig defines model for PagesConfig.
 type PagesConfig struct {
 	// Brand colours such as #c4320a; an empty value means the default of the pages
@@ -578,6 +591,16 @@ type RoomStateState string
 // RoomTicket defines model for RoomTicket.
 type RoomTicket struct {
 	Ticket string `json:"ticket"`
+}
+
+// Seller what the merchant states about itself; absent without a profile
+type Seller struct {
+	// Delivery it may have several lines; empty for none
+	Delivery string `json:"delivery"`
+	Name     string `json:"name"`
+
+	// TermsUrl https; empty for none
+	TermsUrl string `json:"terms_url"`
 }
 
 // Session defines model for Session.

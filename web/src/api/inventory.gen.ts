@@ -97,6 +97,34 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/merchant/profile": {
+        parameters: {
+            query?: {
+                /** @description the merchant of the profile, that of the token if it is absent; required of an operator whose token names none. 400 if it is malformed, 403 if a merchant names another merchant than their own */
+                merchant_id?: components["parameters"]["ProfileOf"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What buyers read of a merchant
+         * @description A merchant who has stored no profile has one without texts, of version 0; buyers read nothing then.
+         */
+        get: operations["getProfile"];
+        /**
+         * Replace what buyers read of a merchant, in all sales of the merchant
+         * @description Buyers of running sales read it about 3 s later, once Redis is available. If-Match "0" stores the first profile
+         *     only.
+         */
+        put: operations["putProfile"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/merchant/activities": {
         parameters: {
             query?: never;
@@ -134,7 +162,10 @@ export interface paths {
         delete: operations["deleteActivity"];
         options?: never;
         head?: never;
-        /** Change a draft; of a published sale only title, description, image_url, and ends_at to a later time */
+        /**
+         * Change a draft; of a published sale only title, description, image_url, notice, and ends_at to a later time
+         * @description A change of nothing but the notice succeeds without Redis; buyers read it once Redis is available.
+         */
         patch: operations["patchActivity"];
         trace?: never;
     };
@@ -935,6 +966,46 @@ export interface components {
             items: components["schemas"]["Product"][];
             next_cursor?: string;
         };
+        /**
+         * @example {
+         *       "name": "Acme Ltd",
+         *       "terms_url": "https://acme.example/terms",
+         *       "delivery": "Ships within 3 days to the EU"
+         *     }
+         */
+        NewProfile: {
+            name: string;
+            /** @description an https URL without a user; empty for none */
+            terms_url: string;
+            /** @description it may have several lines; empty for none */
+            delivery: string;
+        };
+        /**
+         * @example {
+         *       "merchant_id": "default",
+         *       "name": "Acme Ltd",
+         *       "terms_url": "https://acme.example/terms",
+         *       "delivery": "Ships within 3 days to the EU",
+         *       "version": 1,
+         *       "updated_at": "2026-11-21T09:00:00Z"
+         *     }
+         */
+        Profile: {
+            merchant_id: string;
+            name: string;
+            terms_url: string;
+            delivery: string;
+            /**
+             * Format: int64
+             * @description rises with every change; 0: no profile is stored
+             */
+            version: number;
+            /**
+             * Format: date-time
+             * @description absent if no profile is stored
+             */
+            updated_at?: string;
+        };
         NewActivityItem: {
             sku_id: string;
             /** Format: int64 */
@@ -1017,6 +1088,17 @@ export interface components {
             items?: components["schemas"]["NewActivityItem"][];
             /** @description null switches the degraded sale off */
             degraded_sale?: components["schemas"]["NewDegradedSale"] | null;
+            /** @description a line to the buyers, in any state but ended; empty removes it */
+            notice?: string;
+        };
+        /** @description a line to the buyers of the sale */
+        Notice: {
+            text: string;
+            /**
+             * Format: date-time
+             * @description the time at which the text was written
+             */
+            at: string;
         };
         /** @description what is sold while Redis is unavailable; without it the sale stops then */
         NewDegradedSale: {
@@ -1203,6 +1285,7 @@ export interface components {
             items: components["schemas"]["ActivityItem"][];
             totals: components["schemas"]["ActivityTotals"];
             degraded_sale?: components["schemas"]["DegradedSale"];
+            notice?: components["schemas"]["Notice"];
             mode: components["schemas"]["SaleMode"];
             /** Format: date-time */
             created_at: string;
@@ -2522,6 +2605,8 @@ export interface components {
         Cursor: string;
         /** @description only objects of this merchant; 400 if it is malformed, 403 if a merchant names another merchant than their own */
         MerchantID: string;
+        /** @description the merchant of the profile, that of the token if it is absent; required of an operator whose token names none. 400 if it is malformed, 403 if a merchant names another merchant than their own */
+        ProfileOf: string;
         ProductID: string;
         ActivityID: string;
         LimitName: string;
@@ -2790,6 +2875,79 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            413: components["responses"]["BodyTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    getProfile: {
+        parameters: {
+            query?: {
+                /** @description the merchant of the profile, that of the token if it is absent; required of an operator whose token names none. 400 if it is malformed, 403 if a merchant names another merchant than their own */
+                merchant_id?: components["parameters"]["ProfileOf"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The profile */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Profile"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    putProfile: {
+        parameters: {
+            query?: {
+                /** @description the merchant of the profile, that of the token if it is absent; required of an operator whose token names none. 400 if it is malformed, 403 if a merchant names another merchant than their own */
+                merchant_id?: components["parameters"]["ProfileOf"];
+            };
+            header?: {
+                /**
+                 * @description A version in quotes, as in ETag. The change is refused with 412 if the version is another one. Without it, or with
+                 *     *, the change is made.
+                 */
+                "If-Match"?: components["parameters"]["IfMatch"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewProfile"];
+            };
+        };
+        responses: {
+            /** @description The profile */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Profile"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            412: components["responses"]["Stale"];
             413: components["responses"]["BodyTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             429: components["responses"]["RateLimited"];

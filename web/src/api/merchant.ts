@@ -23,8 +23,10 @@ import type {
   NewProduct,
   Page,
   Product,
+  NewProfile,
   ProductFilter,
   ProductPatch,
+  Profile,
   Reconciliation,
   ReconciliationList,
   ReviewList,
@@ -58,6 +60,14 @@ export const archiveProduct = (product_id: string) =>
 
 export const unarchiveProduct = (product_id: string) =>
   result<Product>(client.POST('/v1/merchant/products/{product_id}/unarchive', {params: {path: {product_id}}, signal: within()}))
+
+export const getProfile = (merchant_id?: string) =>
+  result<Profile>(client.GET('/v1/merchant/profile', {params: {query: {merchant_id}}, signal: within()}))
+
+export const putProfile = (body: NewProfile, version: number, merchant_id?: string) =>
+  result<Profile>(
+    client.PUT('/v1/merchant/profile', {params: {query: {merchant_id}, header: match(version)}, body, signal: within()}),
+  )
 
 export const listActivities = (filter: ActivityFilter, cursor?: string) =>
   result<Page<Activity>>(

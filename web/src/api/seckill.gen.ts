@@ -432,6 +432,25 @@ export interface components {
              */
             may_return_until?: string;
             items: components["schemas"]["ActivityItem"][];
+            seller?: components["schemas"]["Seller"];
+            notice?: components["schemas"]["Notice"];
+        };
+        /** @description what the merchant states about itself; absent without a profile */
+        Seller: {
+            name: string;
+            /** @description https; empty for none */
+            terms_url: string;
+            /** @description it may have several lines; empty for none */
+            delivery: string;
+        };
+        /** @description a line of the merchant to the buyers of this sale; absent without one */
+        Notice: {
+            text: string;
+            /**
+             * Format: date-time
+             * @description the time at which the merchant wrote it
+             */
+            at: string;
         };
         ActivityItem: {
             sku_id: string;

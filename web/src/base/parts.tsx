@@ -127,8 +127,16 @@ export function hash(text: string): number {
   return h >>> 0
 }
 
+interface PictureProps {
+  url?: string
+  name: string
+  alt: string
+  eager?: boolean
+  children?: ComponentChildren // what lies over it
+}
+
 // Picture shows an image, or a quiet pattern made from the name where there is none or it does not load.
-export function Picture({url, name, alt, eager}: {url?: string; name: string; alt: string; eager?: boolean}) {
+export function Picture({url, name, alt, eager, children}: PictureProps) {
   const [broken, setBroken] = useState('')
   if (url && broken !== url && /^(https?:\/\/|\/(?!\/))/.test(url)) {
     return (
@@ -143,6 +151,7 @@ export function Picture({url, name, alt, eager}: {url?: string; name: string; al
           referrerpolicy="no-referrer"
           onError={() => setBroken(url)}
         />
+        {children}
       </div>
     )
   }
@@ -160,6 +169,7 @@ export function Picture({url, name, alt, eager}: {url?: string; name: string; al
       <span class="picture-initial" aria-hidden="true">
         {Array.from(name.trim())[0]?.toUpperCase() ?? ''}
       </span>
+      {children}
     </div>
   )
 }

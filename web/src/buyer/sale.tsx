@@ -67,7 +67,9 @@ function SaleBody({model, sale}: {model: SaleModel; sale: Sale}) {
   const item = sale.items.find((i) => i.sku_id === sku_id) ?? sale.items[0]
   return (
     <article class={`sale view-${view}${stale ? ' stale' : ''}`}>
-      <Picture url={item?.image_url || sale.image_url} name={sale.title} alt={w('image_of', {name: item?.name ?? sale.title})} eager />
+      <Picture url={item?.image_url || sale.image_url} name={sale.title} alt={w('image_of', {name: item?.name ?? sale.title})} eager>
+        <Notice sale={sale} state={state} now={now} />
+      </Picture>
       <div class="sale-body">
         <div class="sale-head">
           <h1 dir="auto">{sale.title}</h1>
@@ -110,9 +112,44 @@ function SaleBody({model, sale}: {model: SaleModel; sale: Sale}) {
           )}
         </div>
         {model.entry.value?.part()}
+        {sale.seller && <About {...sale.seller} />}
         {sale.description && <p class="description" dir="auto">{sale.description}</p>}
       </div>
     </article>
+  )
+}
+
+// Notice is a line of the merchant. It lies over the picture, so that no control moves when it comes or goes.
+function Notice({sale, state, now}: {sale: Sale; state: SaleState; now: number}) {
+  const {notice} = sale
+  return (
+    <p class="notice" aria-live="polite">
+      {notice && state !== 'ended' && (
+        <>
+          <small class="muted">{time(notice.at, now)}</small> <bdi>{notice.text}</bdi>
+        </>
+      )}
+    </p>
+  )
+}
+
+// About is what the merchant states about itself.
+function About({name, terms_url, delivery}: NonNullable<Sale['seller']>) {
+  return (
+    <div class="description">
+      <p>
+        {w('sold_by')} <bdi>{name}</bdi>
+        {terms_url.startsWith('https://') && (
+          <>
+            {' · '}
+            <a href={terms_url} target="_blank" rel="noopener">
+              {w('terms')}
+            </a>
+          </>
+        )}
+      </p>
+      <p class="muted" dir="auto">{delivery}</p>
+    </div>
   )
 }
 

@@ -1,10 +1,12 @@
 import {listActivities} from '../api/merchant.ts'
+import type {Activity} from '../api/types.ts'
 import {count, stamp} from '../base/format.ts'
 import {money} from '../base/money.ts'
 import {Field, Link} from '../base/parts.tsx'
 import {here, setQuery} from '../base/route.ts'
 import {DeleteButton, DuplicateButton} from './drafts.tsx'
 import {Head, SearchField, StateBadge, Table, usePages} from './parts.tsx'
+import {merchantColumn} from './who.tsx'
 import {w} from './words.ts'
 
 const STATES = ['draft', 'scheduled', 'open', 'paused', 'ended'] as const
@@ -62,6 +64,7 @@ export function ActivitiesPage() {
               </Link>
             ),
           },
+          ...merchantColumn<Activity>(),
           {title: w('state'), cell: (a) => <StateBadge state={a.state} />},
           {
             title: `${w('starts')} – ${w('ends')}`,

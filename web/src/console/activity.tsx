@@ -3,6 +3,7 @@
 import {useEffect, useState} from 'preact/hooks'
 import {act, getActivity, getBoard, type Act} from '../api/merchant.ts'
 import type {Activity, Board} from '../api/types.ts'
+import {hasRole} from '../base/app.ts'
 import {count, stamp} from '../base/format.ts'
 import {Link} from '../base/parts.tsx'
 import {go} from '../base/route.ts'
@@ -13,7 +14,9 @@ import {DeleteButton, DuplicateButton} from './drafts.tsx'
 import {HistoryView} from './history.tsx'
 import {HoldingsView} from './holdings.tsx'
 import {Items, PublishButton} from './publishing.tsx'
+import {NoticeButton, NoticeLine} from './notice.tsx'
 import {Confirm, Failed, Head, StateBadge, useRead} from './parts.tsx'
+import {MerchantLink} from './who.tsx'
 import {w} from './words.ts'
 
 export function ActivityPage({id, tab}: {id: string; tab: string}) {
@@ -54,12 +57,18 @@ export function ActivityPage({id, tab}: {id: string; tab: string}) {
         <span>
           {stamp(activity.starts_at)} – {stamp(activity.ended_at ?? activity.ends_at)}
         </span>
+        {hasRole('operator') && (
+          <span>
+            {w('merchant')} <MerchantLink id={activity.merchant_id} />
+          </span>
+        )}
         {!draft && (
           <a href={`/sales/${encodeURIComponent(id)}`} target="_blank" rel="noreferrer">
             {w('preview')}
           </a>
         )}
       </p>
+      <NoticeLine activity={activity} />
       <Failed failure={read.failure} retry={read.reload} />
       {draft ? (
         <Draft activity={activity} />
@@ -110,6 +119,7 @@ function Actions({
       <>
         {edit}
         <DuplicateButton activity={activity} />
+        <NoticeButton activity={activity} done={onChange} />
         <PublishButton activity={activity} done={onChange} />
         <DeleteButton activity={activity} gone={() => go('/console/sales')} changed={onChange} />
       </>
@@ -120,6 +130,7 @@ function Actions({
     <>
       {edit}
       <DuplicateButton activity={activity} />
+      <NoticeButton activity={activity} done={onChange} />
       <AdjustButton activity={activity} done={onChange} />
       {state === 'paused' ? (
         <Confirm label={w('resume')} title={w('resume_ask', {title})} run={run('resume')} done={onChange}>

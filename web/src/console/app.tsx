@@ -19,8 +19,10 @@ import {waiting, watchOverview} from './overview-data.ts'
 import {forms, Head} from './parts.tsx'
 import {ProductForm} from './product-form.tsx'
 import {ProductsPage} from './products.tsx'
+import {ProfilePage} from './profile.tsx'
 import {ReconcilePage} from './reconcile.tsx'
 import {RefundsPage} from './refunds.tsx'
+import {Who} from './who.tsx'
 import {w, type Word} from './words.ts'
 
 export function App() {
@@ -74,6 +76,7 @@ function Side() {
         <nav aria-label={w('nav')}>
           {link('/console/sales', 'sales')}
           {link('/console/products', 'products')}
+          {session.value?.merchant_id && link('/console/profile', 'profile')}
           {isOperator && (
             <>
               <span class="nav-title">{w('operator')}</span>
@@ -87,6 +90,7 @@ function Side() {
           )}
         </nav>
       )}
+      {session.value?.signed_in && <Who />}
       <div class="side-foot">
         <a href="/">{w('shop')}</a>
         <button
@@ -169,6 +173,7 @@ function Page() {
     return <OrderPage key={fourth} id={second} orderSN={fourth} />
   }
   if (first === 'sales' && second) return <ActivityPage key={second} id={second} tab={third ?? 'board'} />
+  if (first === 'profile' && !second) return <ProfilePage />
   if (first === 'products' && !second) return <ProductsPage />
   if (first === 'products' && second === 'new') return <ProductForm />
   if (first === 'products' && second) return <ProductForm key={second} id={second} />

@@ -45,6 +45,7 @@ export function DeadLettersPage() {
                 <span class="muted small">
                   {d.where} · {d.topic}
                   {d.activity_id && ` · ${w('sales')} ${d.activity_id}`}
+                  {d.merchant_id && ` · ${w('merchant')} ${d.merchant_id}`}
                 </span>
                 <details>
                   <summary>{w('dl_item')}</summary>

@@ -5,6 +5,7 @@ import {money} from '../base/money.ts'
 import {Link} from '../base/parts.tsx'
 import {here, setQuery} from '../base/route.ts'
 import {Confirm, Head, SearchField, Table, usePages} from './parts.tsx'
+import {merchantColumn} from './who.tsx'
 import {w} from './words.ts'
 
 export function ProductsPage() {
@@ -49,6 +50,7 @@ export function ProductsPage() {
               </Link>
             ),
           },
+          ...merchantColumn<Product>(),
           {
             title: w('skus'),
             cell: (p) => p.skus.map((s) => `${s.name} ${money(s.list_price, s)}`).join(' · '),

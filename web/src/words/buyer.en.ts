@@ -58,6 +58,9 @@ export const buyer = {
   image_of: 'Picture of {name}',
   list_price: 'List price {price}',
 
+  sold_by: 'Sold by',
+  terms: 'Terms of sale',
+
   buy: 'Buy now',
   buy_again: 'Buy again',
   sending: 'Sending…',

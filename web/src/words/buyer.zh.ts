@@ -60,6 +60,9 @@ export const buyer: Record<keyof typeof en, string> = {
   image_of: '{name} 的图片',
   list_price: '原价 {price}',
 
+  sold_by: '销售方',
+  terms: '销售条款',
+
   buy: '立即抢购',
   buy_again: '再次抢购',
   sending: '提交中…',

@@ -41,6 +41,8 @@ type Activity struct {
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
 	Items        []Stock // by SKU
+	Notice       *Notice // nil: none
+	Seller       *Seller // the profile of its merchant as it was read, nil without one; not part of the activity
 
 	Degraded      *DegradedSale // nil: the sale stops while Redis is unavailable
 	Mode          contract.SaleMode
@@ -48,6 +50,19 @@ type Activity struct {
 	ModeChangedAt *time.Time // nil: never
 	// GateLacksSince is the time of the oldest change that the gate may lack; nil while the mode is gate.
 	GateLacksSince *time.Time
+}
+
+// Notice is a line that a merchant writes to the buyers of a sale.
+type Notice struct {
+	Text string
+	At   time.Time // when it was written
+}
+
+// Seller is what buyers read of the merchant of a sale.
+type Seller struct {
+	Name     string
+	TermsURL string // https; "" for none
+	Delivery string // it may have several lines; "" for none
 }
 
 // Stock is the allotment of one SKU: Available + Reserved + Sold = Total, always.

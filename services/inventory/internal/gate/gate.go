@@ -237,6 +237,12 @@ func saleOf(a core.Activity) stockgate.Sale {
 		DegradedSale: a.Degraded != nil || !a.UsesGate(),
 		Items:        make([]stockgate.SaleItem, 0, len(a.Items)),
 	}
+	if s := a.Seller; s != nil {
+		sale.Seller = &stockgate.SaleSeller{Name: s.Name, TermsURL: s.TermsURL, Delivery: s.Delivery}
+	}
+	if n := a.Notice; n != nil {
+		sale.Notice = &stockgate.SaleNotice{Text: n.Text, At: n.At}
+	}
 	for _, it := range a.Items {
 		sale.Items = append(sale.Items, stockgate.SaleItem{
 			SKUID: it.SKUID, Name: it.Name, ImageURL: it.ImageURL, Price: it.Price, ListPrice: it.ListPrice,
@@ -251,6 +257,9 @@ func same(a, b stockgate.Sale) bool {
 		return false
 	}
 	a.StartsAt, a.EndsAt = b.StartsAt, b.EndsAt
+	if x, y := a.Notice, b.Notice; x != nil && y != nil && x.Text == y.Text && x.At.Equal(y.At) {
+		a.Notice = y
+	}
 	return reflect.DeepEqual(a, b)
 }
 

@@ -17,11 +17,15 @@ func (m *Merchant) activityView(a core.Activity) api.Activity {
 		degraded = &api.DegradedSale{PerSecond: d.PerSecond, Drop: d.Drop, Reserve: d.Reserve}
 	}
 	totals := a.Totals()
+	var notice *api.Notice
+	if n := a.Notice; n != nil {
+		notice = &api.Notice{Text: n.Text, At: n.At}
+	}
 	return api.Activity{
 		Totals: api.ActivityTotals{
 			Units: totals.Units, Left: totals.Left, Sold: totals.Sold, Revenue: totals.Revenue,
 		},
-		DegradedSale: degraded, Mode: api.SaleMode(a.Mode),
+		Notice: notice, DegradedSale: degraded, Mode: api.SaleMode(a.Mode),
 		ActivityId: a.ID, MerchantId: a.MerchantID, Title: a.Title,
 		Description: a.Description, ImageUrl: a.ImageURL, State: api.ActivityState(a.Phase(m.now())),
 		StartsAt: a.StartsAt, EndsAt: a.EndsAt, EndedAt: a.EndedAt, PerUserLimit: a.PerUserLimit, PayWithinS: a.PayWithinS,
@@ -199,7 +203,7 @@ func (m *Merchant) PatchActivity(w http.ResponseWriter, r *http.Request, id stri
 		StartsAt: body.StartsAt.Moment(), EndsAt: body.EndsAt.Moment(), PerUserLimit: body.PerUserLimit,
 		PayWithinS: body.PayWithinS, ReorderLimit: body.ReorderLimit, RoomRate: roomRate(body.WaitingRoom),
 		Challenge:   challenge(body.Captcha, body.CaptchaDifficulty),
-		SetDegraded: body.DegradedSale.Set, Degraded: degradedSale(body.DegradedSale.Value),
+		SetDegraded: body.DegradedSale.Set, Degraded: degradedSale(body.DegradedSale.Value), Notice: body.Notice,
 	}
 	if body.Items != nil {
 		items := draftItems(*body.Items)

@@ -21,9 +21,10 @@ const (
 	maxReorders     = 15 // the gate keeps the latest 16 purchases of a buyer that ended
 )
 
-// The texts that merchants write: a title, a name or a reason, and a description.
+// The texts that merchants write: a title, a name or a reason, a notice, and a description.
 var (
 	oneLine    = contract.Text{Most: 200}
+	noticeLine = contract.Text{Most: 200, Optional: true}
 	paragraphs = contract.Text{Most: 5000, Optional: true, Lines: true}
 )
 
@@ -76,6 +77,7 @@ type ActivityPatch struct {
 	Items            *[]ActivityDraftItem
 	SetDegraded      bool // to Degraded; nil switches the degraded sale off
 	Degraded         *core.DegradedSale
+	Notice           *string // "" removes the notice
 }
 
 // ChallengeChange changes what is not nil of an activity's challenge.
@@ -254,7 +256,8 @@ func (s *Service) Activities(
 	return s.Deps.Activities.Activities(ctx, in, f, now, p)
 }
 
-// PatchActivity changes a draft; of a published activity only what buyers read, a later end and the degraded sale.
+// PatchActivity changes a draft; of a published activity only what buyers read, a later end and the degraded sale. A
+// patch of the notice alone does not need the gate.
 func (s *Service) PatchActivity(
 	ctx context.Context, by core.Caller, id string, p ActivityPatch,
 ) (*core.Activity, error) {
@@ -284,11 +287,14 @@ func (s *Service) PatchActivity(
 		if err := requireVersion(p.IfVersion, a.Version); err != nil {
 			return false, err
 		}
+		if err := p.notice(a, now); err != nil {
+			return false, err
+		}
 		if a.State != core.ActivityDraft {
 			if p.StartsAt != nil || p.PerUserLimit != nil || p.PayWithinS != nil ||
 				p.ReorderLimit != nil || p.Items != nil {
 				return false, contract.Refuse(contract.CodeStateConflict,
-					"only title, description, image_url, degraded_sale, captcha, captcha_difficulty, a later ends_at and the rate of a "+
+					"only title, description, image_url, notice, degraded_sale, captcha, captcha_difficulty, a later ends_at and the rate of a "+
 						"waiting room may change once the activity is published")
 			}
 			if p.RoomRate != nil && (a.RoomRate == 0) != (*p.RoomRate == 0) {
@@ -331,6 +337,10 @@ func (s *Service) PatchActivity(
 	if err != nil || a.State == core.ActivityDraft {
 		return a, err
 	}
+	if p.onlyNotice() {
+		s.showNotice(ctx, a)
+		return a, nil
+	}
 	return a, activityRefusal(s.Gates.SyncActivity(ctx, a), a)
 }
 
@@ -348,6 +358,7 @@ func (p ActivityPatch) detail() map[string]any {
 	add(d, "waiting_room.admit_per_second", p.RoomRate)
 	add(d, "captcha", p.Challenge.Kind)
 	add(d, "captcha_difficulty", p.Challenge.Difficulty)
+	add(d, "notice", p.Notice)
 	if p.SetDegraded {
 		d["degraded_sale"] = nil
 		if s := p.Degraded; s != nil {

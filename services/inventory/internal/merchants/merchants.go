@@ -138,6 +138,7 @@ type Deps struct {
 	Orders     Orders
 	Refunds    Refunds
 	Overview   Overview
+	Profiles   Profiles
 	Recorder   Recorder
 	Now        func() time.Time // clock of the process; see Service.clock
 	Pause      time.Duration    // first pause between attempts of a call to the order service

@@ -87,6 +87,12 @@ func modeView(a *core.Activity, sale figures) contract.ActivityMode {
 		EndsAt: a.EndsAt, PerUserLimit: a.PerUserLimit, PayWithinS: a.PayWithinS,
 		Challenge: a.GateChallenge().String(), RoomRate: a.RoomRate,
 	}
+	if s := a.Seller; s != nil {
+		m.Sale.Seller = &contract.RedislessSeller{Name: s.Name, TermsURL: s.TermsURL, Delivery: s.Delivery}
+	}
+	if n := a.Notice; n != nil {
+		m.Sale.Notice = &contract.RedislessNotice{Text: n.Text, At: n.At}
+	}
 	if a.RoomRate > 0 {
 		m.Sale.Rules = append(m.Sale.Rules, contract.RuleRoom)
 	}

@@ -35,6 +35,8 @@ type activityRow struct {
 	Version             int64
 	CreatedAt           time.Time `gorm:"autoCreateTime:false"`
 	UpdatedAt           time.Time `gorm:"autoUpdateTime:false"`
+	Notice              string
+	NoticeAt            *time.Time
 
 	DegradedPerSecond int64
 	DegradedDrop      int64
@@ -50,7 +52,7 @@ func (activityRow) TableName() string { return "activities" }
 var activityColumns = []string{
 	"id", "merchant_id", "title", "description", "image_url", "state", "starts_at", "ends_at", "ended_at",
 	"per_user_limit", "pay_within_s", "reorder_limit", "room_rate", "challenge", "challenge_difficulty",
-	"currency", "version", "created_at", "updated_at",
+	"currency", "version", "created_at", "updated_at", "notice", "notice_at",
 	"degraded_per_second", "degraded_drop", "degraded_reserve", "mode", "outage", "mode_changed_at",
 	"gate_lacks_since",
 }
@@ -89,6 +91,9 @@ func toActivity(r activityRow, items []core.Stock) *core.Activity {
 	if r.DegradedPerSecond > 0 {
 		a.Degraded = &core.DegradedSale{PerSecond: r.DegradedPerSecond, Drop: r.DegradedDrop, Reserve: r.DegradedReserve}
 	}
+	if r.NoticeAt != nil {
+		a.Notice = &core.Notice{Text: r.Notice, At: r.NoticeAt.UTC()}
+	}
 	return a
 }
 
@@ -104,6 +109,9 @@ func fromActivity(a core.Activity) activityRow {
 	}
 	if d := a.Degraded; d != nil {
 		row.DegradedPerSecond, row.DegradedDrop, row.DegradedReserve = d.PerSecond, d.Drop, d.Reserve
+	}
+	if n := a.Notice; n != nil {
+		row.Notice, row.NoticeAt = n.Text, &n.At
 	}
 	return row
 }
@@ -228,8 +236,10 @@ func (s *Store) Activity(ctx context.Context, in core.Scope, id string) (*core.A
 	if err != nil || a == nil {
 		return nil, err
 	}
-	a.Items, err = itemsOf(s.read(ctx), number(id), false)
-	return a, err
+	if a.Items, err = itemsOf(s.read(ctx), number(id), false); err != nil {
+		return nil, err
+	}
+	return a, addSellers(s.read(ctx), a)
 }
 
 // AnyActivity implements gates.Activities and reconcile.Activities.
@@ -351,11 +361,12 @@ func (s *Store) withItems(ctx context.Context, list []activityRow) ([]core.Activ
 	if err != nil {
 		return nil, err
 	}
-	activities := make([]core.Activity, len(list))
+	activities, named := make([]core.Activity, len(list)), make([]*core.Activity, len(list))
 	for i, r := range list {
 		activities[i] = *toActivity(r, items[r.ID])
+		named[i] = &activities[i]
 	}
-	return activities, nil
+	return activities, addSellers(s.read(ctx), named...)
 }
 
 // CreateActivity implements merchants.Activities.
@@ -522,5 +533,6 @@ func lockActivity(tx *gorm.DB, in core.Scope, id string) (*core.Activity, error)
 	if err != nil {
 		return nil, err
 	}
-	return toActivity(list[0], items), nil
+	a := toActivity(list[0], items)
+	return a, addSellers(tx, a)
 }

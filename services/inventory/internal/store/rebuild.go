@@ -33,6 +33,9 @@ func (s *Store) Rebuild(ctx context.Context, activityID string, fn func(tx gates
 		if err != nil {
 			return err
 		}
+		if err := addSellers(tx, a); err != nil {
+			return err
+		}
 		return fn(&rebuildTx{tx, id, *a})
 	})
 }

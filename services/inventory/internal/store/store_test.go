@@ -368,3 +368,61 @@ func TestAScopeContainsOneMerchant(t *testing.T) {
 		}
 	})
 }
+
+// A profile belongs to its merchant alone, and each activity of the merchant is read with it.
+func TestActivitiesAreReadWithTheProfileOfTheirMerchant(t *testing.T) {
+	each(t, func(t *testing.T, db *gorm.DB, s *store.Store, a *core.Activity) {
+		ctx, now := t.Context(), time.Now().UTC().Truncate(time.Millisecond)
+		require.Nil(t, a.Seller)
+		none, err := s.Profile(ctx, "m1")
+		require.NoError(t, err)
+		require.Equal(t, merchants.Profile{MerchantID: "m1"}, none)
+		put := func(merchantID string, seller core.Seller) merchants.Profile {
+			p, err := s.ChangeProfile(ctx, merchantID, core.Change{At: now, Who: "m", Object: "profile"}, func(p *merchants.Profile) error {
+				p.Seller = seller
+				p.Version++
+				return nil
+			})
+			require.NoError(t, err)
+			return p
+		}
+		acme := core.Seller{Name: "Acme", TermsURL: "https://acme.example", Delivery: "Ships\nsoon"}
+		put("M1", core.Seller{Name: "in capitals"})
+		require.Equal(t, merchants.Profile{MerchantID: "m1", Seller: acme, Version: 1, UpdatedAt: &now}, put("m1", acme))
+		refused := errors.New("refused")
+		_, err = s.ChangeProfile(ctx, "m1", core.Change{At: now}, func(*merchants.Profile) error { return refused })
+		require.ErrorIs(t, err, refused)
+		kept, err := s.Profile(ctx, "m1")
+		require.NoError(t, err)
+		require.Equal(t, int64(1), kept.Version)
+		var changes int64
+		require.NoError(t, db.Table("changes").Where("object = 'profile' AND merchant_id = 'm1'").Count(&changes).Error)
+		require.Equal(t, int64(1), changes)
+
+		notice := core.Notice{Text: "n", At: now}
+		changed, err := s.ChangeActivity(ctx, core.OfMerchant("m1"), a.ID, core.Change{At: now, Who: "m"}, merchants.Growth{},
+			func(a *core.Activity) (bool, error) { a.Notice = &notice; return true, nil })
+		require.NoError(t, err)
+		one, err := s.AnyActivity(ctx, a.ID)
+		require.NoError(t, err)
+		list, err := s.Activities(ctx, core.AllMerchants(), merchants.ActivityFilter{}, now, core.Page{Limit: 9})
+		require.NoError(t, err)
+		due, err := s.GateActivities(ctx, now)
+		require.NoError(t, err)
+		var built core.Activity
+		require.NoError(t, s.Rebuild(ctx, a.ID, func(tx gates.RebuildTx) error { built = tx.Activity(); return nil }))
+		for name, read := range map[string]*core.Activity{
+			"changed": changed, "one": one, "list": &list[0], "due": &due[0], "built": &built,
+		} {
+			require.Equal(t, &acme, read.Seller, name)
+			require.Equal(t, &notice, read.Notice, name)
+		}
+
+		_, err = s.ChangeActivity(ctx, core.OfMerchant("m1"), a.ID, core.Change{At: now, Who: "m"}, merchants.Growth{},
+			func(a *core.Activity) (bool, error) { a.Notice = nil; return true, nil })
+		require.NoError(t, err)
+		one, err = s.AnyActivity(ctx, a.ID)
+		require.NoError(t, err)
+		require.Nil(t, one.Notice)
+	})
+}

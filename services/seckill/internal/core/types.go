@@ -41,6 +41,21 @@ type Sale struct {
 	PayWithin    time.Duration // 0 if unknown
 	Degraded     bool          // the sale may go on without Redis
 	Items        []Item
+	Seller       *Seller // nil if the merchant has no profile
+	Notice       *Notice // nil for none
+}
+
+// Seller is what buyers read of the merchant of a sale.
+type Seller struct {
+	Name     string
+	TermsURL string // https; "" for none
+	Delivery string // "" for none
+}
+
+// Notice is a line of the merchant to the buyers of a sale.
+type Notice struct {
+	Text string
+	At   time.Time // when it was written
 }
 
 // GateState is the part of a sale that its gate stores: state, window, units left and deadlines of unpaid units.

@@ -133,5 +133,11 @@ func toSale(s stockgate.Sale) core.Sale {
 	for i, item := range s.Items {
 		out.Items[i] = core.Item(item)
 	}
+	if s.Seller != nil {
+		out.Seller = &core.Seller{Name: s.Seller.Name, TermsURL: s.Seller.TermsURL, Delivery: s.Seller.Delivery}
+	}
+	if s.Notice != nil {
+		out.Notice = &core.Notice{Text: s.Notice.Text, At: s.Notice.At}
+	}
 	return out
 }

@@ -36,6 +36,12 @@ func toActivity(v core.ActivityView) api.Activity {
 		until := v.MayReturnUntil.UTC()
 		a.MayReturnUntil = &until
 	}
+	if s := v.Seller; s != nil {
+		a.Seller = &api.Seller{Name: s.Name, TermsUrl: s.TermsURL, Delivery: s.Delivery}
+	}
+	if n := v.Notice; n != nil {
+		a.Notice = &api.Notice{Text: n.Text, At: n.At.UTC()}
+	}
 	for _, i := range v.Items {
 		a.Items = append(a.Items, api.ActivityItem{
 			SkuId: i.SKUID, Name: i.Name, ImageUrl: i.ImageURL, Price: i.Price, ListPrice: i.ListPrice,

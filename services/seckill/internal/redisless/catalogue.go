@@ -37,6 +37,12 @@ func sale(m contract.ActivityMode) core.Sale {
 			Currency: it.Currency, Total: it.Total,
 		}
 	}
+	if s := m.Sale.Seller; s != nil {
+		out.Seller = &core.Seller{Name: s.Name, TermsURL: s.TermsURL, Delivery: s.Delivery}
+	}
+	if n := m.Sale.Notice; n != nil {
+		out.Notice = &core.Notice{Text: n.Text, At: n.At}
+	}
 	return out
 }
 
