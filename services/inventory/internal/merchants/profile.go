@@ -71,7 +71,7 @@ func validateSeller(s core.Seller) error {
 	return contract.CheckText("delivery", s.Delivery, delivery)
 }
 
-// secureAddress reports whether s is an absolute address over https. An address with a user name looks like one of
+// secureAddress reports whether s is an absolute address over https. An address with a user name can be taken for one of
 // another host.
 func secureAddress(s string) bool {
 	u, err := url.Parse(s)
