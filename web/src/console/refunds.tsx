@@ -24,46 +24,58 @@ export function RefundsPage() {
   return (
     <>
       <Head title={w('refunds')} />
-      <p class="note">{w('refunds_text')}</p>
-      <p role="status">{note}</p>
-      <Table
-        label={w('refunds')}
-        rows={list.items}
-        rowKey={(r) => r.refund_id}
-        empty={w('refunds_none')}
-        more={list.next ? list.more : undefined}
-        failure={list.failure}
-        reload={list.reload}
-        columns={[
-          {title: w('at'), cell: (r) => <time dateTime={r.created_at}>{stamp(r.created_at)}</time>},
-          {
-            title: w('order_sn'),
-            cell: (r) => (
-              <>
-                <span class="tabular">{r.order_sn}</span>
-                <br />
-                <span class="muted small">
-                  {reasonName(r.reason)} · {r.provider} <span class="tabular">{r.refund_id}</span>
-                </span>
-              </>
-            ),
-          },
-          {title: w('amount'), number: true, cell: (r) => money(r.amount, r)},
-          {title: w('state'), cell: (r) => <RefundState refund={r} />},
-          {title: w('refund_attempts'), number: true, cell: (r) => r.attempts},
-          {title: w('refund_last_error'), cell: (r) => <span dir="auto">{r.last_error ?? w('none')}</span>},
-          {
-            title: w('actions'),
-            cell: (r) =>
-              r.state === 'refund_failed' && (
-                <div class="row">
-                  <Retry refund={r} done={done} />
-                  <Settle refund={r} done={done} reload={list.reload} />
-                </div>
+      <section class="stack">
+        <p class="note">{w('refunds_text')}</p>
+        <p role="status">{note}</p>
+        <Table
+          label={w('refunds')}
+          rows={list.items}
+          rowKey={(r) => r.refund_id}
+          empty={w('refunds_none')}
+          more={list.next ? list.more : undefined}
+          failure={list.failure}
+          reload={list.reload}
+          columns={[
+            {
+              title: w('order_sn'),
+              cell: (r) => (
+                <>
+                  <span class="tabular">{r.order_sn}</span>
+                  <br />
+                  <span class="muted small">
+                    <time dateTime={r.created_at}>{stamp(r.created_at)}</time>
+                    <br />
+                    {reasonName(r.reason)} · {r.provider} <span class="tabular">{r.refund_id}</span>
+                  </span>
+                </>
               ),
-          },
-        ]}
-      />
+            },
+            {title: w('amount'), number: true, cell: (r) => money(r.amount, r)},
+            {
+              title: w('state'),
+              cell: (r) => (
+                <>
+                  <RefundState refund={r} />
+                  <p class="muted small">
+                    {w('refund_attempts')} {r.attempts}
+                    {r.last_error && <span dir="auto"> · {r.last_error}</span>}
+                  </p>
+                </>
+              ),
+            },
+            {
+              title: w('actions'),
+              cell: (r) =>
+                r.state === 'refund_failed' && (
+                  <div class="row">
+                    <Retry refund={r} done={done} />
+                    <Settle refund={r} done={done} reload={list.reload} />
+                  </div>
+                ),
+            },
+          ]}
+        />
+      </section>
     </>
   )
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"time"
 
@@ -146,13 +147,13 @@ func (p OrderPage) transitions() []OrderChange {
 	}
 	o := p.Order
 	add(&o.CreatedAt, OrderChange{What: "order.create"})
-	add(o.PaidAt, OrderChange{What: "order.pay", Details: filled("payment_id", o.PaidBy)})
+	add(o.PaidAt, OrderChange{What: "order.pay", Details: filled(map[string]string{"payment_id": o.PaidBy})})
 	closed := OrderChange{What: "order.close", Details: reasonOf(o.CloseReason)}
 	if o.CloseReason == ledger.ReasonCancelled { // no one else cancels by this reason
 		closed.Who, closed.Role = o.UserID, RoleBuyer
 	}
 	add(o.ClosedAt, closed)
-	refunded := OrderChange{What: "order.refund", Details: filled("refund_id", o.PaidBy)}
+	refunded := OrderChange{What: "order.refund", Details: filled(map[string]string{"refund_id": o.PaidBy})}
 	for _, r := range o.Refunds {
 		if r.ID == o.PaidBy {
 			refunded.Details["reason"] = r.Reason
@@ -170,7 +171,7 @@ func (p OrderPage) refundDecisions() []OrderChange {
 	for i, d := range p.Order.Decisions {
 		list[i] = OrderChange{
 			At: d.At, What: "refund." + d.Action, Who: d.By, Role: core.RoleOperator,
-			Details: filled("refund_id", d.RefundID, "reference", d.Reference, "reason", d.Reason),
+			Details: filled(map[string]string{"refund_id": d.RefundID, "reference": d.Reference, "reason": d.Reason}),
 		}
 	}
 	return list
@@ -210,15 +211,10 @@ func (p OrderPage) Name(sku string) string {
 	return bought
 }
 
-func reasonOf(reason string) map[string]string { return filled("reason", reason) }
+func reasonOf(reason string) map[string]string { return filled(map[string]string{"reason": reason}) }
 
-// filled returns the pairs of keys and values whose value is not "".
-func filled(pairs ...string) map[string]string {
-	m := map[string]string{}
-	for i := 0; i < len(pairs); i += 2 {
-		if pairs[i+1] != "" {
-			m[pairs[i]] = pairs[i+1]
-		}
-	}
-	return m
+// filled removes the empty values of details.
+func filled(details map[string]string) map[string]string {
+	maps.DeleteFunc(details, func(_, value string) bool { return value == "" })
+	return details
 }
