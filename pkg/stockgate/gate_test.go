@@ -186,6 +186,8 @@ func TestSales(t *testing.T) {
 			ActivityID: e.activityID, Title: "a | title, with {everything}", State: GateOpen, StartsAt: openConfig().StartsAt,
 			EndsAt: openConfig().EndsAt, PerUserLimit: 1, Version: 3,
 			Description: "<b>\n所有", ImageURL: "/assets/a.jpg", PayWithinS: 900,
+			Seller: &SaleSeller{Name: "所有", TermsURL: "https://example.com/terms", Delivery: "a\nb"},
+			Notice: &SaleNotice{Text: "n", At: openConfig().StartsAt},
 			Items: []SaleItem{{
 				SKUID: "9223372036854775807", Name: "n", ImageURL: "https://example.com/n.jpg", Price: 100_000_000_000,
 				ListPrice: 100_000_000_000, Currency: "EUR", Total: 5,

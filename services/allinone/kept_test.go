@@ -202,6 +202,7 @@ func requireOrder(
 		AddressLines []string `json:"address_lines"`
 	}
 	s.must(t, http.StatusOK, buyer, http.MethodGet, "/v1/orders/"+r.OrderSN+"/contact", nil, &reached)
+	contact = strings.TrimSpace(contact) // contacts are kept without white space around them
 	require.Equal(t, contact, reached.Name)
 	require.Equal(t, []string{contact}, reached.AddressLines)
 	var skus []string

@@ -151,5 +151,14 @@ func TestAProfileReachesTheSalesOfItsMerchant(t *testing.T) {
 	require.Equal(t, acme, sellerOf(open), "each later change keeps it")
 	require.Equal(t, 200, s.do("PUT", profileURL, profileBody("Acme Ltd", "", "Ships to the EU")).status)
 	require.NoError(t, s.svc.controller().EnsureGates(t.Context()))
-	require.Equal(t, &stockgate.SaleSeller{Name: "Acme Ltd", Delivery: "Ships to the EU"}, sellerOf(open), "also in a paused sale")
+	changed := &stockgate.SaleSeller{Name: "Acme Ltd", Delivery: "Ships to the EU"}
+	require.Equal(t, changed, sellerOf(open), "also in a paused sale")
+
+	// A process of 0.1.0 that changes the sale writes its document without the seller.
+	sale, err := s.gate.Sale(t.Context(), open)
+	require.NoError(t, err)
+	sale.Seller = nil
+	require.NoError(t, s.gate.PutSale(t.Context(), sale))
+	require.NoError(t, s.svc.controller().EnsureGates(t.Context()))
+	require.Equal(t, changed, sellerOf(open))
 }

@@ -92,6 +92,57 @@ func TestASaleIsCacheable(t *testing.T) {
 	}, 30*time.Second, 10*time.Millisecond, "no unit is left, and unpaid ones exist")
 }
 
+// A sale states who sells and has the merchant's notice, each only if there is one. A changed notice changes the tag. No
+// response to a path or a purchase has them.
+func TestTheSellerAndTheNoticeOfASale(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, setup{})
+	activity := r.sale(5)
+	at := "/v1/activities/" + activity
+	first := r.call("GET", at, "", nil).is(t, http.StatusOK, "")
+	require.NotContains(t, first.body, "seller")
+	require.NotContains(t, first.body, "notice")
+
+	sale, err := r.gate.Sale(t.Context(), activity)
+	require.NoError(t, err)
+	written := time.Date(2026, 11, 11, 9, 0, 0, 0, time.UTC)
+	put := func(notice string) response {
+		t.Helper()
+		sale.Seller = &stockgate.SaleSeller{Name: "Acme", Delivery: "Ships\nsoon"}
+		sale.Notice = &stockgate.SaleNotice{Text: notice, At: written}
+		require.NoError(t, r.gate.PutSale(t.Context(), sale)) // a profile does not change the version
+		var got response
+		require.Eventually(t, func() bool {
+			got = r.call("GET", at, "", nil).is(t, http.StatusOK, "")
+			shown, ok := got.body["notice"].(map[string]any)
+			return ok && shown["text"] == notice
+		}, 30*time.Second, 10*time.Millisecond)
+		return got
+	}
+	shown := put("It starts on time.")
+	require.Equal(t, map[string]any{"name": "Acme", "terms_url": "", "delivery": "Ships\nsoon"}, shown.body["seller"])
+	require.Equal(t, map[string]any{"text": "It starts on time.", "at": "2026-11-11T09:00:00Z"}, shown.body["notice"])
+	require.Eventually(t, func() bool {
+		for _, one := range r.call("GET", "/v1/activities?limit=100", "", nil).is(t, http.StatusOK, "").body["items"].([]any) {
+			if listed := one.(map[string]any); listed["activity_id"] == activity && listed["seller"] != nil && listed["notice"] != nil {
+				return true
+			}
+		}
+		return false
+	}, 30*time.Second, 10*time.Millisecond, "the list has them too")
+	later := put("It starts later.")
+	require.NotEqual(t, shown.Header.Get("ETag"), later.Header.Get("ETag"))
+	r.call("GET", at, "", nil, "If-None-Match", later.Header.Get("ETag")).is(t, http.StatusNotModified, "")
+
+	p := r.path("ann", activity)
+	bought := r.buy(p, oneOf("1")).is(t, http.StatusAccepted, "")
+	own := r.call("GET", at+"/reservations/"+p.orderSN, p.token, nil).is(t, http.StatusOK, "")
+	for _, got := range []response{bought, own} {
+		require.NotContains(t, got.raw, "Acme")
+		require.NotContains(t, got.raw, "It starts later.")
+	}
+}
+
 func TestAReservationHasItsLinesTimeAndEvents(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, setup{})

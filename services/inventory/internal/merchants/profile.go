@@ -71,8 +71,7 @@ func validateSeller(s core.Seller) error {
 	return contract.CheckText("delivery", s.Delivery, delivery)
 }
 
-// secureAddress reports whether s is an absolute address over https. An address with a user name can be taken for one of
-// another host.
+// secureAddress reports whether s is an absolute address over https. A user name in it could be mistaken for the host.
 func secureAddress(s string) bool {
 	u, err := url.Parse(s)
 	return err == nil && strings.HasPrefix(s, "https://") && u.Hostname() != "" && u.User == nil &&

@@ -360,7 +360,7 @@ func TestAScopeContainsOneMerchant(t *testing.T) {
 				for name, found := range counts {
 					require.Equal(t, c.objects, found, name)
 				}
-				require.Len(t, counts, 15)
+				require.Len(t, counts, 16)
 				list, err := s.DeadLetters(ctx, c.in, "", all)
 				require.NoError(t, err)
 				require.Len(t, list, c.deadLetter)

@@ -596,3 +596,28 @@ func TestASaleKeepsItsRulesWithoutRedis(t *testing.T) {
 		require.ErrorIs(t, err, core.ErrBreakerOpen, "a kind of a later release")
 	})
 }
+
+// A redisless sale shows the seller and the notice that inventory has, and none where it has none: inventory of 0.1.0
+// sends neither.
+func TestARedislessSaleShowsSellerAndNotice(t *testing.T) {
+	at := time.Date(2026, 11, 11, 9, 0, 0, 0, time.UTC)
+	s := &stock{mode: redisless(1, 10), noRedis: true}
+	run(t, s, func(t *testing.T, w *Watch, _ *Switch) {
+		c := Catalogue{Catalogue: deadCatalogue{}, Watch: w}
+		shown, err := c.Sale(t.Context(), "1")
+		require.NoError(t, err)
+		require.Nil(t, shown.Seller)
+		require.Nil(t, shown.Notice)
+		s.set(func() {
+			m := redisless(1, 10)
+			m.Sale.Seller = &contract.RedislessSeller{Name: "Acme", TermsURL: "https://acme.example", Delivery: "Ships"}
+			m.Sale.Notice = &contract.RedislessNotice{Text: "It goes on.", At: at}
+			s.mode = m
+		})
+		time.Sleep(1500 * time.Millisecond)
+		shown, err = c.Sale(t.Context(), "1")
+		require.NoError(t, err)
+		require.Equal(t, &core.Seller{Name: "Acme", TermsURL: "https://acme.example", Delivery: "Ships"}, shown.Seller)
+		require.Equal(t, &core.Notice{Text: "It goes on.", At: at}, shown.Notice)
+	})
+}
