@@ -29,7 +29,7 @@ test('texts and amounts of all kinds of currencies are shown as they were accept
     expect(response.ok(), `${path}: ${response.status()} ${await response.text()}`).toBe(true)
     return (response.status() === 204 ? undefined : await response.json()) as T
   }
-  await post('/auth/dev', {user_id: 'kept', roles: ['merchant']})
+  await post('/auth/dev', {user_id: 'kept', roles: ['merchant'], merchant_id: 'kept'}) // other tests list other sales
   const table = (await (await page.request.get(`${url}/v1/merchant/currencies`)).json()) as {items: {currency: string; currency_digits: number}[]}
   // Each number of decimals, the ones in which browsers differ, and those with a symbol of their own first.
   const first = ['EUR', 'USD', 'GBP', 'JPY', 'CNY', 'HKD', 'HUF', 'IDR', 'COP', 'IQD', 'KWD', 'CLF']
@@ -72,6 +72,8 @@ test('texts and amounts of all kinds of currencies are shown as they were accept
       await expect(page.locator(`#sku-${i}-name`)).toHaveValue(skus[i]?.name ?? '')
       expect(minor(await page.locator(`#sku-${i}-price`).inputValue()), currency).toBe(skus[i]?.list_price)
     }
+    await post(`/v1/merchant/activities/${activity_id}/end`)
+    await post(`/v1/merchant/products/${product.product_id}/archive`)
   }
   expect(shown).toBeGreaterThanOrEqual(100)
   expect(problems).toEqual([])
