@@ -406,9 +406,11 @@ export class SaleModel {
       signal: this.stop.signal,
     })
     // An order waits for its payment for minutes: no stream is held for it.
-    while (!ended() && !this.stop.signal.aborted) {
+    for (let n = 0; !ended() && !this.stop.signal.aborted; n++) {
       const deadline = Date.parse(find()?.expires_at ?? '') - clock.now()
-      await sleep(deadline > 0 && deadline < 12_000 ? deadline + around(1000) : around(10_000), this.stop.signal)
+      const unknown = deadline <= 0 && this.late.value?.order_sn !== order_sn // as after a reload
+      const wait = deadline > 0 && deadline < 12_000 ? deadline + around(1000) : unknown ? retryDelay(n, 0) : around(10_000)
+      await sleep(wait, this.stop.signal)
       if (!visible.value || this.stop.signal.aborted || ended()) continue
       await poll()
       if (ended() || !(Date.parse(find()?.expires_at ?? '') <= clock.now())) continue

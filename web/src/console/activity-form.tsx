@@ -188,7 +188,7 @@ function Form({
           </p>
         )}
         {rows.map((row, i) => (
-          <div class="form-row" key={i}>
+          <div class="form-row sku-row" key={i}>
             <Field label={w('sku')} name={`item-${i}-sku`} error={errors[`items[${i}].sku_id`]}>
               {(ids) => (
                 <select {...ids} value={row.sku_id} onChange={(e) => setRow(i, {sku_id: e.currentTarget.value})}>

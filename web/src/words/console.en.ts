@@ -178,6 +178,7 @@ export const console = {
   product_name: 'Product name',
   product_description: 'Description',
   skus: 'SKUs',
+  skus_hint: 'A SKU is one variant that can be bought, such as a size. One is enough.',
   sku_name: 'SKU name',
   list_price: 'List price',
   currency: 'Currency',

@@ -180,6 +180,7 @@ export const console: Record<keyof typeof en, string> = {
   product_name: '商品名称',
   product_description: '说明',
   skus: '规格',
+  skus_hint: '每个 SKU 是一种可购买的规格（如尺码），一种即可。',
   sku_name: '规格名称',
   list_price: '原价',
   currency: '币种',

@@ -245,6 +245,8 @@ test('a payment in flight at the deadline is one statement on every page', async
   order.payments.push({payment_id: '5', provider: 'other', state: 'started', amount: 9900, currency: 'EUR', created_at: order.created_at})
   await expect(status(page)).toContainText('Your payment is being confirmed.', soon)
   await expect(page.getByRole('button', {name: /^Pay /})).toHaveCount(0)
+  await page.reload() // known again within seconds, not at the next turn of the polling
+  await expect(status(page)).toContainText('Your payment is being confirmed.')
   await page.getByRole('link', {name: 'See order'}).click()
   await expect(page.getByRole('status').first()).toContainText('Your payment is being confirmed.')
   // Without one, the order has expired.

@@ -140,7 +140,6 @@ func (redisGate) OfUser(context.Context, string, string) (core.UserPurchases, er
 	return core.UserPurchases{}, nil
 }
 
-
 func (redisGate) Lookup(context.Context, string, string) (core.Reservation, bool, error) {
 	return core.Reservation{}, false, nil
 }
