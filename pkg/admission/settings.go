@@ -100,7 +100,8 @@ func (s *Settings) checkRedis() error {
 			variable string
 			set      bool
 		}{
-			{"LIMIT_REDIS_DB", s.RedisDB != 0}, {"LIMIT_REDIS_MODE", s.RedisMode != ""},
+			{"LIMIT_REDIS_DB", s.RedisDB != 0},
+			{"LIMIT_REDIS_MODE", s.RedisMode != ""},
 			{"LIMIT_REDIS_SENTINEL_MASTER", s.RedisSentinelMaster != ""},
 		} {
 			if c.set {

@@ -149,11 +149,11 @@ func (a *Access) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 	}
 }
 
-// errNoMaster is what the Sentinels reply if they know no master of the name.
-var errNoMaster = errors.New("the Sentinels know no master of this name")
+// errNoMaster means that the Sentinels watch no master of the name.
+var errNoMaster = errors.New("the Sentinels have no master of this name")
 
-// sentinels is a hook of a client behind Sentinels. Their replies are not replies of Redis: of a master that they do not
-// know the client reports redis.Nil, which means an absent key otherwise.
+// sentinels is a hook of a client behind Sentinels. Their replies are not replies of Redis: without such a master
+// the client reports redis.Nil, which means an absent key otherwise.
 type sentinels struct{ master string }
 
 // DialHook implements redis.Hook.

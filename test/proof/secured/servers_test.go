@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -31,36 +32,36 @@ import (
 // patience is how long a test waits for a server.
 const patience = 30 * time.Second
 
-// The rights of docs/kubernetes.md#users-of-redis, which a test compares.
-const (
-	gateRights = "~fs:* -@all +ping +select +time +info +wait +evalsha +eval +exists +get +set +getrange +setrange +del " +
-		"+unlink +rename +persist +pexpire +pexpireat +pttl +hget +hset +hsetnx +hdel +hexists +hgetall +hincrby +hlen " +
-		"+hmget +hscan +sadd +srem +scard +smembers +zadd +zcard +zcount +zincrby +zpopmin +zrange +zrangebyscore " +
-		"+zrevrangebyscore +zrem +zremrangebyscore +zscore +xadd +xack +xautoclaim +xdel +xlen +xpending +xrange " +
-		"+xreadgroup +xgroup|create"
-	limitsRights = "~rl:* ~presence:* ~fs:challenge:* ~fs:sign-in:* &rl:* -@all +ping +select +time +evalsha +eval +get " +
-		"+set +del +incr +pexpire +expire +pttl +hget +hset +hdel +hexists +hmget +hgetall +hincrby +lindex +llen +ltrim " +
-		"+lrem +rpush +zadd +zcard +zcount +zscore +zrem +zremrangebyscore +zrangebyscore +zrevrange +multi +exec +publish " +
-		"+subscribe +unsubscribe +config|get"
-	clusterRights        = " +cluster|slots +asking"
-	sentinelClientRights = "&+switch-master &+replica-reconf-done -@all +subscribe +ping " +
-		"+sentinel|get-master-addr-by-name +sentinel|sentinels"
-	// Of Sentinel at the servers, and of a replica at its master.
-	sentinelRights = "&__sentinel__:* -@all +multi +slaveof +ping +exec +subscribe +config|rewrite +role +publish +info " +
-		"+client|setname +client|kill +script|kill"
-	replicaRights = "-@all +psync +replconf +ping"
-)
+// rights are those of docs/kubernetes.md, by user; of "cluster", what users need there beside them.
+var rights = map[string]string{}
 
-// authorities are the folder of the roots that this process trusts, by SSL_CERT_DIR.
-var authorities string
+func readRights() error {
+	text, err := os.ReadFile("../../../docs/kubernetes.md")
+	if err != nil {
+		return err
+	}
+	for _, m := range regexp.MustCompile(`user (\w+) on #<[^>]*> resetchannels (.+)`).FindAllStringSubmatch(string(text), -1) {
+		rights[m[1]] = m[2]
+	}
+	if m := regexp.MustCompile("In a cluster, both also need `([^`]+)`").FindStringSubmatch(string(text)); m != nil {
+		rights["cluster"] = " " + m[1]
+	}
+	if len(rights) != 6 {
+		return fmt.Errorf("docs/kubernetes.md has the rights of %d users instead of 6", len(rights))
+	}
+	return nil
+}
 
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "secured")
 	if err == nil {
-		authorities = dir
 		err = os.Setenv("SSL_CERT_DIR", dir) // before the first connection: Go reads the roots once
 	}
 	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	if err := readRights(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -148,10 +149,10 @@ func (s *server) addr() string { return net.JoinHostPort("127.0.0.1", strconv.It
 // users are the lines of all users of a data server.
 func users(more string) string {
 	return "user default off\nuser admin on >admin-password ~* &* +@all\n" +
-		"user gate on >gate-password resetchannels " + gateRights + more + "\n" +
-		"user limits on >limits-password resetchannels " + limitsRights + more + "\n" +
-		"user replica on >replica-password resetchannels " + replicaRights + "\n" +
-		"user sentinel on >sentinel-password resetchannels " + sentinelRights + "\n"
+		"user gate on >gate-password resetchannels " + rights["gate"] + more + "\n" +
+		"user limits on >limits-password resetchannels " + rights["limits"] + more + "\n" +
+		"user replica on >replica-password resetchannels " + rights["replica"] + "\n" +
+		"user sentinel on >sentinel-password resetchannels " + rights["sentinel"] + "\n"
 }
 
 // start starts a server with these lines in its redis.conf and these users. It ends with the test.
