@@ -23,6 +23,7 @@ import (
 	"flashsale.internal/pkg/problem"
 	"flashsale.internal/pkg/ratelimit"
 	"flashsale.internal/pkg/ratelimit/rules"
+	"flashsale.internal/pkg/redisconn"
 	"flashsale.internal/pkg/settings"
 	"flashsale.internal/pkg/telemetry"
 )
@@ -37,6 +38,8 @@ type Limits struct {
 	tel  *telemetry.Telemetry
 	rdb  redis.UniversalClient
 	conn *ratelimit.Conn
+	// access is nil without Redis.
+	access *redisconn.Access
 }
 
 // rereadEvery is the interval at which the file of rules is checked for changes.
@@ -49,22 +52,25 @@ func New(s Settings, of settings.Redis, tel *telemetry.Telemetry) (*Limits, erro
 	if err != nil {
 		return nil, err
 	}
-	if len(s.RedisAddrs) > 0 {
-		of = settings.Redis{Addrs: s.RedisAddrs, DB: s.RedisDB}
-	}
+	of = s.Redis(of)
 	l := &Limits{s: s, tel: tel}
 	m, err := newMetrics(tel.Meter)
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	if len(of.Addrs) > 0 {
-		l.rdb = ratelimit.Connect(of.Addrs, of.DB)
+		incidents, err := tel.Incidents()
+		if err != nil {
+			return nil, fmt.Errorf("metrics: %w", err)
+		}
+		l.rdb = ratelimit.Connect(of.Addrs, of.DB, redisconn.To(of))
+		l.access = redisconn.Watch(l.rdb, "limits", tel.Log, incidents)
 		l.conn = ratelimit.NewConn(l.rdb, ratelimit.ConnOptions{Peers: tel.Service, OnState: func(up bool, cause error) {
 			if up {
-				tel.Log.Info("redis of the limits is reachable again")
+				tel.Log.Info("redis of the limits is available again")
 				return
 			}
-			tel.Log.Warn("redis of the limits is unreachable, this process applies its share of each limit", "error",
+			tel.Log.Warn("redis of the limits is unavailable, this process applies its share of each limit", "error",
 				cause)
 		}})
 		l.Store = rules.NewStore(l.rdb, "")
@@ -111,6 +117,14 @@ func (l *Limits) Breaker() string {
 		return "closed"
 	}
 	return "open"
+}
+
+// Ready returns why the Redis of the limits denies access to a process that has just started; see redisconn.Access.
+func (l *Limits) Ready() error {
+	if l.access == nil {
+		return nil
+	}
+	return l.access.Ready()
 }
 
 // None returns limits that limit nothing, for tests of other things.

@@ -149,6 +149,11 @@ func TestWrongSettingsStopTheStart(t *testing.T) {
 		"LIMIT_RULES is invalid: open":                        {"LIMIT_RULES": "/nowhere"},
 		"LIMIT_REDIS_ADDRS":                                   {"LIMIT_REDIS_ADDRS": "redis"},
 		"LIMIT_REDIS_DB needs":                                {"LIMIT_REDIS_DB": "3"},
+		"LIMIT_REDIS_MODE needs LIMIT_REDIS_ADDRS":            {"LIMIT_REDIS_MODE": "cluster"},
+		"LIMIT_REDIS_SENTINEL_MASTER needs LIMIT_REDIS_ADDRS": {"LIMIT_REDIS_SENTINEL_MASTER": "m"},
+		"LIMIT_REDIS_SENTINEL_MASTER is required":             {"LIMIT_REDIS_ADDRS": "a:1", "LIMIT_REDIS_MODE": "sentinel"},
+		"LIMIT_REDIS_DB must be 0":                            {"LIMIT_REDIS_ADDRS": "a:1,b:2", "LIMIT_REDIS_DB": "3"},
+		"LIMIT_REDIS_USERNAME needs LIMIT_REDIS_PASSWORD":     {"LIMIT_REDIS_USERNAME": "limits"},
 		"TRUSTED_PROXIES holds \"edge\", which is neither an": {"TRUSTED_PROXIES": "10.0.0.0/8, edge"},
 		"PATH_RATE is -1":                                     {"PATH_RATE": "-1"},
 		"PATH_TOTAL_RATE is 40000001":                         {"PATH_TOTAL_RATE": "40000001"},
@@ -161,6 +166,31 @@ func TestWrongSettingsStopTheStart(t *testing.T) {
 	proxies, err := s.proxies()
 	require.NoError(t, err)
 	require.Len(t, proxies, 3)
+}
+
+func TestTheRedisOfTheLimits(t *testing.T) {
+	of := settings.Redis{
+		Addrs: []string{"gate:1"}, DB: 2, Username: "gate", Password: settings.NewPassword("g"), TLS: true,
+		SentinelPassword: settings.NewPassword("s"),
+	}
+	s, err := load(t, nil)
+	require.NoError(t, err)
+	require.Equal(t, of, s.Redis(of), "all is shared")
+
+	s, err = load(t, map[string]string{"LIMIT_REDIS_USERNAME": "limits", "LIMIT_REDIS_PASSWORD": "l"})
+	require.NoError(t, err)
+	want := of
+	want.Username, want.Password = "limits", settings.NewPassword("l")
+	require.Equal(t, want, s.Redis(of), "a user of its own at the same server")
+
+	s, err = load(t, map[string]string{
+		"LIMIT_REDIS_ADDRS": "s1:1,s2:1", "LIMIT_REDIS_MODE": "sentinel", "LIMIT_REDIS_SENTINEL_MASTER": "m", "LIMIT_REDIS_DB": "3",
+	})
+	require.NoError(t, err)
+	require.Equal(t, settings.Redis{
+		Addrs: []string{"s1:1", "s2:1"}, DB: 3, Mode: settings.RedisSentinel, SentinelMaster: "m", TLS: true,
+		SentinelPassword: of.SentinelPassword,
+	}, s.Redis(of), "another server never gets the gate's password")
 }
 
 // If every address is a trusted proxy, every caller chooses the address that limits count.

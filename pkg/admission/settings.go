@@ -25,10 +25,19 @@ type Settings struct {
 	// File of [rules](limits.md), read again when it changes; without it the embedded rules apply, which differ by
 	// `APP_ENV`.
 	Rules string `env:"LIMIT_RULES"`
-	// Redis of the limiters alone; without it they use `REDIS_ADDRS`.
+	// Redis of the limiters alone; without it they use that of `REDIS_ADDRS`.
 	RedisAddrs []string `env:"LIMIT_REDIS_ADDRS"`
 	// Its database number.
 	RedisDB int `env:"LIMIT_REDIS_DB"`
+	// What its addresses are, as `REDIS_MODE`.
+	RedisMode string `env:"LIMIT_REDIS_MODE"`
+	// User of the limiters; without it, and without a password, they have that of `REDIS_USERNAME`, but never at
+	// `LIMIT_REDIS_ADDRS`.
+	RedisUsername string `env:"LIMIT_REDIS_USERNAME"`
+	// Its password.
+	RedisPassword settings.Password `env:"LIMIT_REDIS_PASSWORD" secret:"true"`
+	// Name of the master of the limits at the Sentinels.
+	RedisSentinelMaster string `env:"LIMIT_REDIS_SENTINEL_MASTER"`
 	// Networks of the proxies whose `X-Forwarded-For` is trusted.
 	TrustedProxies []string `env:"TRUSTED_PROXIES"`
 	// Paths of one activity that all pods together issue in a second; 0: the limit of the rule.
@@ -59,16 +68,10 @@ func (s *Settings) Validate(production bool) error {
 					"APP_ENV=production: a caller in it chooses the address that limits count", p)
 		}
 	}
-	for _, addr := range s.RedisAddrs {
-		if err := settings.CheckDialAddr("LIMIT_REDIS_ADDRS", addr); err != nil {
-			return err
-		}
+	if err := s.checkRedis(); err != nil {
+		return err
 	}
 	switch {
-	case s.RedisDB < 0 || s.RedisDB > 1_000_000:
-		return settings.Wrong("LIMIT_REDIS_DB", "is %d and must not be negative", s.RedisDB)
-	case s.RedisDB != 0 && len(s.RedisAddrs) != 1:
-		return settings.Wrong("LIMIT_REDIS_DB", "needs one address in LIMIT_REDIS_ADDRS")
 	case s.PathRate < 0 || s.PathRate > maxPathRate:
 		return settings.Wrong("PATH_RATE", "is %d and must be 1 to %d, or 0 for the limit of the rules",
 			s.PathRate, maxPathRate)
@@ -84,6 +87,42 @@ func (s *Settings) Validate(production bool) error {
 		return settings.Wrong("LIMIT_RULES", "is invalid: %v", err)
 	}
 	return nil
+}
+
+// checkRedis reports the first wrong setting of the Redis of the limits.
+func (s *Settings) checkRedis() error {
+	own := settings.Redis{
+		Addrs: s.RedisAddrs, DB: s.RedisDB, Mode: s.RedisMode, Username: s.RedisUsername, Password: s.RedisPassword,
+		SentinelMaster: s.RedisSentinelMaster,
+	}
+	if len(s.RedisAddrs) == 0 {
+		for _, c := range []struct {
+			variable string
+			set      bool
+		}{
+			{"LIMIT_REDIS_DB", s.RedisDB != 0},
+			{"LIMIT_REDIS_MODE", s.RedisMode != ""},
+			{"LIMIT_REDIS_SENTINEL_MASTER", s.RedisSentinelMaster != ""},
+		} {
+			if c.set {
+				return settings.Wrong(c.variable, "needs LIMIT_REDIS_ADDRS")
+			}
+		}
+		own.Addrs, own.DB = []string{"127.0.0.1:6379"}, 0 // to check the rest
+	}
+	return settings.CheckRedis("LIMIT_", own)
+}
+
+// Redis returns the Redis of the limits, where of is that of the service. With addresses of its own it shares TLS and
+// the credentials for Sentinels, and never gets the password of the service's Redis.
+func (s *Settings) Redis(of settings.Redis) settings.Redis {
+	if len(s.RedisAddrs) > 0 {
+		of.Addrs, of.DB, of.Mode, of.SentinelMaster = s.RedisAddrs, s.RedisDB, s.RedisMode, s.RedisSentinelMaster
+		of.Username, of.Password = s.RedisUsername, s.RedisPassword
+	} else if s.RedisPassword.IsSet() {
+		of.Username, of.Password = s.RedisUsername, s.RedisPassword
+	}
+	return of
 }
 
 // text returns the rules: those of the file, or the embedded ones.

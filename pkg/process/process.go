@@ -3,6 +3,8 @@ package process
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 
 	"github.com/redis/go-redis/v9"
@@ -37,6 +39,12 @@ type Process struct {
 
 	s       Settings
 	closers []lifecycle.Component
+	gate    *redisconn.Access // nil without GateRedis
+}
+
+// Validate reports settings that no Redis of the process uses.
+func (s *Settings) Validate(bool) error {
+	return settings.CheckSentinels(s.Redis, s.Settings.Redis(s.Redis))
 }
 
 // Service is the part of a service that all services have.
@@ -78,10 +86,24 @@ func (p *Process) Database(m settings.MySQL) (*gorm.DB, error) {
 }
 
 // GateRedis makes the client for the Redis of the gate, which Run closes.
-func (p *Process) GateRedis() redis.UniversalClient {
-	rdb := stockgate.Connect(p.s.Addrs, p.s.DB)
+func (p *Process) GateRedis() (redis.UniversalClient, error) {
+	incidents, err := p.Telemetry.Incidents()
+	if err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	rdb := stockgate.Connect(p.s.Addrs, p.s.DB, redisconn.To(p.s.Redis))
+	p.gate = redisconn.Watch(rdb, "gate", p.Telemetry.Log, incidents)
 	p.closers = append(p.closers, lifecycle.AtEnd("redis", func(context.Context) error { return rdb.Close() }))
-	return rdb
+	return rdb, nil
+}
+
+// ready reports why the process cannot accept callers: for reasons of the service, or because a Redis denies access.
+func (p *Process) ready(svc Service) error {
+	errs := []error{svc.Ready(), p.Limits.Ready()}
+	if p.gate != nil {
+		errs = append(errs, p.gate.Ready())
+	}
+	return errors.Join(errs...)
 }
 
 // Run serves the API of svc, and further listeners, until ctx is done. Components end in the reverse order: listeners
@@ -92,7 +114,7 @@ func (p *Process) Run(ctx context.Context, svc Service, listeners ...lifecycle.C
 	all = append(all, lifecycle.AtEnd("message bus", p.Bus.Close))
 	all = append(all, p.Limits.Components()...)
 	all = append(all, svc.Components()...)
-	all = append(all, httpserver.Admin("ADMIN_ADDR", p.s.AdminAddr, svc.Ready, p.Telemetry.Metrics, p.s.PProf, log))
+	all = append(all, httpserver.Admin("ADMIN_ADDR", p.s.AdminAddr, func() error { return p.ready(svc) }, p.Telemetry.Metrics, p.s.PProf, log))
 	all = append(all, listeners...)
 	all = append(all, httpserver.Listen("HTTP_ADDR", p.s.HTTP.Addr, svc.Handler(), log))
 	return lifecycle.Run(ctx, log, p.s.DrainTimeout, all...)

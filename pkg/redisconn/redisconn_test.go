@@ -2,12 +2,23 @@ package redisconn
 
 import (
 	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
 	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/metric/noop"
+
+	"flashsale.internal/pkg/settings"
 )
 
 func TestNewKeepsTheCallersTimeouts(t *testing.T) {
@@ -26,6 +37,99 @@ func TestNewMakesAClusterClientOfSeveralAddresses(t *testing.T) {
 	rdb := New(redis.UniversalOptions{Addrs: []string{"127.0.0.1:1", "127.0.0.1:2"}})
 	defer rdb.Close()
 	require.IsType(t, &redis.ClusterClient{}, rdb)
+}
+
+func TestClientsByMode(t *testing.T) {
+	made := func(s settings.Redis) redis.UniversalClient {
+		rdb := New(redis.UniversalOptions{ReadTimeout: time.Minute, MaxRedirects: 3}, To(s))
+		t.Cleanup(func() { _ = rdb.Close() })
+		return rdb
+	}
+	one, three := []string{"127.0.0.1:1"}, []string{"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"}
+	single := made(settings.Redis{Addrs: one, DB: 3, TLS: true, TLSServerName: "redis"}).(*redis.Client).Options()
+	require.Equal(t, one[0], single.Addr)
+	require.Equal(t, "redis", single.TLSConfig.ServerName)
+	require.EqualValues(t, tls.VersionTLS12, single.TLSConfig.MinVersion)
+
+	sentinel := made(settings.Redis{Addrs: three, DB: 3, Mode: settings.RedisSentinel, SentinelMaster: "m"}).(*redis.Client).Options()
+	require.Equal(t, "FailoverClient", sentinel.Addr)
+	require.Equal(t, 3, sentinel.DB)
+	require.Equal(t, time.Minute, sentinel.ReadTimeout)
+
+	for _, s := range []settings.Redis{{Addrs: three}, {Addrs: one, Mode: settings.RedisCluster}} {
+		cluster := made(s).(*redis.ClusterClient).Options()
+		require.Equal(t, s.Addrs, cluster.Addrs)
+		require.Equal(t, time.Second, cluster.ClusterStateReloadInterval)
+		require.True(t, cluster.DisableRoutingPolicies)
+		require.Equal(t, 3, cluster.MaxRedirects)
+		require.Equal(t, time.Minute, cluster.ReadTimeout)
+	}
+}
+
+func TestThePasswordIsReadAtEachConnection(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "password")
+	write := func(password string) { require.NoError(t, os.WriteFile(path, []byte(password+"\n"), 0o600)) }
+	write("one")
+	mini := miniredis.RunT(t)
+	mini.RequireUserAuth("gate", "one")
+	var s struct{ settings.Redis }
+	require.NoError(t, settings.Load(&s, map[string]string{
+		"REDIS_ADDRS": mini.Addr(), "REDIS_USERNAME": "gate", "REDIS_PASSWORD_FILE": path,
+	}))
+	rdb := New(redis.UniversalOptions{MaxRetries: -1}, To(s.Redis))
+	defer rdb.Close()
+	require.NoError(t, rdb.Ping(t.Context()).Err())
+	mini.RequireUserAuth("gate", "two")
+	write("two")
+	mini.Close()
+	require.NoError(t, mini.Restart())
+	require.Eventually(t, func() bool { return rdb.Ping(t.Context()).Err() == nil }, 10*time.Second, time.Millisecond,
+		"a new connection has the new password")
+}
+
+func TestAccess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		a := &Access{name: "gate", log: slog.New(slog.NewTextHandler(&out, nil)), incidents: noop.Int64Counter{}}
+		denied := errors.New("remote error: tls: certificate required")
+		lines := func() int { return strings.Count(out.String(), `msg="redis denies access" redis=gate error="remote`) }
+		require.NoError(t, a.Ready(), "unreachable: the process takes calls")
+		a.observe(t.Context(), redis.Nil)
+		a.observe(t.Context(), context.DeadlineExceeded)
+		require.Zero(t, lines())
+		for range 121 {
+			a.observe(t.Context(), denied)
+			require.ErrorIs(t, a.Ready(), denied)
+			time.Sleep(time.Second)
+		}
+		require.Equal(t, 3, lines(), "once a minute")
+		a.observe(t.Context(), nil)
+		require.Error(t, a.Ready(), "a call of another kind was refused a moment ago")
+		time.Sleep(deniedFor)
+		require.NoError(t, a.Ready())
+		a.observe(t.Context(), denied)
+		require.NoError(t, a.Ready(), "it was let in for long enough: an outage")
+	})
+}
+
+func TestDenied(t *testing.T) {
+	mini := miniredis.RunT(t)
+	mini.RequireUserAuth("gate", "right")
+	for password, says := range map[string]string{"wrong": "WRONGPASS", "": "NOAUTH"} {
+		rdb := New(redis.UniversalOptions{MaxRetries: -1},
+			To(settings.Redis{Addrs: []string{mini.Addr()}, Username: "gate", Password: settings.NewPassword(password)}))
+		var out bytes.Buffer
+		access := Watch(rdb, "gate", slog.New(slog.NewTextHandler(&out, nil)), noop.Int64Counter{})
+		err := rdb.Ping(t.Context()).Err()
+		require.True(t, Denied(err), err)
+		require.ErrorContains(t, access.Ready(), "redis of the gate denies access: "+says)
+		require.Contains(t, out.String(), says)
+		_, err = rdb.Pipelined(t.Context(), func(p redis.Pipeliner) error { return p.Ping(t.Context()).Err() })
+		require.True(t, Denied(err), err)
+		require.NoError(t, rdb.Close())
+	}
+	require.False(t, Denied(redis.Nil))
+	require.False(t, Denied(context.Canceled))
 }
 
 func TestClientLogIsAtDebug(t *testing.T) {

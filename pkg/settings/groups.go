@@ -79,28 +79,6 @@ func (m MySQL) Validate(bool) error {
 	return nil
 }
 
-// Redis holds the address of Redis. Several addresses are the seeds of a cluster.
-type Redis struct {
-	// One server, or several seeds of a cluster. Order uses it for its limits only.
-	Addrs []string `env:"REDIS_ADDRS" envDefault:"127.0.0.1:6379"`
-	// Database number; 0 with a cluster.
-	DB int `env:"REDIS_DB"`
-}
-
-// Validate reports the first wrong setting.
-func (r Redis) Validate(bool) error {
-	if err := checkDialAddrs("REDIS_ADDRS", r.Addrs); err != nil {
-		return err
-	}
-	if r.DB < 0 || r.DB > 1_000_000 {
-		return Wrong("REDIS_DB", "is %d and must not be negative", r.DB)
-	}
-	if r.DB != 0 && len(r.Addrs) > 1 {
-		return Wrong("REDIS_DB", "must be 0 with several REDIS_ADDRS, as a cluster has one database")
-	}
-	return nil
-}
-
 // RocketMQ holds the addresses of the name servers.
 type RocketMQ struct {
 	// Name servers.

@@ -61,6 +61,9 @@ func Load[T any](dst *T, environ map[string]string) error {
 		if preset := reflect.ValueOf(&before).Elem().FieldByIndex(l.index); environ[l.key] == "" && !preset.IsZero() {
 			value.Set(preset)
 		}
+		if p, ok := value.Addr().Interface().(*Password); ok && environ[l.key+fileSuffix] != "" {
+			p.variable, p.file = l.key+fileSuffix, environ[l.key+fileSuffix]
+		}
 		// NaN passes every check of bounds.
 		if value.CanFloat() && (math.IsNaN(value.Float()) || math.IsInf(value.Float(), 0)) {
 			return Wrong(l.key, "is %q, which is not a number", environ[l.key])

@@ -76,7 +76,8 @@ func readSecret(path string) (string, error) {
 func checkDistinct(environ map[string]string, all []leaf) error {
 	purposes := map[string]string{} // variable by secret
 	for _, l := range all {
-		if !l.secret || environ[l.key] == "" {
+		// A back end may have the same password as another: the operator of the two decides that.
+		if !l.secret || environ[l.key] == "" || l.typ == reflect.TypeFor[Password]() {
 			continue
 		}
 		secrets := []string{environ[l.key]}

@@ -87,3 +87,45 @@ func TestEqualSecretsForTwoPurposes(t *testing.T) {
 	}
 	require.NoError(t, Load(new(config), production("PATH_KEYS="+strong+"p,"+strong+"p")), "one purpose")
 }
+
+// A password that comes from a file is read again, and may be that of another back end.
+func TestPasswords(t *testing.T) {
+	path := file(t, "one\n")
+	var c config
+	require.NoError(t, Load(&c, production("REDIS_USERNAME=gate", "REDIS_PASSWORD_FILE="+path, "REDIS_MODE=sentinel",
+		"REDIS_SENTINEL_MASTER=gate", "REDIS_SENTINEL_PASSWORD=one")))
+	read := func(want string) {
+		t.Helper()
+		got, err := c.Redis.Password.Read()
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	read("one")
+	require.NoError(t, os.WriteFile(path, []byte("two"), 0o600))
+	read("two")
+	require.Equal(t, "one", c.Redis.Password.AtStart())
+	require.NoError(t, os.Remove(path))
+	_, err := c.Redis.Password.Read()
+	var wrong *Error
+	require.ErrorAs(t, err, &wrong)
+	require.Equal(t, "REDIS_PASSWORD_FILE", wrong.Variable)
+	for _, a := range Describe(&c) {
+		require.NotContains(t, a.Value.String(), "one", a.Key)
+		if a.Key == "REDIS_PASSWORD" {
+			require.Equal(t, "(hidden)", a.Value.String())
+		}
+	}
+	fixed, err := c.Redis.SentinelPassword.Read()
+	require.NoError(t, err)
+	require.Equal(t, "one", fixed)
+	require.False(t, Password{}.IsSet())
+}
+
+func TestCheckSentinels(t *testing.T) {
+	sentinel, single := Redis{Mode: RedisSentinel, SentinelPassword: NewPassword("x")}, Redis{SentinelPassword: NewPassword("x")}
+	require.NoError(t, CheckSentinels(sentinel, single))
+	require.NoError(t, CheckSentinels(single, sentinel))
+	require.NoError(t, CheckSentinels(Redis{}, Redis{}))
+	require.EqualError(t, CheckSentinels(single, single),
+		"REDIS_SENTINEL_PASSWORD needs REDIS_MODE=sentinel or LIMIT_REDIS_MODE=sentinel")
+}

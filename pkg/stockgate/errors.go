@@ -9,6 +9,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/sony/gobreaker/v2"
+
+	"flashsale.internal/pkg/redisconn"
 )
 
 // Errors that callers distinguish with errors.Is. Every other error is a programming error in the caller or in a
@@ -21,6 +23,9 @@ var (
 	ErrUnavailable = errors.New("stockgate: redis is unavailable")
 	// ErrUnconfirmed is an ErrUnavailable: Redis replied, and too few replicas have what it has.
 	ErrUnconfirmed = fmt.Errorf("%w: too few replicas have confirmed the write", ErrUnavailable)
+	// ErrDenied is an ErrUnavailable: Redis refused the user, the password or a right of the user. That lasts until an
+	// operator corrects it. A script that lacks a right for one of its commands may have written before.
+	ErrDenied = fmt.Errorf("%w: it denies access", ErrUnavailable)
 	// ErrBroken means that Redis rejected the command, usually because of the stored data, or the stored data cannot
 	// be decoded. The same call fails again until the data is repaired.
 	ErrBroken = errors.New("stockgate: stored data is unusable")
@@ -58,6 +63,9 @@ func classify(err error) error {
 	case errors.Is(err, gobreaker.ErrOpenState), errors.Is(err, gobreaker.ErrTooManyRequests), unreachable(err),
 		errors.Is(err, context.Canceled):
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	if redisconn.Denied(err) {
+		return fmt.Errorf("%w: %w", ErrDenied, err)
 	}
 	for _, code := range notServing {
 		if strings.HasPrefix(err.Error(), code+" ") {

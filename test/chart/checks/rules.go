@@ -206,6 +206,13 @@ func eachServiceGetsOnlyItsSecrets(t *testing.T) {
 		"flashsale-mysql-dsn/ORDER_DSN", "flashsale-secrets/CONTACT_KEYS", "flashsale-secrets/INTERNAL_SECRET",
 		"flashsale-secrets/SESSION_SECRET",
 	}, seen(large, "order"))
+	redis := everyRendering()["redis behind sentinels"].objects(t)
+	for _, name := range services {
+		require.Subset(t, seen(redis, name), []string{
+			"flashsale-redis/REDIS_PASSWORD", "flashsale-redis/REDIS_SENTINEL_PASSWORD",
+			"flashsale-redis-limits/LIMIT_REDIS_PASSWORD",
+		}, name)
+	}
 	for _, o := range large {
 		require.NotEqual(t, "Secret", o.kind(), "existing ones are used")
 	}

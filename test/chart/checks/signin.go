@@ -62,7 +62,8 @@ func thePagesGetTheirSettings(t *testing.T) {
 
 // helm upgrade --reuse-values keeps the values of a release without pages, which lack these.
 func valuesOfAnEarlierReleaseAreEnough(t *testing.T) {
-	all := production("session=null", "oidc=null", "pages=null").objects(t)
+	all := production("session=null", "oidc=null", "pages=null", "redis.tls=null", "redis.sentinel=null", "redis.mode=null",
+		"limits.redis.sentinel=null", "limits.redis.mode=null").objects(t)
 	data := fieldTexts(pick(t, all, "ConfigMap/flashsale-seckill"), "data")
 	require.Equal(t, "12h", data["SESSION_TTL"])
 	require.NotContains(t, data, "OIDC_ISSUER")

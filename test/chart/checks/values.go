@@ -17,8 +17,13 @@ func wrongValuesAreRefused(t *testing.T) {
 		"mysql.existingSecret=":                             "mysql.existingSecret is required",
 		"redis.addresses=null":                              "redis.addresses is required",
 		"rocketmq.nameServers=null":                         "rocketmq.nameServers is required",
-		"redis.db=1":                                        "redis.db must be 0 with several redis.addresses",
-		"limits.redis.addresses=null,limits.redis.db=1":     "limits.redis.db needs exactly one address",
+		"redis.db=1":                                        "redis.db must be 0 with a cluster, which has one database",
+		"redis.mode=single":                                 "redis.mode: single must not have several redis.addresses",
+		"redis.mode=sentinel":                               "redis.sentinel.master is required with redis.mode: sentinel",
+		"redis.sentinel.master=sale":                        "redis.sentinel.master needs redis.mode: sentinel",
+		"redis.tls.serverName=redis":                        "redis.tls.serverName needs redis.tls.enabled",
+		"limits.redis.mode=cluster,limits.redis.db=1":       "limits.redis.db must be 0 with a cluster",
+		"limits.redis.addresses=null,limits.redis.db=1":     "limits.redis.db and limits.redis.mode need limits.redis.addresses",
 		"auth.jwksURL=http://login.example.com/":            "auth.jwksURL must be an https URL",
 		"auth.audience=":                                    "auth.audience is required with auth.jwksURL and environment: production",
 		"auth.issuer=":                                      "auth.issuer is required with auth.jwksURL and environment: production",
@@ -84,6 +89,9 @@ func wrongValuesAreRefused(t *testing.T) {
 		"image.tag=v1 beta":                                    "tag",
 		"image.pullPolicy=Sometimes":                           "pullPolicy",
 		"redis.addresses[0]=redis":                             "redis",
+		"redis.mode=sentinels":                                 "mode",
+		"redis.password=x":                                     "password",
+		"components.seckill.env.REDIS_PASSWORD=x":              "REDIS_PASSWORD",
 		"limits.trustedProxies[0]=edge":                        "trustedProxies",
 		"tracing.sampleRatio=2":                                "sampleRatio",
 		"tracing.sampleRatio=1.5":                              "sampleRatio",
@@ -111,6 +119,7 @@ func wrongValuesAreRefused(t *testing.T) {
 		"names another database while devdeps.mysql is enabled")
 	require.Contains(t, kind("redis.addresses[0]=redis:6379").refused(t),
 		"names another Redis while devdeps.redis is enabled")
+	require.Contains(t, kind("redis.tls.enabled=true").refused(t), "for another Redis than that of devdeps.redis")
 	require.Contains(t, kind("ingress.enabled=true", "ingress.host=x", "edge.enabled=false").refused(t),
 		"ingress.enabled needs edge.enabled")
 	// Without any values the message names values-kind.yaml.

@@ -68,11 +68,24 @@ http://{{ include "flashsale.devdep" (dict "root" . "name" "jaeger") }}:4317
 {{- if .facts.redis -}}
 {{- $_ := set $s "REDIS_ADDRS" (include "flashsale.redisAddresses" .root) -}}
 {{- $_ := set $s "REDIS_DB" (toString $v.redis.db) -}}
+{{- with $v.redis.mode }}{{ $_ := set $s "REDIS_MODE" . }}{{ end -}}
+{{- with $v.redis.username }}{{ $_ := set $s "REDIS_USERNAME" . }}{{ end -}}
+{{- with $v.redis.tls -}}
+{{- if .enabled }}{{ $_ := set $s "REDIS_TLS" "true" }}{{ end -}}
+{{- with .serverName }}{{ $_ := set $s "REDIS_TLS_SERVER_NAME" . }}{{ end -}}
+{{- end -}}
+{{- with $v.redis.sentinel -}}
+{{- with .master }}{{ $_ := set $s "REDIS_SENTINEL_MASTER" . }}{{ end -}}
+{{- with .username }}{{ $_ := set $s "REDIS_SENTINEL_USERNAME" . }}{{ end -}}
+{{- end -}}
 {{- end -}}
 {{- if $v.limits.redis.addresses -}}
 {{- $_ := set $s "LIMIT_REDIS_ADDRS" (join "," $v.limits.redis.addresses) -}}
 {{- $_ := set $s "LIMIT_REDIS_DB" (toString $v.limits.redis.db) -}}
+{{- with $v.limits.redis.mode }}{{ $_ := set $s "LIMIT_REDIS_MODE" . }}{{ end -}}
+{{- with $v.limits.redis.sentinel }}{{ with .master }}{{ $_ := set $s "LIMIT_REDIS_SENTINEL_MASTER" . }}{{ end }}{{ end -}}
 {{- end -}}
+{{- with $v.limits.redis.username }}{{ $_ := set $s "LIMIT_REDIS_USERNAME" . }}{{ end -}}
 {{- with $v.limits.trustedProxies }}{{ $_ := set $s "TRUSTED_PROXIES" (join "," .) }}{{ end -}}
 {{- if $v.limits.rules }}{{ $_ := set $s "LIMIT_RULES" "/etc/flashsale/limits/rules.yaml" }}{{ end -}}
 {{- if .facts.internalPort }}{{ $_ := set $s "INTERNAL_ADDR" (printf ":%v" .facts.internalPort) }}{{ end -}}
@@ -134,6 +147,18 @@ http://{{ include "flashsale.devdep" (dict "root" . "name" "jaeger") }}:4317
 {{- if and (eq .name "seckill") $client }}
 - name: OIDC_CLIENT_SECRET
   valueFrom: {secretKeyRef: {name: {{ $client }}, key: OIDC_CLIENT_SECRET}}
+{{- end }}
+{{- with $root.Values.redis.existingSecret }}
+- name: REDIS_PASSWORD
+  valueFrom: {secretKeyRef: {name: {{ . }}, key: REDIS_PASSWORD}}
+{{- if or (eq ($root.Values.redis.mode | default "") "sentinel") (eq ($root.Values.limits.redis.mode | default "") "sentinel") }}
+- name: REDIS_SENTINEL_PASSWORD
+  valueFrom: {secretKeyRef: {name: {{ . }}, key: REDIS_SENTINEL_PASSWORD, optional: true}}
+{{- end }}
+{{- end }}
+{{- with $root.Values.limits.redis.existingSecret }}
+- name: LIMIT_REDIS_PASSWORD
+  valueFrom: {secretKeyRef: {name: {{ . }}, key: LIMIT_REDIS_PASSWORD}}
 {{- end }}
 {{- end }}
 

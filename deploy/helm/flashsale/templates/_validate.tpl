@@ -17,8 +17,19 @@
 {{- if and (not $mysql) (not $v.mysql.existingSecret) }}{{ fail "mysql.existingSecret is required: a Secret with ORDER_DSN and INVENTORY_DSN. For a test, use the bundled dependencies: -f values-kind.yaml." }}{{ end -}}
 {{- if and $redis $v.redis.addresses }}{{ fail "redis.addresses names another Redis while devdeps.redis is enabled: set devdeps.redis.enabled to false, or remove the addresses." }}{{ end -}}
 {{- if and (not $redis) (not $v.redis.addresses) }}{{ fail "redis.addresses is required: host:port of Redis." }}{{ end -}}
-{{- if and (gt (len ($v.redis.addresses | default list)) 1) (ne (int $v.redis.db) 0) }}{{ fail "redis.db must be 0 with several redis.addresses: a cluster has one database." }}{{ end -}}
-{{- if and (ne (int $v.limits.redis.db) 0) (ne (len ($v.limits.redis.addresses | default list)) 1) }}{{ fail "limits.redis.db needs exactly one address in limits.redis.addresses." }}{{ end -}}
+{{- $tls := $v.redis.tls | default dict -}}
+{{- if and $redis (or $v.redis.mode $v.redis.existingSecret $tls.enabled) }}{{ fail "redis.mode, redis.existingSecret and redis.tls are for another Redis than that of devdeps.redis: set devdeps.redis.enabled to false, or remove them." }}{{ end -}}
+{{- range $group, $r := dict "redis" $v.redis "limits.redis" $v.limits.redis -}}
+  {{- $mode := $r.mode | default "" -}}
+  {{- $several := gt (len ($r.addresses | default list)) 1 -}}
+  {{- $master := dig "master" "" ($r.sentinel | default dict) -}}
+  {{- if and $several (eq $mode "single") }}{{ fail (printf "%s.mode: single must not have several %s.addresses." $group $group) }}{{ end -}}
+  {{- if and (eq $mode "sentinel") (not $master) }}{{ fail (printf "%s.sentinel.master is required with %s.mode: sentinel." $group $group) }}{{ end -}}
+  {{- if and (ne $mode "sentinel") $master }}{{ fail (printf "%s.sentinel.master needs %s.mode: sentinel." $group $group) }}{{ end -}}
+  {{- if and (ne (int $r.db) 0) (or (eq $mode "cluster") (and $several (not $mode))) }}{{ fail (printf "%s.db must be 0 with a cluster, which has one database: with %s.mode: cluster, or with several %s.addresses and no mode." $group $group $group) }}{{ end -}}
+{{- end -}}
+{{- if and (or (ne (int $v.limits.redis.db) 0) $v.limits.redis.mode) (not $v.limits.redis.addresses) }}{{ fail "limits.redis.db and limits.redis.mode need limits.redis.addresses." }}{{ end -}}
+{{- if and $tls.serverName (not $tls.enabled) }}{{ fail "redis.tls.serverName needs redis.tls.enabled." }}{{ end -}}
 {{- if and $rocketmq $v.rocketmq.nameServers }}{{ fail "rocketmq.nameServers names others while devdeps.rocketmq is enabled: set devdeps.rocketmq.enabled to false, or remove them." }}{{ end -}}
 {{- if and (not $rocketmq) (not $v.rocketmq.nameServers) }}{{ fail "rocketmq.nameServers is required: host:port of the name servers." }}{{ end -}}
 {{- if and $v.auth.jwksURL $v.auth.devTokens }}{{ fail "auth.devTokens signs with the shared secret and cannot be true with auth.jwksURL." }}{{ end -}}

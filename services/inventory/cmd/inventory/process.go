@@ -55,8 +55,12 @@ func serve(ctx context.Context, _ *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	rdb, err := p.GateRedis()
+	if err != nil {
+		return err
+	}
 	svc, err := inventory.New(c.Config, inventory.Deps{
-		DB: db, Redis: p.GateRedis(), Bus: p.Bus, Telemetry: p.Telemetry, Limits: p.Limits,
+		DB: db, Redis: rdb, Bus: p.Bus, Telemetry: p.Telemetry, Limits: p.Limits,
 	})
 	if err != nil {
 		return err

@@ -38,8 +38,12 @@ func serve(ctx context.Context, _ *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	rdb, err := p.GateRedis()
+	if err != nil {
+		return err
+	}
 	svc, err := seckill.New(c.Config, seckill.Deps{
-		Redis: p.GateRedis(), Bus: p.Bus, Telemetry: p.Telemetry, Limits: p.Limits,
+		Redis: rdb, Bus: p.Bus, Telemetry: p.Telemetry, Limits: p.Limits,
 	})
 	if err != nil {
 		return err

@@ -15,6 +15,8 @@ var (
 	// ErrUnavailable means that Redis did not respond or could not serve the call, or that its data is damaged, such as
 	// the entry of a purchase. Whether the call was carried out is unknown.
 	ErrUnavailable = errors.New("gate unavailable")
+	// ErrDenied is part of an ErrUnavailable: Redis denies access to this process. The client of Redis logs it.
+	ErrDenied = errors.New("redis denies access")
 	// ErrRefused means that a service will refuse the same call each time.
 	ErrRefused = errors.New("call refused")
 	// ErrUnconfirmed means that the gate has the purchase, and a failover may still lose it.

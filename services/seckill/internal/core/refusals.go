@@ -84,6 +84,8 @@ func (c *SaleCache) Refusal(ctx context.Context, activityID string, err error) e
 	case errors.Is(err, ErrLater):
 		return contract.Refuse(contract.CodeOverloaded,
 			"the sale is slowed down; repeat the same request: a purchase is never made twice").After(time.Second)
+	case errors.Is(err, ErrDenied):
+		return unknownOutcome(nil)
 	case errors.Is(err, ErrUnavailable), errors.Is(err, context.Canceled):
 		return unknownOutcome(err)
 	case errors.Is(err, ErrBreakerOpen), errors.Is(err, ErrUnconfirmed), errors.Is(err, context.DeadlineExceeded):
@@ -93,8 +95,8 @@ func (c *SaleCache) Refusal(ctx context.Context, activityID string, err error) e
 }
 
 // unknownOutcome returns the refusal of a read or purchase that got no usable response; the purchase may have been
-// accepted. The refusal is logged with its cause err. Callers pass nil for an open breaker, a time-out and a purchase
-// that no replica has: during an outage there are too many of these to log each.
+// accepted. The refusal is logged with its cause err. Callers pass nil for an open breaker, denied access, a time-out and a
+// purchase that no replica has: during an outage there are too many of these to log each.
 func unknownOutcome(err error) error {
 	return contract.Refuse(contract.CodeGateUnavailable,
 		"no usable response in time; repeat the same request: a purchase may have been accepted and is never made twice").

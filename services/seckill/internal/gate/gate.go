@@ -339,6 +339,8 @@ func MapError(err error) error {
 		return core.ErrBreakerOpen
 	case errors.Is(err, stockgate.ErrUnconfirmed):
 		return core.ErrUnconfirmed
+	case errors.Is(err, stockgate.ErrDenied):
+		return fmt.Errorf("%w: %w: %w", core.ErrUnavailable, core.ErrDenied, err)
 	case errors.Is(err, stockgate.ErrUnavailable), errors.Is(err, stockgate.ErrBroken):
 		return fmt.Errorf("%w: %w", core.ErrUnavailable, err)
 	}

@@ -1,0 +1,176 @@
+package redisconn
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.opentelemetry.io/otel/metric"
+
+	"flashsale.internal/pkg/settings"
+)
+
+// Denied reports whether Redis, or each Sentinel, refused the user, the password or a right of the user: the replies
+// NOAUTH, WRONGPASS and NOPERM, and those of a script whose user lacks a right for one of its commands. An operator has
+// to correct that; no retry does.
+func Denied(err error) bool {
+	if redis.IsAuthError(err) || redis.IsPermissionError(err) {
+		return true
+	}
+	var reply redis.Error
+	return errors.As(err, &reply) && (strings.Contains(reply.Error(), "The user executing the script ") || // 7.0
+		strings.Contains(reply.Error(), "ACL failure in script")) // later versions
+}
+
+// misconfigured reports whether an error stays until an operator corrects credentials, certificates or settings.
+func misconfigured(err error) bool {
+	var untrusted *tls.CertificateVerificationError
+	var setting *settings.Error
+	return Denied(err) || errors.As(err, &untrusted) || errors.As(err, &setting) || errors.Is(err, errNoMaster) ||
+		strings.Contains(err.Error(), "remote error: tls: ")
+}
+
+const (
+	// deniedFor is for how long a denial holds after the last refused call.
+	deniedFor = 10 * time.Second
+	// deniedLogInterval is the interval of the log lines of a denial.
+	deniedLogInterval = time.Minute
+)
+
+// Access observes whether a Redis lets this process in. It is safe for concurrent use.
+type Access struct {
+	name      string
+	log       *slog.Logger
+	incidents metric.Int64Counter
+
+	served atomic.Bool // a call has succeeded
+
+	mu                           sync.Mutex
+	servedAt, deniedAt, loggedAt time.Time
+	denial                       error
+	settled                      bool
+}
+
+// Watch returns the Access of a client, which it observes from now on. name is that of the Redis in the log. While calls
+// are refused, it logs an error and counts an incident once a minute.
+func Watch(rdb redis.UniversalClient, name string, log *slog.Logger, incidents metric.Int64Counter) *Access {
+	a := &Access{name: name, log: log, incidents: incidents}
+	rdb.AddHook(a)
+	return a
+}
+
+// Ready returns the denial while a process that has just started is not let in, so that a rollout with wrong settings
+// stops. Once it was let in for 10 s, Ready returns nil for ever: a later denial is an outage, in which the process
+// responds by itself.
+func (a *Access) Ready() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	switch {
+	case a.settled:
+	case !a.deniedAt.IsZero() && now.Sub(a.deniedAt) < deniedFor:
+		return fmt.Errorf("redis of the %s denies access: %w", a.name, a.denial)
+	case a.served.Load() && now.Sub(a.servedAt) >= deniedFor:
+		a.settled = true
+	}
+	return nil
+}
+
+// observe records the outcome of a call or a dial.
+func (a *Access) observe(ctx context.Context, err error) {
+	if err == nil {
+		if !a.served.Load() {
+			a.mu.Lock()
+			a.servedAt = time.Now()
+			a.mu.Unlock()
+			a.served.Store(true)
+		}
+		return
+	}
+	if !misconfigured(err) {
+		return
+	}
+	now := time.Now()
+	a.mu.Lock()
+	a.deniedAt, a.denial = now, err
+	due := now.Sub(a.loggedAt) >= deniedLogInterval
+	if due {
+		a.loggedAt = now
+	}
+	a.mu.Unlock()
+	if due {
+		a.incidents.Add(ctx, 1)
+		a.log.ErrorContext(ctx, "redis denies access", "redis", a.name, "error", err)
+	}
+}
+
+// DialHook implements redis.Hook.
+func (a *Access) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := next(ctx, network, addr)
+		if err != nil {
+			a.observe(ctx, err)
+		}
+		return conn, err
+	}
+}
+
+// ProcessHook implements redis.Hook.
+func (a *Access) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		a.observe(ctx, err)
+		return err
+	}
+}
+
+// ProcessPipelineHook implements redis.Hook.
+func (a *Access) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		err := next(ctx, cmds)
+		if err == nil || misconfigured(err) {
+			a.observe(ctx, err)
+			return err
+		}
+		for _, cmd := range cmds { // err is that of the first one
+			if e := cmd.Err(); e != nil {
+				a.observe(ctx, e)
+			}
+		}
+		return err
+	}
+}
+
+// errNoMaster means that the Sentinels watch no master of the name.
+var errNoMaster = errors.New("the Sentinels have no master of this name")
+
+// sentinels is a hook of a client behind Sentinels. Their replies are not replies of Redis: without such a master
+// the client reports redis.Nil, which means an absent key otherwise.
+type sentinels struct{ master string }
+
+// DialHook implements redis.Hook.
+func (s sentinels) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := next(ctx, network, addr)
+		if errors.Is(err, redis.Nil) {
+			err = fmt.Errorf("%w: %s", errNoMaster, s.master)
+		}
+		return conn, err
+	}
+}
+
+// ProcessHook implements redis.Hook.
+func (sentinels) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+// ProcessPipelineHook implements redis.Hook.
+func (sentinels) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
