@@ -14,6 +14,7 @@ shop.now = () => moment
 populate(shop)
 populateRooms(shop)
 populateChallenges(shop)
+shop.streams = false // the network becomes idle
 const server = await serve(shop)
 const browser = await chromium.launch({
   executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
@@ -24,7 +25,6 @@ const schemes = (process.env.SCHEMES ?? 'light,dark').split(',')
 const locales = (process.env.LOCALES ?? 'en-GB').split(',')
 for (const view of views) {
   if (only.length && !only.includes(view.name)) continue
-  shop.streams = view.name === 'console-board'
   for (const width of widths)
     for (const colorScheme of schemes)
       for (const locale of locales) {
@@ -33,7 +33,7 @@ for (const view of views) {
         const page = await context.newPage()
         await still(page)
         await page.goto(view.path)
-        await page.waitForLoadState(shop.streams ? 'load' : 'networkidle')
+        await page.waitForLoadState('networkidle')
         await view.then?.(page)
         await page.waitForTimeout(400)
         await page.screenshot({path: `${folder}/${view.name}-${width}-${colorScheme}${locales.length > 1 ? `-${locale.slice(0, 2)}` : ''}.png`, fullPage: view.full ?? false})
