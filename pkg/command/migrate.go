@@ -49,7 +49,7 @@ func Migrate(
 		if err != nil {
 			return err
 		}
-		db, err := sqldb.Open(c.DSN, sqldb.Options{Log: log})
+		db, err := sqldb.Open(c.DSN, sqldb.Options{Log: log, CurrentDSN: c.CurrentDSN})
 		if err != nil {
 			return err
 		}
@@ -89,7 +89,7 @@ func AwaitMigrations(migrations fs.FS) func(ctx context.Context, log *slog.Logge
 		if err != nil {
 			return err
 		}
-		db, err := sqldb.Open(c.DSN, sqldb.Options{Log: log})
+		db, err := sqldb.Open(c.DSN, sqldb.Options{Log: log, CurrentDSN: c.CurrentDSN})
 		if err != nil {
 			return err
 		}

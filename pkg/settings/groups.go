@@ -69,6 +69,23 @@ func (h HTTP) Validate(production bool) error {
 type MySQL struct {
 	// The service's own database: `user:password@tcp(host:3306)/database`, or in development `sqlite:/path/file.db`.
 	DSN string `env:"MYSQL_DSN" secret:"true"`
+
+	file string // that DSN comes from, if any
+}
+
+func (m *MySQL) comesFrom(environ map[string]string) { m.file = environ["MYSQL_DSN"+fileSuffix] }
+
+// CurrentDSN reads the file of MYSQL_DSN_FILE again, since a password in it may have been replaced. Without a file it
+// returns DSN.
+func (m MySQL) CurrentDSN() (string, error) {
+	if m.file == "" {
+		return m.DSN, nil
+	}
+	dsn, err := readSecret(m.file)
+	if err != nil {
+		return "", Wrong("MYSQL_DSN"+fileSuffix, "names a file that %v", err)
+	}
+	return dsn, nil
 }
 
 // Validate reports the first wrong setting.

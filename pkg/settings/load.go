@@ -35,6 +35,11 @@ func Wrong(variable, format string, args ...any) error {
 // group is a group of settings with a check.
 type group interface{ Validate(production bool) error }
 
+// filed is a group that reads the files of its secrets again later.
+type filed interface {
+	comesFrom(environ map[string]string)
+}
+
 // developed is a group with additional defaults for development.
 type developed interface{ developmentDefaults() }
 
@@ -48,6 +53,7 @@ func Load[T any](dst *T, environ map[string]string) error {
 		environ = env.ToMap(os.Environ())
 	}
 	all := leaves(reflect.TypeFor[T]())
+	given := environ
 	environ, err := withFiles(environ, all)
 	if err != nil {
 		return err
@@ -69,6 +75,9 @@ func Load[T any](dst *T, environ map[string]string) error {
 	production := environment(dst) == Production
 	var first error
 	groups(reflect.ValueOf(dst).Elem(), func(v any) {
+		if f, ok := v.(filed); ok {
+			f.comesFrom(given)
+		}
 		if d, ok := v.(developed); ok && !production {
 			d.developmentDefaults()
 		}

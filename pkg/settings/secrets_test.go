@@ -28,6 +28,27 @@ func TestSecretsComeFromFiles(t *testing.T) {
 	require.Equal(t, []string{DevelopmentAuthSecret}, c.HS256Secrets)
 }
 
+func TestAFileOfADSNIsReadAgain(t *testing.T) {
+	path := file(t, "one:hush@tcp(db:3306)/x")
+	e := environ("MYSQL_DSN_FILE=" + path)
+	delete(e, "MYSQL_DSN")
+	var c config
+	require.NoError(t, Load(&c, e))
+	require.NoError(t, os.WriteFile(path, []byte("two:hush@tcp(db:3306)/x\n"), 0o600))
+	dsn, err := c.CurrentDSN()
+	require.NoError(t, err)
+	require.Equal(t, "two:hush@tcp(db:3306)/x", dsn)
+	require.NoError(t, os.Remove(path))
+	_, err = c.CurrentDSN()
+	require.ErrorContains(t, err, "MYSQL_DSN_FILE names a file that cannot be read")
+
+	var plain config
+	require.NoError(t, Load(&plain, environ()))
+	dsn, err = plain.CurrentDSN()
+	require.NoError(t, err)
+	require.Equal(t, plain.DSN, dsn)
+}
+
 func TestOnlySecretsComeFromFiles(t *testing.T) {
 	var c config
 	require.NoError(t, Load(&c, environ("GRACE_FILE="+file(t, "9s"), "MUST_FILE=/nowhere")))
