@@ -104,5 +104,6 @@ func All(t *testing.T) {
 	t.Run("ServicesAcceptTheirSettings", servicesAcceptTheirSettings)
 	t.Run("RulesAreMounted", rulesAreMounted)
 	t.Run("WrongValuesAreRefused", wrongValuesAreRefused)
+	t.Run("ImagesAreExact", imagesAreExact)
 	t.Run("AnOlderKubernetesIsRefused", anOlderKubernetesIsRefused)
 }

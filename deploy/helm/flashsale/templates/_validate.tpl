@@ -52,6 +52,7 @@
   {{- if not $v.edge.enabled }}{{ fail "ingress.enabled needs edge.enabled: the Ingress routes to the edge." }}{{ end -}}
   {{- if not $v.ingress.host }}{{ fail "ingress.host is required with ingress.enabled." }}{{ end -}}
 {{- end -}}
+{{- if and (eq $v.environment "production") (not (regexMatch "^(localhost|[^/]*[.:][^/]*)(/|$)" $v.image.prefix)) }}{{ fail (printf "image.prefix: %s has no registry and means docker.io/%s; with environment: production it must name one, such as registry.example.com/%s." $v.image.prefix $v.image.prefix $v.image.prefix) }}{{ end -}}
 {{- range $name, $_ := include "flashsale.facts" . | fromYaml -}}
   {{- $c := include "flashsale.component" (dict "root" $ "name" $name) | fromYaml -}}
   {{- $memory := toString (dig "limits" "memory" "" $c.resources) -}}
