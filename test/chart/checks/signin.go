@@ -62,7 +62,9 @@ func thePagesGetTheirSettings(t *testing.T) {
 
 // helm upgrade --reuse-values keeps the values of a release without pages, which lack these.
 func valuesOfAnEarlierReleaseAreEnough(t *testing.T) {
-	all := production("session=null", "oidc=null", "pages=null").objects(t)
+	all := production("session=null", "oidc=null", "pages=null", "tls=null", "jobs=null", "image.digests=null",
+		"defaults.extraEnv=null", "defaults.envFrom=null", "defaults.volumes=null", "defaults.volumeMounts=null",
+		"defaults.sidecars=null", "defaults.serviceAccount=null").objects(t)
 	data := fieldTexts(pick(t, all, "ConfigMap/flashsale-seckill"), "data")
 	require.Equal(t, "12h", data["SESSION_TTL"])
 	require.NotContains(t, data, "OIDC_ISSUER")
