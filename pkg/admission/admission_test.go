@@ -170,8 +170,8 @@ func TestWrongSettingsStopTheStart(t *testing.T) {
 
 func TestTheRedisOfTheLimits(t *testing.T) {
 	of := settings.Redis{
-		Addrs: []string{"gate:1"}, DB: 2, Username: "gate", Password: settings.NewPassword("g"), TLS: true,
-		SentinelPassword: settings.NewPassword("s"),
+		Addrs: []string{"gate:1"}, DB: 2, Username: "gate", Password: settings.NewCredential("g"), TLS: true,
+		SentinelPassword: settings.NewCredential("s"),
 	}
 	s, err := load(t, nil)
 	require.NoError(t, err)
@@ -180,7 +180,7 @@ func TestTheRedisOfTheLimits(t *testing.T) {
 	s, err = load(t, map[string]string{"LIMIT_REDIS_USERNAME": "limits", "LIMIT_REDIS_PASSWORD": "l"})
 	require.NoError(t, err)
 	want := of
-	want.Username, want.Password = "limits", settings.NewPassword("l")
+	want.Username, want.Password = "limits", settings.NewCredential("l")
 	require.Equal(t, want, s.Redis(of), "a user of its own at the same server")
 
 	s, err = load(t, map[string]string{

@@ -35,7 +35,7 @@ type Settings struct {
 	// `LIMIT_REDIS_ADDRS`.
 	RedisUsername string `env:"LIMIT_REDIS_USERNAME"`
 	// Its password.
-	RedisPassword settings.Password `env:"LIMIT_REDIS_PASSWORD" secret:"true"`
+	RedisPassword settings.Credential `env:"LIMIT_REDIS_PASSWORD" secret:"true"`
 	// Name of the master of the limits at the Sentinels.
 	RedisSentinelMaster string `env:"LIMIT_REDIS_SENTINEL_MASTER"`
 	// Networks of the proxies whose `X-Forwarded-For` is trusted.

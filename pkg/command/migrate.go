@@ -49,7 +49,7 @@ func Migrate(
 		if err != nil {
 			return err
 		}
-		db, err := sqldb.Open(c.DSN, sqldb.Options{Log: log})
+		db, err := sqldb.Open(c.DSN.AtStart(), sqldb.Options{Log: log, CurrentDSN: c.DSN.Read})
 		if err != nil {
 			return err
 		}
@@ -89,7 +89,7 @@ func AwaitMigrations(migrations fs.FS) func(ctx context.Context, log *slog.Logge
 		if err != nil {
 			return err
 		}
-		db, err := sqldb.Open(c.DSN, sqldb.Options{Log: log})
+		db, err := sqldb.Open(c.DSN.AtStart(), sqldb.Options{Log: log, CurrentDSN: c.DSN.Read})
 		if err != nil {
 			return err
 		}
@@ -146,7 +146,7 @@ func retry(ctx context.Context, log *slog.Logger, what string, do func(context.C
 
 // CheckDSN reports a MYSQL_DSN that the driver of the database does not accept, for a service's check of its settings.
 func CheckDSN(m settings.MySQL) error {
-	if err := sqldb.CheckDSN(m.DSN); err != nil {
+	if err := sqldb.CheckDSN(m.DSN.AtStart()); err != nil {
 		return settings.Wrong("MYSQL_DSN", "%v", err)
 	}
 	return nil

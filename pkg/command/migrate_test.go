@@ -40,7 +40,7 @@ func TestADSNThatTheDriverDoesNotTakeIsAWrongSetting(t *testing.T) {
 		require.NotContains(t, err.Error(), "hush")
 	}
 	for _, dsn := range []string{"root:hush@tcp(db:3306)/flashsale", "unix(/run/db.sock)/x", "sqlite:/tmp/x.db"} {
-		require.NoError(t, CheckDSN(settings.MySQL{DSN: dsn}))
+		require.NoError(t, CheckDSN(settings.MySQL{DSN: settings.NewCredential(dsn)}))
 	}
 }
 

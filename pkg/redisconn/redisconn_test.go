@@ -117,7 +117,7 @@ func TestDenied(t *testing.T) {
 	mini.RequireUserAuth("gate", "right")
 	for password, says := range map[string]string{"wrong": "WRONGPASS", "": "NOAUTH"} {
 		rdb := New(redis.UniversalOptions{MaxRetries: -1},
-			To(settings.Redis{Addrs: []string{mini.Addr()}, Username: "gate", Password: settings.NewPassword(password)}))
+			To(settings.Redis{Addrs: []string{mini.Addr()}, Username: "gate", Password: settings.NewCredential(password)}))
 		var out bytes.Buffer
 		access := Watch(rdb, "gate", slog.New(slog.NewTextHandler(&out, nil)), noop.Int64Counter{})
 		err := rdb.Ping(t.Context()).Err()

@@ -68,12 +68,12 @@ func (h HTTP) Validate(production bool) error {
 // MySQL holds the address of the database.
 type MySQL struct {
 	// The service's own database: `user:password@tcp(host:3306)/database`, or in development `sqlite:/path/file.db`.
-	DSN string `env:"MYSQL_DSN" secret:"true"`
+	DSN Credential `env:"MYSQL_DSN" secret:"true"`
 }
 
 // Validate reports the first wrong setting.
 func (m MySQL) Validate(bool) error {
-	if m.DSN == "" {
+	if !m.DSN.IsSet() {
 		return Wrong("MYSQL_DSN", "is required and not set")
 	}
 	return nil

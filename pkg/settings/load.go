@@ -61,7 +61,7 @@ func Load[T any](dst *T, environ map[string]string) error {
 		if preset := reflect.ValueOf(&before).Elem().FieldByIndex(l.index); environ[l.key] == "" && !preset.IsZero() {
 			value.Set(preset)
 		}
-		if p, ok := value.Addr().Interface().(*Password); ok && environ[l.key+fileSuffix] != "" {
+		if p, ok := value.Addr().Interface().(*Credential); ok && environ[l.key+fileSuffix] != "" {
 			p.variable, p.file = l.key+fileSuffix, environ[l.key+fileSuffix]
 		}
 		// NaN passes every check of bounds.

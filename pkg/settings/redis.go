@@ -20,7 +20,7 @@ type Redis struct {
 	// User of the [ACL](kubernetes.md#users-of-redis); without it the password is that of `default`.
 	Username string `env:"REDIS_USERNAME"`
 	// Its password.
-	Password Password `env:"REDIS_PASSWORD" secret:"true"`
+	Password Credential `env:"REDIS_PASSWORD" secret:"true"`
 	// TLS to Redis and Sentinels, also those of the limits. It trusts the roots of the system.
 	TLS bool `env:"REDIS_TLS"`
 	// Name in the certificates of all servers; without it the host of each address, or the one that Sentinel or cluster
@@ -31,7 +31,7 @@ type Redis struct {
 	// User at the Sentinels, also those of the limits.
 	SentinelUsername string `env:"REDIS_SENTINEL_USERNAME"`
 	// Password at the Sentinels. A change needs a restart.
-	SentinelPassword Password `env:"REDIS_SENTINEL_PASSWORD" secret:"true"`
+	SentinelPassword Credential `env:"REDIS_SENTINEL_PASSWORD" secret:"true"`
 }
 
 // Validate reports the first wrong setting. Whether credentials for Sentinels are of use depends on the limits too:
@@ -85,7 +85,7 @@ func CheckSentinels(own, limits Redis) error {
 func (r Redis) Cluster() bool { return r.Mode == RedisCluster || r.Mode == "" && len(r.Addrs) > 1 }
 
 // checkLogin reports a user without a password, and blanks around either.
-func checkLogin(userVariable, user, passwordVariable string, p Password) error {
+func checkLogin(userVariable, user, passwordVariable string, p Credential) error {
 	switch {
 	case strings.TrimSpace(user) != user:
 		return Wrong(userVariable, "has a blank before or after the name")
@@ -97,30 +97,30 @@ func checkLogin(userVariable, user, passwordVariable string, p Password) error {
 	return nil
 }
 
-// Password is the password of a back end. One that is given as NAME_FILE may change while the process runs.
-type Password struct {
+// Credential lets a process in at a back end. One that is given as NAME_FILE may change while the process runs.
+type Credential struct {
 	value    string // at the start
 	variable string // NAME_FILE
 	file     string // its value; "" without it
 }
 
-// NewPassword returns a password that does not change.
-func NewPassword(value string) Password { return Password{value: value} }
+// NewCredential returns a credential that does not change.
+func NewCredential(value string) Credential { return Credential{value: value} }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
-func (p *Password) UnmarshalText(text []byte) error {
+func (p *Credential) UnmarshalText(text []byte) error {
 	p.value = string(text)
 	return nil
 }
 
-// IsSet reports whether there is a password.
-func (p Password) IsSet() bool { return p.value != "" }
+// IsSet reports whether there is one.
+func (p Credential) IsSet() bool { return p.value != "" }
 
-// AtStart returns the password as it was when the settings were loaded.
-func (p Password) AtStart() string { return p.value }
+// AtStart returns it as it was when the settings were loaded.
+func (p Credential) AtStart() string { return p.value }
 
-// Read returns the present password: that of the file, read again, if there is one. Its error is an *Error.
-func (p Password) Read() (string, error) {
+// Read returns the present one: that of the file, read again, if there is one. Its error is an *Error.
+func (p Credential) Read() (string, error) {
 	if p.file == "" {
 		return p.value, nil
 	}

@@ -23,9 +23,30 @@ func TestSecretsComeFromFiles(t *testing.T) {
 	var c config
 	require.NoError(t, Load(&c, e))
 	require.Equal(t, []string{strong + "x", strong + "y"}, c.Internal.Secrets)
-	require.Equal(t, "root:hush@tcp(db:3306)/x", c.MySQL.DSN)
+	require.Equal(t, "root:hush@tcp(db:3306)/x", c.MySQL.DSN.AtStart())
 	require.Equal(t, []string{"one", "two"}, c.PathKeys)
 	require.Equal(t, []string{DevelopmentAuthSecret}, c.HS256Secrets)
+}
+
+func TestAFileOfADSNIsReadAgain(t *testing.T) {
+	path := file(t, "one:hush@tcp(db:3306)/x")
+	e := environ("MYSQL_DSN_FILE=" + path)
+	delete(e, "MYSQL_DSN")
+	var c config
+	require.NoError(t, Load(&c, e))
+	require.NoError(t, os.WriteFile(path, []byte("two:hush@tcp(db:3306)/x\n"), 0o600))
+	dsn, err := c.MySQL.DSN.Read()
+	require.NoError(t, err)
+	require.Equal(t, "two:hush@tcp(db:3306)/x", dsn)
+	require.NoError(t, os.Remove(path))
+	_, err = c.MySQL.DSN.Read()
+	require.ErrorContains(t, err, "MYSQL_DSN_FILE names a file that cannot be read")
+
+	var plain config
+	require.NoError(t, Load(&plain, environ()))
+	dsn, err = plain.MySQL.DSN.Read()
+	require.NoError(t, err)
+	require.Equal(t, plain.MySQL.DSN.AtStart(), dsn)
 }
 
 func TestOnlySecretsComeFromFiles(t *testing.T) {
@@ -118,11 +139,11 @@ func TestPasswords(t *testing.T) {
 	fixed, err := c.Redis.SentinelPassword.Read()
 	require.NoError(t, err)
 	require.Equal(t, "one", fixed)
-	require.False(t, Password{}.IsSet())
+	require.False(t, Credential{}.IsSet())
 }
 
 func TestCheckSentinels(t *testing.T) {
-	sentinel, single := Redis{Mode: RedisSentinel, SentinelPassword: NewPassword("x")}, Redis{SentinelPassword: NewPassword("x")}
+	sentinel, single := Redis{Mode: RedisSentinel, SentinelPassword: NewCredential("x")}, Redis{SentinelPassword: NewCredential("x")}
 	require.NoError(t, CheckSentinels(sentinel, single))
 	require.NoError(t, CheckSentinels(single, sentinel))
 	require.NoError(t, CheckSentinels(Redis{}, Redis{}))

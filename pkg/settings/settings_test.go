@@ -211,7 +211,7 @@ func TestDescribeHidesSecrets(t *testing.T) {
 	require.Equal(t, "a:1,b:2", attrs["REDIS_ADDRS"])
 	require.Equal(t, "3s", attrs["GRACE"])
 	require.Equal(t, "INFO", attrs["LOG_LEVEL"])
-	c.MySQL.DSN = ""
+	c.MySQL.DSN = Credential{}
 	for _, a := range Describe(c) {
 		if a.Key == "MYSQL_DSN" {
 			require.Empty(t, a.Value.String())

@@ -29,6 +29,10 @@ type Options struct {
 	IOTimeout       time.Duration // one read or write on the wire; default 10 s; above LockWait
 	LockWait        time.Duration // maximum wait for a row lock, or for SQLite's writer; default 5 s, whole seconds
 	SlowAfter       time.Duration // default 500 ms
+
+	// CurrentDSN is called before each connection to MySQL, which takes user and password from its DSN. So a replaced
+	// password needs no new process. Its error is one of the connection. nil: those of the DSN at Open.
+	CurrentDSN func() (string, error)
 }
 
 func (o Options) withDefaults() Options {
@@ -140,11 +144,13 @@ func CheckDSN(dsn string) error {
 	return nil
 }
 
+// errMalformed replaces errors of the driver, whose text may quote the DSN, and with it the password.
+var errMalformed = errors.New("the MySQL DSN is malformed: it must have the form user:password@tcp(host:3306)/database")
+
 func mysqlConfig(dsn string, opts Options) (*mysqldriver.Config, error) {
 	cfg, err := mysqldriver.ParseDSN(dsn)
 	if err != nil {
-		// The driver's text may quote the DSN, and with it the password.
-		return nil, errors.New("the MySQL DSN is malformed: it must have the form user:password@tcp(host:3306)/database")
+		return nil, errMalformed
 	}
 	cfg.ParseTime, cfg.Loc = true, time.UTC
 	cfg.InterpolateParams = true
@@ -157,6 +163,11 @@ func mysqlConfig(dsn string, opts Options) (*mysqldriver.Config, error) {
 	// DATETIME(3) rounds, while the gate and the messages truncate. Truncate everywhere.
 	if err := cfg.Apply(mysqldriver.TimeTruncate(time.Millisecond)); err != nil {
 		return nil, err
+	}
+	if opts.CurrentDSN != nil {
+		if err := cfg.Apply(mysqldriver.BeforeConnect(currentUser(opts.CurrentDSN))); err != nil {
+			return nil, err
+		}
 	}
 	if cfg.Params == nil {
 		cfg.Params = map[string]string{}
@@ -171,6 +182,22 @@ func mysqlConfig(dsn string, opts Options) (*mysqldriver.Config, error) {
 		}
 	}
 	return cfg, nil
+}
+
+// currentUser returns a function that sets the user and the password of a connection.
+func currentUser(currentDSN func() (string, error)) func(context.Context, *mysqldriver.Config) error {
+	return func(_ context.Context, cfg *mysqldriver.Config) error {
+		dsn, err := currentDSN()
+		if err != nil {
+			return err
+		}
+		now, err := mysqldriver.ParseDSN(dsn)
+		if err != nil {
+			return errMalformed
+		}
+		cfg.User, cfg.Passwd = now.User, now.Passwd
+		return nil
+	}
 }
 
 // openMySQL opens a pool for a migration, without the breaker.

@@ -104,5 +104,12 @@ func All(t *testing.T) {
 	t.Run("ServicesAcceptTheirSettings", servicesAcceptTheirSettings)
 	t.Run("RulesAreMounted", rulesAreMounted)
 	t.Run("WrongValuesAreRefused", wrongValuesAreRefused)
+	t.Run("ImagesAreExact", imagesAreExact)
+	t.Run("SidecarsStartFirst", sidecarsStartFirst)
+	t.Run("AddedVariablesAndVolumes", addedVariablesAndVolumes)
+	t.Run("FilesReplaceSecrets", filesReplaceSecrets)
+	t.Run("JobsArePlaced", jobsArePlaced)
+	t.Run("WrongAdditionsAreRefused", wrongAdditionsAreRefused)
+	t.Run("AuthoritiesAreAddedToThePublicOnes", authoritiesAreAddedToThePublicOnes)
 	t.Run("AnOlderKubernetesIsRefused", anOlderKubernetesIsRefused)
 }

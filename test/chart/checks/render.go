@@ -191,6 +191,7 @@ func everyRendering() map[string]rendering {
 			"secrets.revision=2", "tracing.sampleRatio=0.05",
 			"components.seckill.env.PATH_RATE=1000000", "components.seckill.env.JOURNAL_MAX=2000000",
 			"components.seckill.podAnnotations.a=b"),
+		"everything": everything(),
 		"no sign-in": production("oidc=null", "pages=null", "session=null"),
 		"brand": production("pages.name=秒杀 & Söhne", "pages.logoURL=https://cdn.example.com/logo.svg",
 			"pages.accent=#004d40", "pages.accentInk=#ffffff", "pages.accentDark=#80cbc4", "pages.accentInkDark=#001a15",

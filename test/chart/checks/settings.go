@@ -41,21 +41,20 @@ func environment(t *testing.T, all []object, component string) (env []string) {
 	w := deployment(t, all, component)
 	c := w.containers()[len(w.containers())-1]
 	for _, from := range list(c, "envFrom") {
-		for k, v := range fieldTexts(pick(t, all, "ConfigMap/"+text(from, "configMapRef", "name")), "data") {
-			env = append(env, k+"="+v)
+		name := text(from, "configMapRef", "name")
+		if name != "flashsale-"+component {
+			continue // not of the chart
+		}
+		for k, v := range fieldTexts(pick(t, all, "ConfigMap/"+name), "data") {
+			env = append(env, k+"="+filed(t, k, v, component))
 		}
 	}
 	for _, e := range list(c, "env") {
 		name, value := text(e, "name"), text(e, "value")
 		if secret := fields(e, "valueFrom", "secretKeyRef"); secret != nil {
-			value = "abcdefghijklmnopqrstuvwxyz-0123456789-of-" + text(secret, "key")
-			if name == "CONTACT_KEYS" {
-				value = base64.StdEncoding.EncodeToString([]byte("abcdefghijklmnopqrstuvwxyz-01234"))
-			}
-			if name == "MYSQL_DSN" {
-				value = "user:password@tcp(db:3306)/" + component
-			}
+			value = madeUp(name, text(secret, "key"), component)
 		}
+		value = filed(t, name, value, component)
 		for _, known := range env { // $(NAME) refers to a variable above it
 			k, v, _ := strings.Cut(known, "=")
 			value = strings.ReplaceAll(value, "$("+k+")", v)
@@ -64,6 +63,29 @@ func environment(t *testing.T, all []object, component string) (env []string) {
 		env = append(env, name+"="+value)
 	}
 	return env
+}
+
+// madeUp returns a value for a secret.
+func madeUp(name, key, component string) string {
+	switch name {
+	case "CONTACT_KEYS":
+		return base64.StdEncoding.EncodeToString([]byte("abcdefghijklmnopqrstuvwxyz-01234"))
+	case "MYSQL_DSN":
+		return "user:password@tcp(db:3306)/" + component
+	}
+	return "abcdefghijklmnopqrstuvwxyz-0123456789-of-" + key
+}
+
+// filed returns value, or for a variable X_FILE the path of a file with a value for the secret X.
+func filed(t *testing.T, name, value, component string) string {
+	t.Helper()
+	secret, ok := strings.CutSuffix(name, "_FILE")
+	if !ok {
+		return value
+	}
+	path := filepath.Join(t.TempDir(), secret)
+	require.NoError(t, os.WriteFile(path, []byte(madeUp(secret, secret, component)+"\n"), 0o600))
+	return path
 }
 
 // Rules are mounted as a directory, so that changed rules reach running pods and replace none.

@@ -62,7 +62,9 @@ func thePagesGetTheirSettings(t *testing.T) {
 
 // helm upgrade --reuse-values keeps the values of a release without pages, which lack these.
 func valuesOfAnEarlierReleaseAreEnough(t *testing.T) {
-	all := production("session=null", "oidc=null", "pages=null", "redis.tls=null", "redis.sentinel=null", "redis.mode=null",
+	all := production("session=null", "oidc=null", "pages=null", "tls=null", "jobs=null", "image.digests=null",
+		"defaults.extraEnv=null", "defaults.envFrom=null", "defaults.volumes=null", "defaults.volumeMounts=null",
+		"defaults.sidecars=null", "defaults.serviceAccount=null", "redis.tls=null", "redis.sentinel=null", "redis.mode=null",
 		"limits.redis.sentinel=null", "limits.redis.mode=null").objects(t)
 	data := fieldTexts(pick(t, all, "ConfigMap/flashsale-seckill"), "data")
 	require.Equal(t, "12h", data["SESSION_TTL"])

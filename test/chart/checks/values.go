@@ -7,6 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// digest is one of an image.
+var digest = "sha256:" + strings.Repeat("0123456789abcdef", 4)
+
 // wrongValuesAreRefused checks that each wrong value fails the rendering with a message that names it.
 func wrongValuesAreRefused(t *testing.T) {
 	for set, message := range map[string]string{
@@ -49,6 +52,8 @@ func wrongValuesAreRefused(t *testing.T) {
 		"ingress.enabled=true":                                          "ingress.host is required with ingress.enabled",
 		"components.order.autoscaling.min=9":                            "components.order.autoscaling: min (9) is above max (8)",
 		"components.order.resources.limits.memory=512M":                 "components.order.resources.limits.memory: 512M must be whole Mi or Gi",
+		"image.prefix=shop/flashsale":                                   "image.prefix: shop/flashsale has no registry and means docker.io/shop/flashsale",
+		"image.prefix=flashsale":                                        "image.prefix: flashsale has no registry and means docker.io/flashsale",
 		// Single values, refused by the schema.
 		"environment=staging":                                  "environment",
 		"logLevel=loud":                                        "logLevel",
@@ -61,15 +66,10 @@ func wrongValuesAreRefused(t *testing.T) {
 		"components.seckill.env.HTTP_ADDR=:80":                 "HTTP_ADDR",
 		"components.order.env.MYSQL_DSN=root@/x":               "MYSQL_DSN",
 		"components.order.env.lower=1":                         "lower",
-		"components.order.env.MYSQL_DSN_FILE=/x":               "MYSQL_DSN_FILE",
-		"components.order.env.CONTACT_KEYS_FILE=/x":            "CONTACT_KEYS_FILE",
 		"contacts.keep=23h":                                    "keep",
 		"contacts.keep=43801h":                                 "keep",
-		"defaults.env.INTERNAL_SECRET_FILE=/x":                 "INTERNAL_SECRET_FILE",
 		"components.seckill.env.SESSION_SECRET=x":              "SESSION_SECRET",
 		"components.seckill.env.OIDC_CLIENT_SECRET=x":          "OIDC_CLIENT_SECRET",
-		"defaults.env.SESSION_SECRET_FILE=/x":                  "SESSION_SECRET_FILE",
-		"components.seckill.env.OIDC_CLIENT_SECRET_FILE=/x":    "OIDC_CLIENT_SECRET_FILE",
 		"session.ttl=1 day":                                    "ttl",
 		"oidc.issuer=login.example.com":                        "issuer",
 		"oidc.clientSecret=x":                                  "clientSecret",
@@ -88,6 +88,8 @@ func wrongValuesAreRefused(t *testing.T) {
 		"auth.defaultMerchant=a b":                             "defaultMerchant",
 		"image.tag=v1 beta":                                    "tag",
 		"image.pullPolicy=Sometimes":                           "pullPolicy",
+		"image.digests.seckill=sha256:abc":                     "digests",
+		"image.digests.edge=" + digest:                         "digests",
 		"redis.addresses[0]=redis":                             "redis",
 		"redis.mode=sentinels":                                 "mode",
 		"redis.password=x":                                     "password",
@@ -124,6 +126,31 @@ func wrongValuesAreRefused(t *testing.T) {
 		"ingress.enabled needs edge.enabled")
 	// Without any values the message names values-kind.yaml.
 	require.Contains(t, rendering{}.refused(t), "-f values-kind.yaml")
+}
+
+// In production the name of an image begins with its registry. A digest replaces the tag of its image alone.
+func imagesAreExact(t *testing.T) {
+	for _, prefix := range []string{"docker.io/flashsale", "localhost/flashsale", "registry:5000", "registry.example.com"} {
+		all := production("image.prefix="+prefix, "image.tag=v1").objects(t)
+		require.Equal(t, prefix+"/seckill:v1", text(deployment(t, all, "seckill").containers()[0], "image"))
+	}
+	require.Contains(t, kind("image.tag=v1").text(t), " flashsale/seckill:v1\n", "development needs no registry")
+	all := kind("image.tag=v1", "image.digests.order="+digest, "image.digests.topics="+digest,
+		"image.digests.flashctl="+digest).objects(t)
+	images := map[string]string{}
+	for _, w := range workloads(all) {
+		for _, c := range w.containers() {
+			images[w.component()+" "+text(c, "name")] = text(c, "image")
+		}
+	}
+	for of, image := range map[string]string{
+		"seckill seckill": "flashsale/seckill:v1", "inventory migrations": "flashsale/inventory:v1",
+		"order order": "flashsale/order@" + digest, "order migrations": "flashsale/order@" + digest,
+		"order-migrate migrate": "flashsale/order@" + digest, "topics topics": "flashsale/topics@" + digest,
+		"test-sale flashctl": "flashsale/flashctl@" + digest,
+	} {
+		require.Equal(t, image, images[of], of)
+	}
 }
 
 func anOlderKubernetesIsRefused(t *testing.T) {

@@ -133,18 +133,34 @@ http://{{ include "flashsale.devdep" (dict "root" . "name" "jaeger") }}:4317
 {{- toYaml $s -}}
 {{- end }}
 
-{{/* Environment variables from the Secret. dict "root" $ "name" COMPONENT "facts" FACTS */}}
+{{/*
+Names, as JSON, of the variables that extraEnv sets, and for each X_FILE in extraEnv or env also X: the chart must not
+set these from its Secrets. VALUES of a component
+*/}}
+{{- define "flashsale.given" -}}
+{{- $names := list -}}
+{{- range .extraEnv }}{{ $names = append $names .name }}{{ end -}}
+{{- range concat $names (keys (.env | default dict)) -}}
+{{- if hasSuffix "_FILE" . }}{{ $names = append $names (trimSuffix "_FILE" .) }}{{ end -}}
+{{- end -}}
+{{- toJson $names -}}
+{{- end }}
+
+{{/* Environment variables from the Secret. dict "root" $ "name" COMPONENT "facts" FACTS "own" VALUES */}}
 {{- define "flashsale.secretEnv" -}}
 {{- $root := .root -}}
+{{- $given := include "flashsale.given" .own | fromJsonArray -}}
 {{- $keys := .facts.secrets -}}
 {{- if not $root.Values.auth.jwksURL }}{{ $keys = append $keys "AUTH_HS256_SECRET" }}{{ end -}}
 {{- if and (eq .name "order") $root.Values.payments.sandbox }}{{ $keys = append $keys "PAYMENTS_SANDBOX_SECRET" }}{{ end -}}
 {{- range $keys }}
+{{- if not (has . $given) }}
 - name: {{ . }}
   valueFrom: {secretKeyRef: {name: {{ include (ternary "flashsale.contactKeysName" "flashsale.secretName" (eq . "CONTACT_KEYS")) $root }}, key: {{ . }}}}
 {{- end }}
+{{- end }}
 {{- $client := dig "existingSecret" "" ($root.Values.oidc | default dict) }}
-{{- if and (eq .name "seckill") $client }}
+{{- if and (eq .name "seckill") $client (not (has "OIDC_CLIENT_SECRET" $given)) }}
 - name: OIDC_CLIENT_SECRET
   valueFrom: {secretKeyRef: {name: {{ $client }}, key: OIDC_CLIENT_SECRET}}
 {{- end }}
@@ -162,11 +178,18 @@ http://{{ include "flashsale.devdep" (dict "root" . "name" "jaeger") }}:4317
 {{- end }}
 {{- end }}
 
-{{/* Environment variables for a service's database. dict "root" $ "name" COMPONENT "facts" FACTS */}}
+{{/*
+Environment variables for a service's database, for its container and those that migrate.
+dict "root" $ "name" COMPONENT "facts" FACTS "own" VALUES
+*/}}
 {{- define "flashsale.mysqlEnv" -}}
+{{- $file := dig "MYSQL_DSN_FILE" "" (.own.env | default dict) -}}
 {{- $bundled := and .root.Values.devdeps.enabled (dig "mysql" "enabled" true .root.Values.devdeps) -}}
 {{- $mysql := include "flashsale.devdep" (dict "root" .root "name" "mysql") -}}
-{{- if and .facts.mysql $bundled }}
+{{- if and .facts.mysql $file }}
+- {name: MYSQL_DSN_FILE, value: {{ $file | quote }}}
+{{- else if and .facts.mysql (has "MYSQL_DSN" (include "flashsale.given" .own | fromJsonArray)) }}
+{{- else if and .facts.mysql $bundled }}
 - name: MYSQL_PASSWORD
   valueFrom: {secretKeyRef: {name: {{ $mysql }}, key: {{ upper .facts.mysql }}_PASSWORD}}
 - name: MYSQL_DSN

@@ -45,9 +45,10 @@ app.kubernetes.io/part-of: flashsale
 {{- default .Chart.AppVersion .Values.image.tag -}}
 {{- end }}
 
-{{/* dict "root" $ "name" IMAGE */}}
+{{/* A digest replaces the tag: not every runtime accepts both. dict "root" $ "name" IMAGE */}}
 {{- define "flashsale.image" -}}
-{{ printf "%s/%s:%s" .root.Values.image.prefix .name (include "flashsale.tag" .root) }}
+{{- $digest := dig "digests" .name "" .root.Values.image -}}
+{{ printf "%s/%s%s" .root.Values.image.prefix .name (ternary (printf "@%s" $digest) (printf ":%s" (include "flashsale.tag" .root)) (ne $digest "")) }}
 {{- end }}
 
 {{- define "flashsale.secretName" -}}

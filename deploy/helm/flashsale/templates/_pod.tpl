@@ -64,3 +64,48 @@ imagePullSecrets:
 {{ div (mul (trimSuffix "Gi" $limit | int) 1024 9) 10 }}MiB
 {{- end -}}
 {{- end }}
+
+{{/* Sidecars of a pod, as init containers that Kubernetes keeps running until the other containers have ended. VALUES */}}
+{{- define "flashsale.sidecars" -}}
+{{- range .sidecars -}}
+{{- $locked := dict "securityContext" (include "flashsale.locked" $ | fromYaml) -}}
+{{ list (mergeOverwrite $locked (deepCopy .) (dict "restartPolicy" "Always")) | toYaml }}
+{{ end -}}
+{{- end }}
+
+{{/* Variables that an installation adds to a container of this project. dict "root" $ "own" VALUES */}}
+{{- define "flashsale.extraEnv" -}}
+{{- if include "flashsale.caConfigMap" .root -}}
+{{- /* A directory replaces Go's own ones, so it names those too; the file of public authorities is read in any case. */ -}}
+- {name: SSL_CERT_DIR, value: "/etc/ssl/certs:/etc/pki/tls/certs:/etc/flashsale/ca"}
+{{ end -}}
+{{- with .own.extraEnv }}{{ toYaml . }}{{ end -}}
+{{- end }}
+
+{{/* Mounts of a container of this project. dict "root" $ "own" VALUES "limits" RULES */}}
+{{- define "flashsale.mounts" -}}
+{{- if .limits -}}
+- {name: limits, mountPath: /etc/flashsale/limits, readOnly: true}
+{{ end -}}
+{{- if include "flashsale.caConfigMap" .root -}}
+- {name: ca, mountPath: /etc/flashsale/ca, readOnly: true}
+{{ end -}}
+{{- with .own.volumeMounts }}{{ toYaml . }}{{ end -}}
+{{- end }}
+
+{{/* Volumes of a pod. Mounted as folders: changes do not reach a running pod if a single file is mounted. As mounts. */}}
+{{- define "flashsale.volumes" -}}
+{{- if .limits -}}
+- name: limits
+  configMap: {name: {{ include "flashsale.fullname" .root }}-limits}
+{{ end -}}
+{{- with include "flashsale.caConfigMap" .root -}}
+- name: ca
+  configMap: {name: {{ . }}}
+{{ end -}}
+{{- with .own.volumes }}{{ toYaml . }}{{ end -}}
+{{- end }}
+
+{{- define "flashsale.caConfigMap" -}}
+{{- dig "caConfigMap" "" (.Values.tls | default dict) -}}
+{{- end }}

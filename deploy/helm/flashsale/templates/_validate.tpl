@@ -14,7 +14,12 @@
   {{- end -}}
 {{- end -}}
 {{- if and $mysql $v.mysql.existingSecret }}{{ fail "mysql.existingSecret names another database while devdeps.mysql is enabled: set devdeps.mysql.enabled to false, or remove the Secret." }}{{ end -}}
-{{- if and (not $mysql) (not $v.mysql.existingSecret) }}{{ fail "mysql.existingSecret is required: a Secret with ORDER_DSN and INVENTORY_DSN. For a test, use the bundled dependencies: -f values-kind.yaml." }}{{ end -}}
+{{- $given := true -}}
+{{- range $name, $facts := include "flashsale.facts" . | fromYaml -}}
+  {{- $c := include "flashsale.component" (dict "root" $ "name" $name) | fromYaml -}}
+  {{- if and $facts.mysql (not (has "MYSQL_DSN" (include "flashsale.given" $c | fromJsonArray))) }}{{ $given = false }}{{ end -}}
+{{- end -}}
+{{- if not (or $mysql $v.mysql.existingSecret $given) }}{{ fail "mysql.existingSecret is required: a Secret with ORDER_DSN and INVENTORY_DSN. For a test, use the bundled dependencies: -f values-kind.yaml." }}{{ end -}}
 {{- if and $redis $v.redis.addresses }}{{ fail "redis.addresses names another Redis while devdeps.redis is enabled: set devdeps.redis.enabled to false, or remove the addresses." }}{{ end -}}
 {{- if and (not $redis) (not $v.redis.addresses) }}{{ fail "redis.addresses is required: host:port of Redis." }}{{ end -}}
 {{- $tls := $v.redis.tls | default dict -}}
@@ -63,13 +68,51 @@
   {{- if not $v.edge.enabled }}{{ fail "ingress.enabled needs edge.enabled: the Ingress routes to the edge." }}{{ end -}}
   {{- if not $v.ingress.host }}{{ fail "ingress.host is required with ingress.enabled." }}{{ end -}}
 {{- end -}}
+{{- if and (eq $v.environment "production") (not (regexMatch "^(localhost|[^/]*[.:][^/]*)(/|$)" $v.image.prefix)) }}{{ fail (printf "image.prefix: %s has no registry and means docker.io/%s; with environment: production it must name one, such as registry.example.com/%s." $v.image.prefix $v.image.prefix $v.image.prefix) }}{{ end -}}
 {{- range $name, $_ := include "flashsale.facts" . | fromYaml -}}
   {{- $c := include "flashsale.component" (dict "root" $ "name" $name) | fromYaml -}}
+  {{- include "flashsale.validatePod" (dict "root" $ "where" (printf "components.%s" $name) "own" $c) -}}
+  {{- range $c.sidecars -}}
+    {{- if and $c.autoscaling.enabled (not (dig "resources" "requests" "cpu" "" .)) }}{{ fail (printf "components.%s.autoscaling needs resources.requests.cpu of the sidecar %s: its target is a share of what the whole pod requests." $name .name) }}{{ end -}}
+  {{- end -}}
+  {{- $env := $c.env | default dict -}}
+  {{- range $c.extraEnv }}{{ $env = set $env .name (.value | default "") }}{{ end -}}
   {{- $memory := toString (dig "limits" "memory" "" $c.resources) -}}
   {{- if and $memory (not (regexMatch "^[0-9]+(Mi|Gi)$" $memory)) }}{{ fail (printf "components.%s.resources.limits.memory: %s must be whole Mi or Gi: the Go heap is limited to nine tenths of it." $name $memory) }}{{ end -}}
-  {{- if and (eq $v.environment "production") (has (lower (toString (dig "env" "PPROF" "" $c))) (list "true" "t" "1")) }}{{ fail (printf "components.%s.env.PPROF cannot be true with environment: production: every pod of the cluster could read the memory of its pods." $name) }}{{ end -}}
-  {{- if and (eq $v.environment "production") (dig "env" "TEST_TIMERS" "" $c) }}{{ fail (printf "components.%s.env.TEST_TIMERS cannot be set with environment: production: it is for tests." $name) }}{{ end -}}
+  {{- if and (eq $v.environment "production") (has (lower (toString (dig "PPROF" "" $env))) (list "true" "t" "1")) }}{{ fail (printf "components.%s.env.PPROF cannot be true with environment: production: every pod of the cluster could read the memory of its pods." $name) }}{{ end -}}
+  {{- if and (eq $v.environment "production") (dig "TEST_TIMERS" "" $env) }}{{ fail (printf "components.%s.env.TEST_TIMERS cannot be set with environment: production: it is for tests." $name) }}{{ end -}}
   {{- if gt (int $c.autoscaling.min) (int $c.autoscaling.max) }}{{ fail (printf "components.%s.autoscaling: min (%v) is above max (%v)." $name $c.autoscaling.min $c.autoscaling.max) }}{{ end -}}
   {{- if and $c.autoscaling.enabled (not (dig "requests" "cpu" "" $c.resources)) }}{{ fail (printf "components.%s.autoscaling needs resources.requests.cpu: its target is a share of that." $name) }}{{ end -}}
+{{- end -}}
+{{- include "flashsale.validatePod" (dict "root" . "where" "jobs" "own" (include "flashsale.jobOwn" (dict "root" . "own" dict) | fromYaml)) -}}
+{{- end }}
+
+{{/* Checks what an installation adds to a pod. dict "root" $ "where" PATH "own" VALUES */}}
+{{- define "flashsale.validatePod" -}}
+{{- $where := .where -}}
+{{- $chart := list "limits" "ca" -}}
+{{- $volumes := list -}}
+{{- range .own.volumes -}}
+  {{- if has .name $chart }}{{ fail (printf "%s.volumes: the chart has a volume %s; choose another name." $where .name) }}{{ end -}}
+  {{- if has .name $volumes }}{{ fail (printf "%s.volumes: two have the name %s." $where .name) }}{{ end -}}
+  {{- $volumes = append $volumes .name -}}
+{{- end -}}
+{{- if include "flashsale.caConfigMap" .root }}{{ $volumes = append $volumes "ca" }}{{ end -}}
+{{- range .own.volumeMounts -}}
+  {{- if not (has .name $volumes) }}{{ fail (printf "%s.volumeMounts: %s is the name of no volume in %s.volumes." $where .name $where) }}{{ end -}}
+{{- end -}}
+{{- $containers := concat (list "migrate" "migrations" "topics") (include "flashsale.facts" . | fromYaml | keys) -}}
+{{- range .own.sidecars -}}
+  {{- if has .name $containers }}{{ fail (printf "%s.sidecars: another container has the name %s; choose another one." $where .name) }}{{ end -}}
+  {{- $containers = append $containers .name -}}
+  {{- $sidecar := .name -}}
+  {{- range .volumeMounts -}}
+    {{- if not (has .name $volumes) }}{{ fail (printf "%s.sidecars: %s mounts %s, which is the name of no volume in %s.volumes." $where $sidecar .name $where) }}{{ end -}}
+  {{- end -}}
+{{- end -}}
+{{- if include "flashsale.caConfigMap" .root -}}
+  {{- $names := keys (.own.env | default dict) -}}
+  {{- range .own.extraEnv }}{{ $names = append $names .name }}{{ end -}}
+  {{- if has "SSL_CERT_DIR" $names }}{{ fail (printf "%s sets SSL_CERT_DIR, which tls.caConfigMap sets too; remove one of them." $where) }}{{ end -}}
 {{- end -}}
 {{- end }}

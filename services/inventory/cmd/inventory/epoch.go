@@ -42,7 +42,7 @@ func withDatabase(log *slog.Logger, work func(db *gorm.DB) error) (err error) {
 	if err := command.CheckDSN(c.MySQL); err != nil {
 		return err
 	}
-	db, err := sqldb.Open(c.MySQL.DSN, sqldb.Options{Log: log})
+	db, err := sqldb.Open(c.DSN.AtStart(), sqldb.Options{Log: log, CurrentDSN: c.DSN.Read})
 	if err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ func withContacts(log *slog.Logger, work func(order.StoredContacts) error) (err 
 	if err := command.CheckDSN(c.MySQL); err != nil {
 		return err
 	}
-	db, err := sqldb.Open(c.MySQL.DSN, sqldb.Options{Log: log})
+	db, err := sqldb.Open(c.DSN.AtStart(), sqldb.Options{Log: log, CurrentDSN: c.DSN.Read})
 	if err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ func reconcilePayments(ctx context.Context, log *slog.Logger, args []string, out
 		return err
 	}
 	defer func() { err = errors.Join(err, tel.Shutdown(context.WithoutCancel(ctx))) }()
-	db, err := sqldb.Open(c.DSN, sqldb.Options{Log: log})
+	db, err := sqldb.Open(c.DSN.AtStart(), sqldb.Options{Log: log, CurrentDSN: c.DSN.Read})
 	if err != nil {
 		return err
 	}
