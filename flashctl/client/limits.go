@@ -63,7 +63,8 @@ func (c *Caller) PatchLimit(ctx context.Context, name string, fields map[string]
 	return c.changeLimit(ctx, call{method: http.MethodPatch, url: c.limits(name), body: fields})
 }
 
-// LimitChange is a change of a limit. Before and After are the rules in force then, null without one.
+// LimitChange is a change of a limit. Before and After are the rules in force then, null without one. Of a change by
+// 0.1.0 there is only Rule, the one after it.
 type LimitChange struct {
 	At      time.Time `json:"at"`
 	Actor   string    `json:"actor"`
@@ -71,6 +72,7 @@ type LimitChange struct {
 	Details struct {
 		Before json.RawMessage `json:"before"`
 		After  json.RawMessage `json:"after"`
+		Rule   json.RawMessage `json:"rule"`
 	} `json:"details"`
 }
 

@@ -122,6 +122,10 @@ func TestReorderLimitEndsTheAllowanceForTenMinutes(t *testing.T) {
 			sn++
 			a := e.allowance(user)
 			require.Equal(t, barred, a.Used, user)
+			mine, err := e.Purchases(t.Context(), e.activityID, user)
+			require.NoError(t, err)
+			require.Equal(t, map[string]int64{"none": 2, "rejected": 2}[user], *mine.CancellationsLeft, user)
+			require.Equal(t, a.BarredUntil, mine.BarredUntil, user)
 			v := e.reserve(strconv.Itoa(sn), user, lines(1))
 			if !barred {
 				require.Equal(t, Accepted, v.Outcome, user)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"flashsale.internal/pkg/contract"
@@ -30,15 +31,43 @@ func (g *Gate) Lookup(ctx context.Context, activityID string, orderSNs []string)
 	return found, nil
 }
 
-// Purchases returns the order_sns of a buyer in the order in which they were issued: all that hold units, and at most
-// 16 that ended within the last 24 h. One script call, O(purchases of the buyer).
-func (g *Gate) Purchases(ctx context.Context, activityID, userID string) ([]string, error) {
+// BuyerPurchases is what a gate has of one buyer.
+type BuyerPurchases struct {
+	// OrderSNs are all that hold units, and at most 16 that ended within the last 24 h, in the order in which they were
+	// issued.
+	OrderSNs []string
+	// CancellationsLeft is how many orders may still be cancelled or expire before the allowance is over for a while; nil
+	// means any number.
+	CancellationsLeft *int64
+	BarredUntil       time.Time // as in Verdict
+}
+
+// Purchases returns the purchases of a buyer, and what is left of the allowance. One script call, O(purchases of the
+// buyer).
+func (g *Gate) Purchases(ctx context.Context, activityID, userID string) (b BuyerPurchases, err error) {
 	if !contract.ValidUserID(userID) {
-		return nil, fmt.Errorf("stockgate: user id is malformed")
+		return b, fmt.Errorf("stockgate: user id is malformed")
 	}
-	orderSNs, err := g.runStrings(ctx, scriptPurchases, activityID, userID)
-	slices.SortFunc(orderSNs, compareIDs)
-	return orderSNs, err
+	reply, err := g.runStrings(ctx, scriptPurchases, activityID, userID)
+	if err != nil {
+		return b, err
+	}
+	if len(reply) < 2 {
+		return b, fmt.Errorf("stockgate: purchases returned %d values", len(reply))
+	}
+	if reply[0] != "" {
+		left, err := strconv.ParseInt(reply[0], 10, 64)
+		if err != nil {
+			return b, fmt.Errorf("stockgate: cancellations left: %w", err)
+		}
+		b.CancellationsLeft = &left
+	}
+	if b.BarredUntil, err = decodeTime(reply[1]); err != nil {
+		return b, err
+	}
+	b.OrderSNs = reply[2:]
+	slices.SortFunc(b.OrderSNs, compareIDs)
+	return b, nil
 }
 
 // Unlanded returns purchases that are not known to be in the ledger and were last journaled in [from, before), oldest

@@ -385,6 +385,13 @@ func (g *gateMachine) Check(t *rapid.T) {
 		used := g.m.holding(user) >= g.m.limit
 		require.Equal(t, used || g.m.barred(user), allowances[i].Used, user)
 		require.Equal(t, !used && g.m.barred(user), !allowances[i].BarredUntil.IsZero(), user)
+		mine, err := g.e.Purchases(t.Context(), g.e.activityID, user)
+		require.NoError(t, err)
+		require.Equal(t, g.m.barred(user), !mine.BarredUntil.IsZero(), user)
+		require.Equal(t, g.m.reorders > 0, mine.CancellationsLeft != nil, user)
+		if _, lost := g.m.history(user); mine.CancellationsLeft != nil {
+			require.Equal(t, max(0, g.m.reorders-lost), *mine.CancellationsLeft, user)
+		}
 	}
 	a, err := g.e.Audit(t.Context(), g.e.activityID)
 	require.NoError(t, err)

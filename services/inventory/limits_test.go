@@ -2,8 +2,10 @@ package inventory
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -238,6 +240,27 @@ func TestLimitsAreListedTestedAndChanged(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, call("GET", "/unknown/changes", "").status)
 	require.Equal(t, "cursor", call("GET", "/path-click/changes?cursor=%21", "").field())
 	require.Equal(t, "forbidden", s.do("GET", "/v1/merchant/limits/path-click/changes", "").code())
+
+	// Changes of several limits at once meet conflicts. Each is recorded once.
+	count := func() (n int64) {
+		require.NoError(t, s.db.Table("changes").Where("object = 'limit'").Count(&n).Error)
+		return n
+	}
+	before := count()
+	var made atomic.Int64
+	var wg sync.WaitGroup
+	for _, name := range []string{"path-click", "path-total", "order-per-user"} {
+		wg.Go(func() {
+			for i := range 5 {
+				if got := call("PATCH", "/"+name, fmt.Sprintf(`{"limit":%d}`, 20+i)); got.status == http.StatusOK {
+					made.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.EqualValues(t, 15, made.Load())
+	require.Equal(t, made.Load(), count()-before)
 
 	// A change that cannot be recorded or stored is refused.
 	s.mini.Close()

@@ -114,7 +114,9 @@ func TestAnOrderOfAnActivity(t *testing.T) {
 	s.ordered(r, `,"state":"refunded","paid_at":"2026-11-21T10:01:00Z","refunded_at":"2026-11-21T10:05:00Z","paid_by":"50",`+
 		`"contact":{"name":"Li Lei","phone":"+8613812345678","address_lines":["1 Renmin Road"]},"payments":[`+
 		`{"payment_id":"49","provider":"sandbox","state":"failed","amount":9900,"currency":"EUR","created_at":"2026-11-21T10:00:30Z","finished_at":"2026-11-21T10:00:40Z"},`+
-		`{"payment_id":"50","provider":"sandbox","state":"succeeded","amount":9900,"currency":"EUR","paid_amount":9900,"paid_currency":"EUR","created_at":"2026-11-21T10:00:50Z","finished_at":"2026-11-21T10:01:00Z"}],`+
+		`{"payment_id":"50","provider":"sandbox","state":"succeeded","amount":9900,"currency":"EUR","paid_amount":9900,"paid_currency":"EUR","created_at":"2026-11-21T10:00:50Z","finished_at":"2026-11-21T10:01:00Z"},`+
+		`{"payment_id":"51","provider":"sandbox","state":"failed","amount":9900,"currency":"EUR","paid_amount":1999,"paid_currency":"KWD","created_at":"2026-11-21T10:00:51Z"},`+
+		`{"payment_id":"52","provider":"sandbox","state":"failed","amount":9900,"currency":"EUR","paid_amount":7,"paid_currency":"???","created_at":"2026-11-21T10:00:52Z"}],`+
 		`"refunds":[{"refund_id":"50","order_sn":"`+r.OrderSN+`","provider":"sandbox","amount":9900,"currency":"EUR","state":"refunded","reason":"review","attempts":2,`+
 		`"last_error":"account closed","created_at":"2026-11-21T10:05:00Z","refunded_at":"2026-11-21T10:09:00Z","settled":{"by":"op","reference":"t1","reason":"bank"}}],`+
 		`"decisions":[{"refund_id":"50","action":"retry","by":"op","at":"2026-11-21T10:07:00Z"},`+
@@ -130,7 +132,9 @@ func TestAnOrderOfAnActivity(t *testing.T) {
 	require.Equal(t, "Li Lei", p.Contact.Name)
 	require.Equal(t, []map[string]any{
 		{"payment_id": "49", "provider": "sandbox", "state": "failed", "amount": 9900.0, "currency": "EUR", "currency_digits": 2.0, "created_at": "2026-11-21T10:00:30Z", "finished_at": "2026-11-21T10:00:40Z"},
-		{"payment_id": "50", "provider": "sandbox", "state": "succeeded", "amount": 9900.0, "currency": "EUR", "currency_digits": 2.0, "paid_amount": 9900.0, "paid_currency": "EUR", "created_at": "2026-11-21T10:00:50Z", "finished_at": "2026-11-21T10:01:00Z"},
+		{"payment_id": "50", "provider": "sandbox", "state": "succeeded", "amount": 9900.0, "currency": "EUR", "currency_digits": 2.0, "paid_amount": 9900.0, "paid_currency": "EUR", "paid_currency_digits": 2.0, "created_at": "2026-11-21T10:00:50Z", "finished_at": "2026-11-21T10:01:00Z"},
+		{"payment_id": "51", "provider": "sandbox", "state": "failed", "amount": 9900.0, "currency": "EUR", "currency_digits": 2.0, "paid_amount": 1999.0, "paid_currency": "KWD", "paid_currency_digits": 3.0, "created_at": "2026-11-21T10:00:51Z"},
+		{"payment_id": "52", "provider": "sandbox", "state": "failed", "amount": 9900.0, "currency": "EUR", "currency_digits": 2.0, "paid_amount": 7.0, "paid_currency": "???", "created_at": "2026-11-21T10:00:52Z"},
 	}, p.Payments)
 	require.Equal(t, []map[string]any{{
 		"refund_id": "50", "provider": "sandbox", "state": "refunded", "reason": "review", "amount": 9900.0, "currency": "EUR", "currency_digits": 2.0,
@@ -196,6 +200,11 @@ func TestAnOrderThatIsNotThere(t *testing.T) {
 	require.Equal(t, []string{"rejected", "system"}, []string{p.State, p.Reason})
 	require.ElementsMatch(t, []string{"order.reserve by buyer u4", `order.reject {"reason":"system"}`, "dead_letter.reject by operator op"}, p.did())
 	require.Equal(t, []string{"order.reserve by buyer u3"}, s.page(s.token, refused.OrderSN).did())
+	// That letter lacked the buyer. An order that was created from it all the same is shown.
+	require.NoError(t, s.db.Exec("UPDATE reservations SET user_id = '' WHERE order_sn = 4711").Error)
+	s.ordered(contract.Reservation{OrderSN: "4711", UserID: "u4"}, `,"state":"closed","close_reason":"rejected"`)
+	p = s.page(s.token, "4711")
+	require.Equal(t, []string{"rejected", "closed"}, []string{p.State, *p.Order})
 }
 
 func TestAnOrderThatClosed(t *testing.T) {

@@ -164,17 +164,31 @@ func TestHoardedPathsAndReorders(t *testing.T) {
 		cancel(first)
 		third := r.path("alice", activity)
 		cancel(second)
+		var refusedUntil string
 		for _, refused := range []response{
 			r.buy(third, oneOf("1")), r.call("POST", "/v1/activities/"+activity+"/paths", third.token, nil),
 		} {
 			refused.is(t, http.StatusConflict, contract.CodeLimitReached)
 			require.NotContains(t, refused.body, "order_sn")
-			until, err := time.Parse(time.RFC3339Nano, refused.str("barred_until"))
+			refusedUntil = refused.str("barred_until")
+			until, err := time.Parse(time.RFC3339Nano, refusedUntil)
 			require.NoError(t, err)
 			left := until.Sub(r.now())
 			require.True(t, left > 5*time.Minute && left <= 10*time.Minute, left)
 		}
 		r.path("bob", activity)
+
+		// The buyer's list states it too, and beforehand how many orders may still end so.
+		own := func(user string) map[string]any {
+			return r.call("GET", "/v1/activities/"+activity+"/reservations", r.token(user), nil).is(t, 200, "").body
+		}
+		barred := own("alice")
+		require.Equal(t, []any{0.0, refusedUntil}, []any{barred["cancellations_left"], barred["barred_until"]})
+		require.Len(t, barred["items"], 2)
+		require.Equal(t, 1.0, own("bob")["cancellations_left"])
+		require.NotContains(t, own("bob"), "barred_until")
+		free := r.sale(10, func(c *stockgate.Config) { c.ReorderLimit = 0 })
+		require.NotContains(t, r.call("GET", "/v1/activities/"+free+"/reservations", third.token, nil).is(t, 200, "").body, "cancellations_left")
 	})
 }
 

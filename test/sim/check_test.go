@@ -607,18 +607,18 @@ func (w *world) checkGate(f *findings, activity string, b books) {
 	}
 	w.mu.Unlock()
 	for user := range users {
-		sns, err := w.gate.Purchases(ctx, activity, user)
+		own, err := w.gate.Purchases(ctx, activity, user)
 		if err != nil {
 			f.add("", "buyer: %v", err)
 			continue
 		}
-		entries, err := w.gate.Lookup(ctx, activity, sns)
+		entries, err := w.gate.Lookup(ctx, activity, own.OrderSNs)
 		if err != nil {
 			f.add("", "lookup: %v", err)
 			continue
 		}
 		var has []string
-		for _, sn := range sns {
+		for _, sn := range own.OrderSNs {
 			if s := entries[sn].Status; s != stockgate.StatusClosed && s != stockgate.StatusFailed {
 				has = append(has, sn)
 			}

@@ -172,8 +172,11 @@ func (c *limitsChangesCmd) Run(e env) error {
 		w := tabwriter.NewWriter(e.out, 0, 0, 2, ' ', 0)
 		_, _ = fmt.Fprintln(w, "AT\tWHO\tWHAT\tBEFORE\tAFTER")
 		for _, l := range all {
-			_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", l.At.Format(time.RFC3339), l.Actor, l.What,
-				ruleText(l.Details.Before), ruleText(l.Details.After))
+			before, after := ruleText(l.Details.Before), ruleText(l.Details.After)
+			if l.Details.Before == nil {
+				before, after = "?", ruleText(l.Details.Rule)
+			}
+			_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", l.At.Format(time.RFC3339), l.Actor, l.What, before, after)
 		}
 		return w.Flush()
 	})

@@ -233,12 +233,12 @@ end
 -- BARRED is how long, in ms, a buyer's allowance is over after one order too many was cancelled or expired.
 local BARRED = 600000
 
--- history returns the ms of the buyer's latest reservation, 0 if there is none, and the ms until which the buyer's
--- allowance is over, 0 if it is not: more orders than reorders were cancelled or expired. It reads the latest entries
--- that the buyer's record lists: at most MAX_ENDED that hold units, and as many that ended in the last 24 h.
+-- history returns the ms of the buyer's latest reservation, 0 if there is none, the ms until which the buyer's allowance
+-- is over, 0 if it is not: more orders than reorders were cancelled or expired, and the number of these orders. It reads
+-- the latest entries that the buyer's record lists: at most MAX_ENDED that hold units, and as many that ended in the last 24 h.
 -- reorders 0 means that any number of orders may be cancelled or expire.
 local function history(buyer, reorders)
-  if buyer.held == '' and buyer.ended == '' then return 0, 0 end
+  if buyer.held == '' and buyer.ended == '' then return 0, 0, 0 end
   local latest, lost, at = 0, 0, 0
   for sn in string.gmatch(list_latest(buyer.held, MAX_ENDED) .. ',' .. buyer.ended, '%d+') do
     local e = parse(stored_entry(sn) or '')
@@ -248,7 +248,7 @@ local function history(buyer, reorders)
       at = math.max(at, tonumber(e.ended) or 0)
     end
   end
-  return latest, reorders > 0 and lost > reorders and at + BARRED or 0
+  return latest, reorders > 0 and lost > reorders and at + BARRED or 0, lost
 end
 
 -- Change tracking: while a caller reads all entries page by page, scripts record which entries change, at most

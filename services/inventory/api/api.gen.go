@@ -1686,6 +1686,9 @@ type OrderPayment struct {
 	// PaidCurrency As the provider reported it
 	PaidCurrency *string `json:"paid_currency,omitempty"`
 
+	// PaidCurrencyDigits Absent if ISO 4217 has no such currency
+	PaidCurrencyDigits *int64 `json:"paid_currency_digits,omitempty"`
+
 	// PaymentId Here and at the provider: its reference
 	PaymentId string            `json:"payment_id"`
 	Provider  string            `json:"provider"`

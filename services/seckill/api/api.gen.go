@@ -538,8 +538,13 @@ type ReservationAccepted struct {
 
 // ReservationList defines model for ReservationList.
 type ReservationList struct {
-	Items      []Reservation `json:"items"`
-	NextCursor *string       `json:"next_cursor,omitempty"`
+	// BarredUntil Until then the buyer cannot buy, because too many orders were cancelled or expired. Absent otherwise
+	BarredUntil *time.Time `json:"barred_until,omitempty"`
+
+	// CancellationsLeft How many of the buyer's orders may still be cancelled or expire before the buyer cannot buy for a while. Absent if any number may, and while the sale goes on without Redis
+	CancellationsLeft *int64        `json:"cancellations_left,omitempty"`
+	Items             []Reservation `json:"items"`
+	NextCursor        *string       `json:"next_cursor,omitempty"`
 }
 
 // ReservationRequest defines model for ReservationRequest.

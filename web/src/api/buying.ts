@@ -1,5 +1,5 @@
 import {client, result, within} from './client.ts'
-import type {Accepted, Line, Page, Path, Permit, Reservation, Sale} from './types.ts'
+import type {Accepted, Line, OwnPage, Page, Path, Permit, Reservation, Sale} from './types.ts'
 
 export const listSales = (cursor?: string) =>
   result<Page<Sale>>(client.GET('/v1/activities', {params: {query: {limit: 50, cursor}}, signal: within()}))
@@ -22,7 +22,7 @@ export const reserve = (activity_id: string, path: string, lines: Line[]) =>
   )
 
 export const listReservations = (activity_id: string, cursor?: string) =>
-  result<Page<Reservation>>(
+  result<OwnPage>(
     client.GET('/v1/activities/{activity_id}/reservations', {params: {path: {activity_id}, query: {limit: 100, cursor}}, signal: within()}),
   )
 

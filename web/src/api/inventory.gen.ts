@@ -2049,6 +2049,11 @@ export interface components {
             paid_amount?: number;
             /** @description As the provider reported it */
             paid_currency?: string;
+            /**
+             * Format: int64
+             * @description Absent if ISO 4217 has no such currency
+             */
+            paid_currency_digits?: number;
             /** Format: date-time */
             created_at: string;
             /** Format: date-time */

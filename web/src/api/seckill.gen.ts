@@ -679,6 +679,16 @@ export interface components {
         ReservationList: {
             items: components["schemas"]["Reservation"][];
             next_cursor?: string;
+            /**
+             * Format: int64
+             * @description How many of the buyer's orders may still be cancelled or expire before the buyer cannot buy for a while. Absent if any number may, and while the sale goes on without Redis
+             */
+            cancellations_left?: number;
+            /**
+             * Format: date-time
+             * @description Until then the buyer cannot buy, because too many orders were cancelled or expired. Absent otherwise
+             */
+            barred_until?: string;
         };
         Session: {
             signed_in: boolean;

@@ -14,6 +14,8 @@ export type Line = Seckill['schemas']['Line']
 export type RoomTicket = Seckill['schemas']['RoomTicket']
 export type RoomState = Seckill['schemas']['RoomState']
 export type Draw = Seckill['schemas']['Draw']
+// OwnPage is a page of a buyer's purchases in a sale.
+export type OwnPage = Seckill['schemas']['ReservationList']
 // Permit is what a path requires in sales with a waiting room or a challenge.
 export type Permit = Seckill['schemas']['PathRequest']
 export type Challenge = Seckill['schemas']['Captcha']

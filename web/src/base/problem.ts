@@ -25,6 +25,7 @@ export const codeKey = (key: string): Code => same[key] ?? (key in en ? (key as 
 // wordingKey chooses the wording of a code where it has several. waiting: a repetition is scheduled.
 export function wordingKey(f: Failure, waiting: boolean): Code {
   if (f.code === 'sold_out' && f.problem.may_return_until) return 'sold_out_until'
+  if (f.code === 'limit_reached' && f.problem.barred_until) return 'barred'
   const key = codeKey(f.code)
   if (waiting) return key === 'internal' ? 'unavailable' : key
   if (key === 'internal' || !retryable(f)) return key
@@ -34,7 +35,7 @@ export function wordingKey(f: Failure, waiting: boolean): Code {
 // say is the sentence shown for a refusal. waitS: seconds until the call is repeated, 0 if it is not.
 export function say(f: Failure, waitS = 0, now = Date.now()): string {
   const p = f.problem
-  const moment = (p.may_return_until ?? '') as string
+  const moment = (p.may_return_until ?? p.barred_until ?? '') as string
   return code(wordingKey(f, waitS > 0), {
     ...(p as Values),
     n: waitS,

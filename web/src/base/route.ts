@@ -30,16 +30,31 @@ export function keep(fn: () => boolean): () => void {
   }
 }
 
+// The state of each entry of the history is its number, so that a declined move is taken back in its direction.
+let entry = (history.state as number | null) ?? 0
+let back = false // a declined move is being taken back
+
 addEventListener('popstate', () => {
-  if (ask && !ask()) history.pushState(null, '', here.value)
-  else changed()
+  const to = (history.state as number | null) ?? 0
+  if (back) {
+    back = false
+    return
+  }
+  if (ask && !ask()) {
+    back = true
+    return history.go(entry - to || 1)
+  }
+  entry = to
+  changed()
 })
 
-export function go(to: string, replace = false): void {
-  if (!replace && ask && !ask()) return
-  if (replace) history.replaceState(null, '', to)
-  else history.pushState(null, '', to)
+// go moves to an address of this document. It returns false if leaving the present one was declined.
+export function go(to: string, replace = false): boolean {
+  if (!replace && ask && !ask()) return false
+  if (replace) history.replaceState(entry, '', to)
+  else history.pushState(++entry, '', to)
   changed()
+  return true
 }
 
 // setQuery changes parameters of the address in place; empty ones are removed.
@@ -59,6 +74,5 @@ export function followLink(event: MouseEvent): void {
   const link = event.currentTarget as HTMLAnchorElement
   if (link.target || link.origin !== location.origin) return
   event.preventDefault()
-  go(link.pathname + link.search)
-  scrollTo(0, 0)
+  if (go(link.pathname + link.search)) scrollTo(0, 0)
 }

@@ -41,6 +41,7 @@ export class SaleModel {
   readonly reservations = signal<Reservation[]>([])
   readonly refusal = signal<Failure | undefined>(undefined) // of the latest press
   readonly kept = signal(false) // the session was lost, and a purchase waits for the next sign-in
+  readonly barred = signal(0) // server time until which this buyer cannot buy, ms; 0: the buyer can
   readonly early = signal(false) // the button was pressed before the start
   readonly sku = signal('')
   readonly quantity = signal(1)
@@ -83,6 +84,7 @@ export class SaleModel {
       own: this.own.value,
       ownSince: this.ownSeen.value.since,
       held: heldUnits(this.reservations.value),
+      barred: this.barred.value,
       refusal: this.refusal.value,
       sku: this.sku.value,
       wasSoldOut: this.wasSoldOut.value,
@@ -104,7 +106,10 @@ export class SaleModel {
       effect(() => {
         const user = userID()
         untracked(() => {
-          if (user !== before) this.reservations.value = []
+          if (user !== before) {
+            this.reservations.value = []
+            this.barred.value = 0
+          }
           if (before || user) this.kept.value = !user && !!flightStore(before, this.id).read()
           before = user
           if (user) void this.resume(user)
@@ -252,7 +257,8 @@ export class SaleModel {
 
   private refused(failure: Failure): void {
     if (failure.code === 'unauthenticated') lost()
-    this.refusal.value = failure
+    this.barred.value = Date.parse(String(failure.problem.barred_until)) || this.barred.value
+    this.refusal.value = failure.problem.barred_until ? undefined : failure
     if (failure.code === 'limit_reached') void this.readOwn(userID())
     const sale = this.sale.value
     if (failure.code === 'sold_out' && sale) {
@@ -302,6 +308,7 @@ export class SaleModel {
       if (this.stop.signal.aborted || userID() !== user) return
       if (r.ok) {
         this.merge(before, r.data.items)
+        this.barred.value = Date.parse(r.data.barred_until ?? '') || 0
         for (const one of this.reservations.value) note(user, one)
         this.seen()
         const own = this.own.value
@@ -354,6 +361,8 @@ export class SaleModel {
     this.reservations.value = [{...list.find(same), ...fresh}, ...list.filter((r) => !same(r))]
     note(userID(), fresh)
     if (terminal(fresh.status)) this.forgetFlight(userID()) // so that the next press is a new purchase
+    // One order too many may have ended. The gate has it a moment later.
+    if (fresh.status === 'closed') void sleep(around(2000), this.stop.signal).then(() => this.readOwn(userID()))
     this.seen()
   }
 
@@ -397,9 +406,11 @@ export class SaleModel {
       signal: this.stop.signal,
     })
     // An order waits for its payment for minutes: no stream is held for it.
-    while (!ended() && !this.stop.signal.aborted) {
+    for (let n = 0; !ended() && !this.stop.signal.aborted; n++) {
       const deadline = Date.parse(find()?.expires_at ?? '') - clock.now()
-      await sleep(deadline > 0 && deadline < 12_000 ? deadline + around(1000) : around(10_000), this.stop.signal)
+      const unknown = deadline <= 0 && this.late.value?.order_sn !== order_sn // as after a reload
+      const wait = deadline > 0 && deadline < 12_000 ? deadline + around(1000) : unknown ? retryDelay(n, 0) : around(10_000)
+      await sleep(wait, this.stop.signal)
       if (!visible.value || this.stop.signal.aborted || ended()) continue
       await poll()
       if (ended() || !(Date.parse(find()?.expires_at ?? '') <= clock.now())) continue

@@ -104,7 +104,7 @@ function SaleBody({model, sale}: {model: SaleModel; sale: Sale}) {
         <div class="aside">
           {created && payable ? (
             <>
-              <CancelButton key={created.order_sn} order_sn={created.order_sn} onChange={(order) => closedBy(model, created, order?.close_reason)} />
+              <CancelButton key={created.order_sn} order_sn={created.order_sn} activity_id={sale.activity_id} onChange={(order) => closedBy(model, created, order?.close_reason)} />
               <Wrong text={refusal.order_sn === created.order_sn && refusal.why} />
             </>
           ) : (
@@ -168,7 +168,7 @@ function amountOf(own: Reservation, sale: Sale): string | undefined {
 }
 
 // CancelButton requests the confirmation of a dialog, which is loaded with the pages of orders.
-function CancelButton(props: {order_sn: string; onChange: (order?: Order) => void}) {
+function CancelButton(props: {order_sn: string; activity_id: string; onChange: (order?: Order) => void}) {
   const [orders, setOrders] = useState<Awaited<ReturnType<typeof ordersPart.load>>>()
   const [busy, setBusy] = useState(false)
   const press = async () => {
@@ -296,7 +296,7 @@ function Status({model, sale}: {model: SaleModel; sale: Sale}) {
   const {view} = model.view.value
   const text = statusText(model, sale)
   const late = view === 'created' && isLate(model.own.value, tick.value)
-  const tone = late ? 'warning' : {created: 'good', paid: 'good', lit: 'good', back: 'good', failed: 'bad', closed: 'warning', refused: 'bad'}[view as string]
+  const tone = late ? 'warning' : {created: 'good', paid: 'good', lit: 'good', back: 'good', failed: 'bad', closed: 'warning', refused: 'bad', barred: 'warning'}[view as string]
   const sign = {good: '●', bad: '✕', warning: '▲'}[tone ?? '']
   return (
     <div class={`status ${tone ?? ''}`}>
@@ -332,6 +332,8 @@ export function statusText(model: SaleModel, sale: Sale): string {
       return code(codeKey(`${view}_${own?.reason}`))
     case 'refused':
       return model.refusal.value ? say(model.refusal.value, 0, now) : ''
+    case 'barred':
+      return code('barred', {t: time(model.barred.value, now, true)})
     case 'may_return':
       return code('sold_out_until', {t: time(sale.may_return_until ?? '', now)})
     case 'sold_out':

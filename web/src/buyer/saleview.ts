@@ -19,6 +19,7 @@ export interface Known {
   own?: Reservation // the buyer's latest purchase in this sale
   ownSince?: number // server time at which its present status was first seen, ms
   held: number // units that the buyer holds
+  barred?: number // server time until which the buyer cannot buy, ms
   refusal?: Failure // of the latest press
   sku?: string // chosen
   wasSoldOut: boolean // the page has shown this sale as sold out before
@@ -40,6 +41,7 @@ export type View =
   | 'closed'
   | 'failed'
   | 'refused'
+  | 'barred'
   | 'sold_out'
   | 'may_return'
   | 'paused'
@@ -99,6 +101,7 @@ export function shown(k: Known): Shown {
   if (state === 'scheduled') return {...buy, view: 'scheduled', enabled: false}
   if (k.refusal?.code === 'limit_reached') return {...none, view: 'refused'}
   if (!can) return {...buy, view: leftOf(sale) > 0 ? 'sold_out' : gone, enabled: false}
+  if ((k.barred ?? 0) > k.now) return {button: own ? 'buy_again' : 'buy', view: 'barred', enabled: false}
   const enabled = k.signedIn === true
   if (k.refusal && k.refusal.code !== 'sold_out') return {...buy, view: 'refused', enabled}
   const again = own?.status === 'paid' || own?.status === 'closed'

@@ -81,9 +81,9 @@ export function ActivitiesPage() {
             number: true,
             cell: (a) => (
               <>
-                {count(a.totals.left)}
+                {a.totals ? count(a.totals.left) : w('none')}
                 <br />
-                <small class="muted">{w('of_total', {n: count(a.totals.units)})}</small>
+                <small class="muted">{a.totals && w('of_total', {n: count(a.totals.units)})}</small>
               </>
             ),
           },
@@ -91,7 +91,7 @@ export function ActivitiesPage() {
             title: w('sold'),
             number: true,
             cell: (a) =>
-              a.state === 'draft' ? (
+              a.state === 'draft' || !a.totals ? (
                 w('none')
               ) : (
                 <Link href={`${at(a.activity_id)}/orders?state=paid`}>{count(a.totals.sold)}</Link>
@@ -100,7 +100,7 @@ export function ActivitiesPage() {
           {
             title: w('revenue'),
             number: true,
-            cell: (a) => (a.state === 'draft' ? w('none') : money(a.totals.revenue, a)),
+            cell: (a) => (a.state === 'draft' || !a.totals ? w('none') : money(a.totals.revenue, a)),
           },
           {
             title: w('actions'),

@@ -48,14 +48,14 @@ export const rowsOf = (a?: Activity): Row[] =>
 export const presets = {
   plain: {admit: '', captcha: 'none'},
   robots: {admit: '', captcha: 'click'},
-  rush: {admit: '100', captcha: 'click'},
+  demand: {admit: '100', captcha: 'click'},
 } as const
 export type Preset = keyof typeof presets | 'own'
 
 // presetOf returns the preset that the values are. The rate of a room is the merchant's own under each.
 export function presetOf({admit, captcha}: Pick<Values, 'admit' | 'captcha'>): Preset {
   if (captcha === 'none' && !admit.trim()) return 'plain'
-  if (captcha === 'click') return admit.trim() ? 'rush' : 'robots'
+  if (captcha === 'click') return admit.trim() ? 'demand' : 'robots'
   return 'own'
 }
 

@@ -63,6 +63,7 @@ function Form({
   const dirty = JSON.stringify([values, rows]) !== JSON.stringify(activity ? [valuesOf(activity), rowsOf(activity)] : begun.current)
   const saved = useForm(dirty)
   const [own, setOwn] = useState(false)
+  const [unfolded, setUnfolded] = useState(() => presetOf(values) === 'own')
   const preset: Preset = own ? 'own' : presetOf(values)
   const [key, setKey] = useState(newKey)
   const [busy, setBusy] = useState(false)
@@ -101,9 +102,14 @@ function Form({
   const set = (name: keyof typeof values) => (e: {currentTarget: {value: string}}) =>
     setValues({...values, [name]: e.currentTarget.value})
   const setRow = (i: number, change: Partial<Row>) => setRows(rows.map((r, j) => (i === j ? {...r, ...change} : r)))
+  const refuse = (wrong: Record<string, string>) => {
+    setErrors(wrong)
+    if (advancedWrong(wrong)) setUnfolded(true)
+  }
   const choosePreset = (chosen: Preset) => {
     setOwn(chosen === 'own')
-    if (chosen !== 'own') setValues({...values, ...presets[chosen], ...(chosen === 'rush' && values.admit.trim() && {admit: values.admit})})
+    if (chosen === 'own') setUnfolded(true)
+    if (chosen !== 'own') setValues({...values, ...presets[chosen], ...(chosen === 'demand' && values.admit.trim() && {admit: values.admit})})
   }
   const submit = async (event: Event) => {
     event.preventDefault()
@@ -116,7 +122,7 @@ function Form({
       stock: Number(r.stock),
     }))
     setConflict(undefined)
-    setErrors(wrong)
+    refuse(wrong)
     if (Object.keys(wrong).length) {
       setMessage(w('invalid_request'))
       return focusWrong(form)
@@ -162,7 +168,7 @@ function Form({
       }
     }
     setBusy(false)
-    setErrors(fieldErrors(r))
+    refuse(fieldErrors(r))
     focusWrong(form)
   }
   return (
@@ -182,7 +188,7 @@ function Form({
           </p>
         )}
         {rows.map((row, i) => (
-          <div class="form-row" key={i}>
+          <div class="form-row sku-row" key={i}>
             <Field label={w('sku')} name={`item-${i}-sku`} error={errors[`items[${i}].sku_id`]}>
               {(ids) => (
                 <select {...ids} value={row.sku_id} onChange={(e) => setRow(i, {sku_id: e.currentTarget.value})}>
@@ -308,7 +314,7 @@ function Form({
           </Field>
         </div>
         <Presets value={preset} disabled={locked} choose={choosePreset} />
-        <details open={preset === 'own' || advancedWrong(errors)}>
+        <details open={unfolded} onToggle={(e) => setUnfolded(e.currentTarget.open)}>
           <summary>{w('advanced')}</summary>
           <div class="form-row">
             <Field
@@ -431,7 +437,7 @@ function Form({
 const advancedWrong = (errors: Record<string, string>) =>
   Object.keys(errors).some((field) => /^(waiting_room|reorder_limit|captcha|degraded_sale)/.test(field))
 
-const order: Preset[] = ['plain', 'robots', 'rush', 'own']
+const order: Preset[] = ['plain', 'robots', 'demand', 'own']
 
 // Presets are the usual ways to sell, by name and effect.
 function Presets({value, disabled, choose}: {value: Preset; disabled: boolean; choose: (preset: Preset) => void}) {

@@ -160,7 +160,7 @@ function Ended() {
 
 // leave signs out. An open form is left first: it would keep its page.
 function leave(): void {
-  if (forms.value > 0) go('/console')
+  if (forms.value > 0 && !go('/console')) return
   void signOut()
 }
 

@@ -5,13 +5,13 @@ import type {Failure} from '../api/client.ts'
 import {boardEvents, getBoard} from '../api/merchant.ts'
 import type {Activity, Board, BoardUpdate, SaleMode, StockView} from '../api/types.ts'
 import {hasRole, lost, tick} from '../base/app.ts'
-import {clockFace, count, stamp, time} from '../base/format.ts'
+import {count, stamp, time} from '../base/format.ts'
 import {money} from '../base/money.ts'
 import {Badge, Bar} from '../base/parts.tsx'
 import {follow} from '../base/stream.ts'
 import {apply, conversion, latestPoint, reasons, total, withoutRedis} from './board-data.ts'
 import {Chart} from './chart.tsx'
-import {Failed} from './parts.tsx'
+import {Failed, timeText} from './parts.tsx'
 import {RoomCard} from './room.tsx'
 import {reasonName, w} from './words.ts'
 
@@ -94,7 +94,12 @@ export function BoardView({id, activity, board, onBoard}: Props) {
         <Stat label={w('held')} value={count(units.held)} note={`${count(orders.pending)} ${w('to_pay')}`} />
         <Stat label={w('sold')} value={count(units.sold)} note={w('units_word')} />
         <Stat label={w('paid')} value={count(orders.paid)} note={w('conversion', {n: conversion(orders)})} />
-        <Stat label={w('revenue')} value={money(board.revenue, board)} note={w('revenue_hint')} amount />
+        <Stat
+          label={w('revenue')}
+          value={board.revenue === undefined ? w('none') : money(board.revenue, board)}
+          note={w('revenue_hint')}
+          amount
+        />
       </dl>
       <div
         class="split"
@@ -135,7 +140,7 @@ export function BoardView({id, activity, board, onBoard}: Props) {
         <section class="card pad">
           <h2>{w('orders_by_state')}</h2>
           <p>
-            <AsOf at={orders.as_of} />
+            <AsOf at={orders.as_of ?? board.as_of} />
           </p>
           <OrderBars orders={orders} />
         </section>
@@ -193,8 +198,7 @@ const AsOf = ({at}: {at: string}) => (
 function TimeLeft({board: {state, starts_at, ends_at}}: {board: Board}) {
   if (state === 'ended') return null
   const untilStart = Date.parse(starts_at) - tick.value
-  const {days, face} = clockFace(untilStart > 0 ? untilStart : Date.parse(ends_at) - tick.value)
-  const t = days ? `${w('days', {n: days})} ${face}` : face
+  const t = timeText(untilStart > 0 ? untilStart : Date.parse(ends_at) - tick.value)
   return (
     <b class="tabular" role="timer" aria-live="off">
       {w(untilStart > 0 ? 'starts_in' : 'ends_in', {t})}

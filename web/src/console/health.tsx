@@ -2,7 +2,7 @@ import {useEffect, useRef, useState} from 'preact/hooks'
 import type {Failure} from '../api/client.ts'
 import {getHealth} from '../api/merchant.ts'
 import type {Health} from '../api/types.ts'
-import {lost, online} from '../base/app.ts'
+import {clock, lost, online, tick} from '../base/app.ts'
 import {around, loop, type Loop} from '../base/loop.ts'
 import {stamp} from '../base/format.ts'
 import {Badge} from '../base/parts.tsx'
@@ -26,9 +26,10 @@ export function HealthPage() {
     })
     return reading.current.stop
   }, [])
-  // A state is read again every 5 s. What is older, or was read before the failure, is not what holds now.
-  const newest = Math.max(0, ...(data?.items ?? []).map((c) => Date.parse(c.at)))
-  const isOld = (c: Health['items'][number]) => !!failure || !online.value || newest - Date.parse(c.at) > STALE_MS
+  // A state is announced every 5 s. What is older, or was read before the failure, is not what holds now.
+  const newest = Math.max(...(data?.items ?? []).map((c) => Date.parse(c.at)))
+  const allOld = !!failure || !online.value || (clock.synced && tick.value - newest > STALE_MS)
+  const isOld = (c: Health['items'][number]) => allOld || newest - Date.parse(c.at) > STALE_MS
   const rows =
     data &&
     [...data.items].sort((a, b) => `${a.component} ${a.instance}`.localeCompare(`${b.component} ${b.instance}`))

@@ -15,10 +15,9 @@ interface EditorProps {
   reload: () => Promise<boolean>
 }
 
-// LimitForm changes fields of the rule in force. After a change by somebody else, what was typed stays, and the other
-// fields are those of the new rule.
+// LimitForm changes fields of the rule in force. After a change by another operator, the edited fields keep their texts,
+// and the others have the values of the new rule.
 export function LimitForm({limit, version, close, reload}: EditorProps) {
-  useForm()
   const old = (limit.rule ?? {}) as Rule
   const [edits, setEdits] = useState<Edits>({})
   const [typedName, setTypedName] = useState('')
@@ -26,6 +25,7 @@ export function LimitForm({limit, version, close, reload}: EditorProps) {
   const [busy, setBusy] = useState(false)
   const {rule, wrong} = edited(old, edits)
   const changes = diff(old, rule)
+  useForm(changes.length > 0)
   const refusesAll = rule.limit === 0 && old.limit !== 0
   const save = async (event: Event) => {
     event.preventDefault()
@@ -186,11 +186,13 @@ function Changes({name}: {name: string}) {
       <summary>{w('changes')}</summary>
       <Failed failure={list.failure} retry={() => void list.reload()} />
       {list.data?.items.map((c) => {
-        const {before, after} = (c.details ?? {}) as {before?: Rule | null; after?: Rule | null}
+        // Of a change by 0.1.0 only the new rule was recorded.
+        const {rule, before, after = rule} = (c.details ?? {}) as {rule?: Rule; before?: Rule | null; after?: Rule | null}
         return (
           <section key={c.change_id}>
             <p>
               {stamp(c.at)} · <b>{c.actor}</b> · <code>{c.what}</code>
+              {before === undefined && ` · ${w('rule_before_unknown')}`}
             </p>
             <Differences list={diff(before, after)} empty={w('diff_none')} />
           </section>

@@ -31,8 +31,8 @@ export function NoticeButton({activity, done}: {activity: Activity; done: () => 
 }
 
 function Form({activity, close, done}: {activity: Activity; close: () => void; done: () => void}) {
-  useForm()
   const [text, setText] = useState(activity.notice?.text ?? '')
+  useForm(text !== (activity.notice?.text ?? ''))
   const [busy, setBusy] = useState(false)
   const [message, setMessage] = useState('')
   const [error, setError] = useState('')

@@ -23,7 +23,7 @@ export function OrderPage({id, orderSN}: {id: string; orderSN: string}) {
   return (
     <>
       <Head title={w('order_title', {order: orderSN})}>
-        {order && <Cancel order={order} done={(text) => (setNote(text), void read.reload())} />}
+        {order && <Cancel order={order} refresh={() => void read.reload()} done={(text) => (setNote(text), void read.reload())} />}
       </Head>
       <p role="status">{note}</p>
       <Failed failure={read.failure} retry={read.reload} />
@@ -221,10 +221,12 @@ export function RefundState({refund: r}: {refund: Pick<OrderRefund, 'state' | 'n
 
 type Payment = ActivityOrder['payments'][number]
 
-// taken is what the provider took. Of another currency than the requested one only the code is known.
-function taken(p: Payment): string {
-  if (p.paid_amount === undefined) return w('none')
-  return p.paid_currency === p.currency ? money(p.paid_amount, p) : `${p.paid_amount} ${p.paid_currency}`
+// taken is what the provider took. Of an unknown currency the amount can only be shown in its smallest unit.
+function taken({paid_amount: amount, paid_currency: currency, paid_currency_digits: digits}: Payment): string {
+  if (amount === undefined || !currency) return w('none')
+  return digits === undefined
+    ? w('minor_units', {n: count(amount), currency})
+    : money(amount, {currency, currency_digits: digits})
 }
 
 // about is what a change is about. The reason of a state is one of a few words, that of a person a text.
@@ -236,8 +238,8 @@ function about({what, details = {}}: OrderChange): string {
 }
 
 // Cancel closes an order that is not paid, and refunds one that is. Nothing is offered for an order that has ended, or
-// that cannot be found although it was paid.
-function Cancel({order, done}: {order: ActivityOrder; done: (text: string) => void}) {
+// that cannot be found although it was paid. The order is read again with the dialog: it may be paid since.
+function Cancel({order, refresh, done}: {order: ActivityOrder; refresh: () => void; done: (text: string) => void}) {
   const [open, setOpen] = useState(false)
   const {order_state: state, amount} = order
   const held = order.state === 'reserved' || order.state === 'sold'
@@ -246,7 +248,7 @@ function Cancel({order, done}: {order: ActivityOrder; done: (text: string) => vo
   const label = paid ? w('cancel_refund', {amount: paid}) : w('cancel_order')
   return (
     <>
-      <button class="danger" aria-hidden={open ? 'true' : undefined} onClick={() => setOpen(true)}>
+      <button class="danger" aria-hidden={open ? 'true' : undefined} onClick={() => (setOpen(true), refresh())}>
         {label}
       </button>
       {open && (

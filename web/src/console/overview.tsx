@@ -1,10 +1,12 @@
 import type {OverviewItem} from '../api/types.ts'
-import {online} from '../base/app.ts'
+import {clock, online, tick} from '../base/app.ts'
 import {ago, count, stamp} from '../base/format.ts'
 import {Badge, Link, Skeleton} from '../base/parts.tsx'
 import {overview, overviewFailure} from './overview-data.ts'
 import {Head} from './parts.tsx'
 import {sentence, w} from './words.ts'
+
+const STALE_MS = 30_000 // two readings that were missed
 
 const tones = {bad: 'bad', unknown: 'quiet', warning: 'warning', good: 'good'} as const
 
@@ -23,7 +25,7 @@ const places: Record<OverviewItem['what'], string> = {
 export function OverviewPage() {
   const data = overview.value
   const failure = overviewFailure.value
-  const old = !!failure || !online.value
+  const old = !!failure || !online.value || (!!data && clock.synced && tick.value - Date.parse(data.as_of) > STALE_MS)
   return (
     <>
       <Head title={w('overview')} />

@@ -6,6 +6,7 @@ import type {Failure, Result} from '../api/client.ts'
 import type {Page} from '../api/types.ts'
 import {config, lost} from '../base/app.ts'
 import {Dialog} from '../base/dialog.tsx'
+import {clockFace} from '../base/format.ts'
 import {Badge, Field, Skeleton, Wrong} from '../base/parts.tsx'
 import {keep, setQuery} from '../base/route.ts'
 import {signal, untracked} from '../base/signal.ts'
@@ -116,6 +117,12 @@ export function useForm(dirty = false): () => void {
     return () => kept.current?.()
   }, [dirty])
   return () => kept.current?.()
+}
+
+// timeText is a remaining time with its days.
+export function timeText(ms: number): string {
+  const {days, face} = clockFace(ms)
+  return days ? `${w('days', {n: days})} ${face}` : face
 }
 
 // focusWrong moves the focus to the first refused field of a form, once its errors are shown.

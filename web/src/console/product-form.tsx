@@ -170,13 +170,14 @@ function Form({product, currencies, onChange}: Props) {
       </Field>
       <fieldset>
         <legend>{w('skus')}</legend>
+        <p class="hint">{w('skus_hint')}</p>
         <datalist id="currencies">
           {currencies.map((c) => (
             <option key={c.currency} value={c.currency} />
           ))}
         </datalist>
         {rows.map((row, i) => (
-          <div class="form-row" key={row.sku_id ?? `new-${i}`}>
+          <div class="form-row sku-row" key={row.sku_id ?? `new-${i}`}>
             <Field label={w('sku_name')} name={`sku-${i}-name`} error={errors[`skus[${i}].name`]}>
               {(ids) => (
                 <input

@@ -30,8 +30,8 @@ export function ProfilePage() {
 }
 
 function Form({profile, onChange}: {profile: Profile; onChange: (p: Profile) => void}) {
-  useForm()
   const [values, setValues] = useState(valuesOf(profile))
+  useForm(JSON.stringify(values) !== JSON.stringify(valuesOf(profile)))
   const [busy, setBusy] = useState(false)
   const [saved, setSaved] = useState(false)
   const [message, setMessage] = useState('')

@@ -10,7 +10,7 @@ import {presetOf, valuesOf} from './activity-draft.ts'
 import {Confirm} from './parts.tsx'
 import {refusedItem, w} from './words.ts'
 
-// checksOf lists what to look at before a sale is published. wrong marks what may be a mistake; it forbids nothing.
+// checksOf lists what a merchant checks before a sale is published. wrong marks a possible mistake; publishing is allowed.
 function checksOf(a: Activity, now: number): {text: string; wrong?: boolean}[] {
   const late = Date.parse(a.starts_at) <= now
   const dear = a.items.filter((i) => i.price > i.list_price)

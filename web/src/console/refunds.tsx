@@ -134,9 +134,9 @@ interface SettleProps {
 }
 
 function SettleForm({refund, close, done}: SettleProps) {
-  useForm()
   const [reference, setReference] = useState('')
   const [reason, setReason] = useState('')
+  useForm(reference + reason !== '')
   const [errors, setErrors] = useState<Record<string, string>>({})
   const [busy, setBusy] = useState(false)
   const [wrong, setWrong] = useState('')

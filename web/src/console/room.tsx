@@ -4,7 +4,8 @@ import {useEffect, useState} from 'preact/hooks'
 import {getDraw} from '../api/room.ts'
 import type {Activity, Board, Draw} from '../api/types.ts'
 import {loop} from '../base/loop.ts'
-import {clockFace, count, stamp} from '../base/format.ts'
+import {count, stamp} from '../base/format.ts'
+import {timeText} from './parts.tsx'
 import {w} from './words.ts'
 
 const OPENS_MS = 600_000 // before the start
@@ -39,7 +40,7 @@ export function RoomCard({activity, board: {room}}: {activity: Activity; board: 
               <Row name={w('room_waiting')} value={count(room.waiting)} />
               <Row name={w('room_admitted')} value={count(room.admitted)} />
               <Row name={w('room_lapsed')} value={count(room.lapsed)} />
-              <Row name={w('room_estimate')} value={clockFace(room.estimate_s * 1000).face} />
+              <Row name={w('room_estimate')} value={timeText(room.estimate_s * 1000)} />
             </>
           )}
           <Row name={w('room_rate')} value={count(rate)} />

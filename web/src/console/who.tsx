@@ -25,7 +25,8 @@ export function Who() {
       left = true
     }
   }, [user_id, reads])
-  const roleNames = roles.filter((r) => r !== 'accessible').map((r) => w(`role_${r as 'merchant' | 'operator'}`))
+  const name = (role: string) => (role === 'merchant' || role === 'operator' ? w(`role_${role}`) : role)
+  const roleNames = roles.filter((r) => r !== 'accessible').map(name)
   return (
     <p class="who small muted">
       {w('signed_in_as')} <bdi>{user_id}</bdi>

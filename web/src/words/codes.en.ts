@@ -6,6 +6,7 @@ export const codes = {
   sold_out: 'Sold out.',
   sold_out_until: 'Sold out. Unpaid items may come back until {t}.',
   limit_reached: 'You already have as many as allowed.',
+  barred: 'Too many of your orders were cancelled or expired. You can buy again from {t}.',
   rate_limited: 'Very many people are here. We try again in {n} s.',
   unavailable: 'No answer right now. We try again in {n} s; nothing is bought twice.',
   unavailable_now: 'No answer right now. Try again in a moment; nothing is done twice.',

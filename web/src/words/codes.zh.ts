@@ -7,6 +7,7 @@ export const codes: Record<keyof typeof en, string> = {
   sold_out: '已售罄。',
   sold_out_until: '已售罄，{t} 前可能返场。',
   limit_reached: '已达限购数量。',
+  barred: '您取消或超时未付的订单过多，{t} 起可再次购买。',
   rate_limited: '人数过多，{n} 秒后自动重试。',
   unavailable: '暂无响应，{n} 秒后重试，不会重复购买。',
   unavailable_now: '暂无响应，请稍后再试，不会重复提交。',

@@ -256,8 +256,13 @@ test('the state and the numbers of the dialogs are right on each tab of a sale',
 test('two editors of a limit: the typed rule stays; a tried key saves nothing', async ({page, shop}) => {
   populate(shop)
   await signIn(page, 'ops-1', ['operator'])
+  const details = {name: 'path', rule: {algorithm: 'token_bucket', limit: 900, per: '1s', key: 'path'}}
+  shop.limits.get('path').changes = [{change_id: '1', at: '2026-09-01T10:00:00Z', actor: 'ops-0', role: 'operator', what: 'limit.put', details}]
   await page.goto('/console/operator/limits?limit=path')
   const permits = page.getByLabel('Permits', {exact: true})
+  await page.getByRole('dialog').getByText('Changes', {exact: true}).click()
+  await expect(page.getByRole('dialog').locator('section')).toContainText('the rule before it was not recorded')
+  await expect(page.getByRole('dialog').locator('section ins').first()).toHaveText('token_bucket')
   await permits.fill('1500')
   await page.getByLabel('Key').fill('42')
   await page.getByLabel('Key').press('Enter')
@@ -333,6 +338,23 @@ test('the overview: one verdict, the worst first; counts in the navigation; grey
   await expect(page.getByRole('heading', {level: 1})).toBeVisible()
   await expect(page.getByRole('link', {name: 'Overview'})).toHaveCount(0)
   expect(read.filter((url) => url.includes('/overview'))).toEqual([])
+})
+
+test('health and overview of a response that is kept too long claim nothing', async ({page, shop}) => {
+  populate(shop)
+  await page.clock.install()
+  await signIn(page, 'ops-1', ['operator'])
+  for (const [path, mark] of [
+    ['/console/operator/overview', page.locator('.verdict')],
+    ['/console/operator/health', page.getByRole('region', {name: 'Health'})],
+  ] as const) {
+    shop.faults = []
+    await page.goto(path)
+    await expect(mark).not.toContainText(/do not know|Unknown/)
+    shop.faults = [{match: /^\/v1\/merchant\/(overview|health)/, times: 1000, delayMs: 30_000}]
+    await page.clock.runFor(60_000)
+    await expect(mark).toContainText(/do not know|Unknown/)
+  }
 })
 
 test('products and sales after the first page can be chosen', async ({page, shop}) => {
@@ -624,12 +646,17 @@ test('the form of a sale: all fields are checked at once, the first wrong one ha
   await expect(page.getByLabel('Title')).toBeFocused()
   await expect(page.getByLabel('Title')).toHaveAccessibleDescription(/This is missing/)
   await expect(page.getByLabel('Pay within, minutes')).toHaveAccessibleDescription(/from 0\.1 to 1440/)
-  // A rush has a room and a challenge; the rate stays when the preset is chosen again.
-  await page.getByLabel('A rush').check()
+  // The preset of high demand has a room and a challenge. A field of the unfolded part may make it another preset.
+  await page.getByLabel('High demand').check()
   await page.locator('summary', {hasText: 'Advanced'}).click()
   const rate = page.getByLabel('Waiting room: admitted per second')
   await expect(rate).toHaveValue('100')
   await rate.fill('20')
+  await page.getByLabel('Challenge before buying').selectOption('none')
+  await expect(page.getByLabel('Own settings')).toBeChecked()
+  await page.getByLabel('Challenge before buying').selectOption('click')
+  await expect(page.getByLabel('High demand')).toBeChecked()
+  await expect(page.getByLabel('Challenge before buying')).toBeVisible()
   await page.getByLabel('Against robots').check()
   await expect(rate).toHaveValue('')
   await page.getByLabel('Title').fill('Concert')
@@ -644,10 +671,27 @@ test('the form of a sale: all fields are checked at once, the first wrong one ha
   await page.goBack()
   await expect(page.getByLabel('Title')).toHaveValue('Concert')
   await expect(page).toHaveURL(/sales\/new/)
+  await page.getByRole('button', {name: 'Sign out'}).click()
+  await expect(page.getByLabel('Title')).toHaveValue('Concert')
+  await expect(page.getByRole('button', {name: 'Sign out'})).toBeVisible()
   stay = false
   await page.getByRole('navigation').getByRole('link', {name: 'Products'}).click()
   await expect(page.getByRole('heading', {level: 1})).toHaveText('Products')
-  expect(asked).toEqual(Array(3).fill('Leave without saving? What you typed is lost.'))
+  expect(asked).toEqual(Array(4).fill('Leave without saving? What you typed is lost.'))
+  // Back and Forward that are declined keep the entries after and before the form.
+  await page.goBack()
+  await page.getByLabel('Title').fill('Concert')
+  stay = true
+  await page.goForward()
+  await expect.poll(() => asked.length).toBe(5)
+  await page.goBack()
+  await expect.poll(() => asked.length).toBe(6)
+  await expect(page).toHaveURL(/sales\/new/)
+  await expect(page.getByLabel('Title')).toHaveValue('Concert')
+  stay = false
+  await page.goForward()
+  await expect(page.getByRole('heading', {level: 1})).toHaveText('Products')
+  expect(asked).toHaveLength(7)
   // A form that was not changed, or was saved, is left without a question.
   await page.goto('/console/sales/7/edit')
   await page.getByRole('navigation').getByRole('link', {name: 'Products'}).click()
@@ -655,7 +699,7 @@ test('the form of a sale: all fields are checked at once, the first wrong one ha
   await page.getByLabel('Title').fill('Other')
   await page.getByRole('button', {name: 'Save'}).click()
   await expect(page.getByRole('heading', {level: 1})).toHaveText('Other')
-  expect(asked).toHaveLength(3)
+  expect(asked).toHaveLength(7)
 })
 
 test('an amount that can be read in two ways is refused, and the form says what it understood', async ({page, shop}) => {

@@ -144,6 +144,40 @@ test('after a cancellation "Buy again" waits for the units instead of refusing',
   expect(shop.orders.size).toBe(2)
 })
 
+test('one cancellation too many: the dialog warns of it, page and order say until when, and then "Buy again" buys', async ({page, shop}) => {
+  shop.sale('1', {reorder_limit: 1})
+  await signIn(page)
+  await page.goto('/sales/1')
+  const cancel = async (warning: string) => {
+    await expect(status(page)).toContainText('Order created')
+    await page.getByRole('button', {name: 'Cancel order'}).click()
+    await expect(page.getByRole('dialog')).toContainText(warning)
+    await page.getByRole('dialog').getByRole('button', {name: 'Cancel order'}).click()
+  }
+  await buy(page).click()
+  await cancel('You can cancel this order and still buy again at once.')
+  await expect(status(page)).toContainText('You cancelled.')
+  await page.getByRole('button', {name: 'Buy again'}).click()
+  await cancel('after this one you cannot buy in it for 10 minutes')
+  await expect(status(page)).toContainText(/Too many of your orders were cancelled or expired. You can buy again from \d/)
+  await expect(page.getByRole('button', {name: 'Buy again'})).toBeDisabled()
+  expect(shop.orders.size).toBe(2)
+  const [, sn] = [...shop.orders.keys()]
+  await page.goto(`/orders/${sn}`)
+  await expect(page.locator('.order')).toContainText('You can buy again from')
+  // A refused press says so too, and the button comes back by itself.
+  for (const r of shop.reservations.values()) Object.assign(r, {ended_at: shop.now() - 700_000})
+  await page.reload()
+  await page.locator('.order').getByRole('link', {name: 'Buy again'}).click()
+  await expect(status(page)).toContainText('You cancelled.')
+  for (const r of shop.reservations.values()) Object.assign(r, {ended_at: shop.now() - 594_000})
+  await page.getByRole('button', {name: 'Buy again'}).click()
+  await expect(status(page)).toContainText('You can buy again from')
+  await expect(page.getByRole('button', {name: 'Buy again'})).toBeEnabled(soon)
+  await page.getByRole('button', {name: 'Buy again'}).click()
+  await expect(status(page)).toContainText('Order created')
+})
+
 test('tabs agree within 5 s', async ({page, shop, context, problems}) => {
   shop.sale('1')
   shop.lagMs = 1500
@@ -211,6 +245,8 @@ test('a payment in flight at the deadline is one statement on every page', async
   order.payments.push({payment_id: '5', provider: 'other', state: 'started', amount: 9900, currency: 'EUR', created_at: order.created_at})
   await expect(status(page)).toContainText('Your payment is being confirmed.', soon)
   await expect(page.getByRole('button', {name: /^Pay /})).toHaveCount(0)
+  await page.reload() // known again within seconds, not at the next turn of the polling
+  await expect(status(page)).toContainText('Your payment is being confirmed.')
   await page.getByRole('link', {name: 'See order'}).click()
   await expect(page.getByRole('status').first()).toContainText('Your payment is being confirmed.')
   // Without one, the order has expired.

@@ -81,6 +81,13 @@ test('each state has its view', () => {
     [{sale: sale({state: 'ended'})}, 'ended', false],
     [{refusal: refusal('limit_reached')}, 'refused', false],
     [{refusal: refusal('path_expired')}, 'refused', true],
+    [{barred: start + 3_600_000}, 'barred', false],
+    [{barred: start}, 'lit', true],
+    [{barred: start + 3_600_000, own: own('closed', {reason: 'cancelled'})}, 'barred', false],
+    [{barred: start + 3_600_000, own: own('created'), held: 1}, 'created', true],
+    [{barred: start + 3_600_000, sale: sale({items: soldOut})}, 'sold_out', false],
+    [{barred: start + 3_600_000, sale: sale({state: 'paused'})}, 'paused', false],
+    [{barred: start + 3_600_000, signedIn: false}, 'signed_out', true],
   ]
   for (const [more, view, enabled] of views) {
     const s = shown(known(more))

@@ -80,7 +80,7 @@ type Sample struct {
 	// Readiness states whether the sale would go on if its gate were lost at AsOf.
 	Readiness core.Readiness
 	Units     Units // as the gate counts them; as the database does, if the gate cannot be read
-	Revenue   int64 // of the sold units, at their prices in the sale
+	Revenue   int64 // of the sold units, at their prices in the sale, up to core.MaxRevenue
 	Room      *Room // nil without a waiting room, before its first ticket, and while the gate cannot be read
 	Orders    merchants.ReservationCounts
 	Totals    Requests // since the publication; if the gate cannot be read, Accepted is the database's

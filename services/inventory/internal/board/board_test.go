@@ -427,6 +427,8 @@ func TestABoardHasRevenueAndRoom(t *testing.T) {
 			return got
 		}
 		require.EqualValues(t, 3*299_000+5*50, read().Revenue)
+		s.audit.SKUs["1"] = core.GateStock{Sold: 1e13, Total: 1e13}
+		require.EqualValues(t, core.MaxRevenue, read().Revenue, "no overflow")
 		s.places = RoomPlaces{Sequence: 1205, Admitted: 900, Lapsed: 840}
 		require.Nil(t, read().Room, "a sale without a room")
 		s.activity.RoomRate = 10

@@ -218,7 +218,7 @@ func unitsOf(a *core.Activity, audit core.GateAudit, present bool) (u Units, rev
 			g := audit.SKUs[it.SKUID]
 			one = Units{g.Total, g.Left, g.Held, g.Sold}
 		}
-		u, revenue = u.plus(one), revenue+one.Sold*it.Price
+		u, revenue = u.plus(one), core.AddRevenue(revenue, one.Sold, it.Price)
 	}
 	return u, revenue
 }

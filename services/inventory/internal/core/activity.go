@@ -42,7 +42,7 @@ type Activity struct {
 	UpdatedAt    time.Time
 	Items        []Stock // by SKU
 	Notice       *Notice // nil: none
-	Seller       *Seller // the profile of its merchant as it was read, nil without one; not part of the activity
+	Seller       *Seller // its merchant's profile, nil without one; only reads for gates, modes and views have it
 
 	Degraded      *DegradedSale // nil: the sale stops while Redis is unavailable
 	Mode          contract.SaleMode
@@ -89,24 +89,29 @@ func (a *Activity) Item(skuID string) *Stock {
 	return nil
 }
 
-// MaxRevenue is the highest revenue that ActivityTotals has: the highest integer that is exact in a double.
+// MaxRevenue is the highest revenue that is shown, and stands for any higher one: the highest integer that is exact in a
+// double.
 const MaxRevenue = 1<<53 - 1
+
+// AddRevenue adds the price of sold units to a revenue, up to MaxRevenue.
+func AddRevenue(revenue, sold, price int64) int64 {
+	if price > 0 && sold > (MaxRevenue-revenue)/price {
+		return MaxRevenue
+	}
+	return revenue + sold*price
+}
 
 // ActivityTotals adds up the stock of an activity.
 type ActivityTotals struct {
 	Units, Left, Sold int64
-	Revenue           int64 // of the sold units, in minor units; MaxRevenue also stands for any higher sum
+	Revenue           int64 // of the sold units, in minor units, up to MaxRevenue
 }
 
 // Totals adds up the items.
 func (a *Activity) Totals() (t ActivityTotals) {
 	for _, it := range a.Items {
 		t.Units, t.Left, t.Sold = t.Units+it.Total, t.Left+it.Available, t.Sold+it.Sold
-		if it.Price > 0 && it.Sold > (MaxRevenue-t.Revenue)/it.Price {
-			t.Revenue = MaxRevenue
-			continue
-		}
-		t.Revenue += it.Sold * it.Price
+		t.Revenue = AddRevenue(t.Revenue, it.Sold, it.Price)
 	}
 	return t
 }

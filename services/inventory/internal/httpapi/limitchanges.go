@@ -156,18 +156,28 @@ func (m *Merchant) changeLimit(
 	httpserver.WriteJSON(w, http.StatusOK, api.LimitChange{Name: name, Version: next})
 }
 
+// limitRules are the rules in force before and after a change, nil for none.
+type limitRules struct{ before, after *rules.Rule }
+
+func (a limitRules) equal(b limitRules) bool {
+	same := func(x, y *rules.Rule) bool { return x == y || x != nil && y != nil && *x == *y }
+	return same(a.before, b.before) && same(a.after, b.after)
+}
+
 // limitAttempts bounds the repetitions of a change that conflicts with others.
 const limitAttempts = 10
 
 // storeLimit records a change, with the rule in force before and after it, and makes it. The two are in different
-// stores: a change that cannot be recorded is not made, and a recorded change that failed was an attempt. It returns
-// the new version of the rules in Redis.
+// stores: a change that cannot be recorded is not made, and a recorded change that failed was an attempt. After a
+// conflict with a change of another limit the record is still right, and stands once. It returns the new version of the
+// rules in Redis.
 func (m *Merchant) storeLimit(
 	ctx context.Context, who, action, name string, version *int64, change limitChange,
 ) (int64, error) {
 	if m.limits.Store == nil {
 		return 0, limitsUnavailable(errNoLimitStore)
 	}
+	var recorded *limitRules
 	for range limitAttempts {
 		set, now, err := m.limits.Store.Get(ctx)
 		switch {
@@ -180,11 +190,13 @@ func (m *Merchant) storeLimit(
 		if set, err = change(set, before); err != nil {
 			return 0, err
 		}
-		err = m.merchants.RecordLimit(ctx, who, action, merchants.LimitRecord{
-			Name: name, Before: before, After: m.limits.Under(set, name),
-		})
-		if err != nil {
-			return 0, err
+		made := limitRules{before, m.limits.Under(set, name)}
+		if recorded == nil || !recorded.equal(made) {
+			record := merchants.LimitRecord{Name: name, Before: made.before, After: made.after}
+			if err := m.merchants.RecordLimit(ctx, who, action, record); err != nil {
+				return 0, err
+			}
+			recorded = &made
 		}
 		next, err := m.limits.Store.Put(ctx, set, now)
 		switch {

@@ -77,6 +77,10 @@ func orderPaymentView(p merchants.Payment) api.OrderPayment {
 	}
 	if p.PaidCurrency != "" {
 		v.PaidAmount, v.PaidCurrency = &p.PaidAmount, &p.PaidCurrency
+		if contract.IsCurrency(p.PaidCurrency) {
+			digits := contract.CurrencyDigits(p.PaidCurrency)
+			v.PaidCurrencyDigits = &digits
+		}
 	}
 	return v
 }

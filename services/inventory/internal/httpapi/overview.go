@@ -14,8 +14,8 @@ import (
 	"flashsale.internal/services/inventory/internal/merchants"
 )
 
-// severity orders the states of the overview, the worst first. What is unknown may be bad.
-var severity = map[api.OverviewState]int{
+// rank orders the states of the overview, the worst first. What is unknown may be bad.
+var rank = map[api.OverviewState]int{
 	api.Bad: 0, api.Unknown: 1, api.Warning: 2, api.Good: 3,
 }
 
@@ -36,7 +36,7 @@ func (m *Merchant) GetOverview(w http.ResponseWriter, r *http.Request) {
 	states, err := presence.List(ctx, m.limits.Redis())
 	items = append(items, processItems(states, err)...)
 	slices.SortStableFunc(items, func(a, b api.OverviewItem) int {
-		return cmp.Compare(severity[a.State], severity[b.State])
+		return cmp.Compare(rank[a.State], rank[b.State])
 	})
 	httpserver.WriteJSON(w, http.StatusOK, api.Overview{Verdict: items[0].State, Items: items, AsOf: m.now().UTC()})
 }
@@ -49,7 +49,12 @@ func waits(what api.OverviewItemWhat, state api.OverviewState, of merchants.Wait
 	return api.OverviewItem{What: what, State: state, Count: of.Count, Since: optional(of.Since.UTC())}
 }
 
+// refundTimeout bounds the count of refunds, so that a slow order service leaves time for the rest of the overview.
+const refundTimeout = 3 * time.Second
+
 func (m *Merchant) refundItem(ctx context.Context) api.OverviewItem {
+	ctx, cancel := context.WithTimeout(ctx, refundTimeout)
+	defer cancel()
 	refunds, err := m.merchants.CountRefunds(ctx)
 	if err != nil { // the order service counts among the processes
 		return api.OverviewItem{What: api.Refunds, State: api.Unknown}
@@ -100,7 +105,7 @@ func processItems(states []presence.State, err error) []api.OverviewItem {
 // worsen counts one more for an item, and makes its state at least this bad.
 func worsen(item *api.OverviewItem, state api.OverviewState) {
 	item.Count++
-	if severity[state] < severity[item.State] {
+	if rank[state] < rank[item.State] {
 		item.State = state
 	}
 }

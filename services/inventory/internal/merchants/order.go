@@ -110,8 +110,9 @@ func (s *Service) Order(ctx context.Context, in core.Scope, activityID, orderSN 
 	if err != nil {
 		return OrderPage{}, core.Unavailable("The order service cannot be reached, or it failed; repeat the call.", err)
 	}
-	// An order of another purchase with this order_sn is a fault that has a dead letter. It may be of another merchant.
-	if order != nil && (order.ActivityID != activityID || order.UserID != row.UserID) {
+	// An order of another purchase with this order_sn is a fault that has a dead letter. It may be of another merchant. A
+	// row that was rejected with a dead letter may lack its buyer.
+	if order != nil && (order.ActivityID != activityID || row.UserID != "" && order.UserID != row.UserID) {
 		order = nil
 	}
 	page := OrderPage{Row: row, Activity: activity, Order: order}

@@ -99,13 +99,13 @@ func (w *world) Allowance(context.Context, string, string) (Allowance, error) {
 	return w.allowed, w.err
 }
 
-func (w *world) OfUser(context.Context, string, string) ([]string, error) {
+func (w *world) OfUser(context.Context, string, string) (UserPurchases, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.state == nil {
-		return nil, ErrNoGate
+		return UserPurchases{}, ErrNoGate
 	}
-	return append([]string(nil), w.buyer...), w.err
+	return UserPurchases{OrderSNs: append([]string(nil), w.buyer...), BarredUntil: w.allowed.BarredUntil}, w.err
 }
 
 func (w *world) Confirm(_ context.Context, r Reservation) (Reservation, bool, error) {

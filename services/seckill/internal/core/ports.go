@@ -41,8 +41,8 @@ type Purchases interface {
 	LookupAll(ctx context.Context, activityID string, orderSNs []string) (map[string]Reservation, error)
 	// Allowance returns whether a user may reserve units at all. Like Lookup it waits for a bounded time.
 	Allowance(ctx context.Context, activityID, userID string) (Allowance, error)
-	// OfUser returns the order_sns of a user in an activity, latest last.
-	OfUser(ctx context.Context, activityID, userID string) ([]string, error)
+	// OfUser returns the purchases of a user in an activity, and what is left of the allowance.
+	OfUser(ctx context.Context, activityID, userID string) (UserPurchases, error)
 	// Confirm returns a purchase that Lookup has found, as the gate has it now, once a failover cannot lose it any
 	// more, as far as the settings demand it. It returns false if the gate has lost it since. Reserve includes it.
 	Confirm(ctx context.Context, r Reservation) (Reservation, bool, error)

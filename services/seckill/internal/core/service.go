@@ -331,16 +331,18 @@ func (s *Service) Reservation(ctx context.Context, userID, activityID, orderSN s
 // cursor, or with the latest purchase if cursor is empty.
 func (s *Service) Reservations(
 	ctx context.Context, userID, activityID string, limit int, cursor string,
-) (page []Reservation, next string, err error) {
+) (OwnPage, error) {
 	if cursor != "" && !contract.ValidID(cursor) {
-		return nil, "", contract.InvalidField("cursor", "is not a cursor of this list")
+		return OwnPage{}, contract.InvalidField("cursor", "is not a cursor of this list")
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.CallerWait)
 	defer cancel()
-	sns, err := s.Purchases.OfUser(ctx, activityID, userID)
+	own, err := s.Purchases.OfUser(ctx, activityID, userID)
 	if err != nil {
-		return nil, "", s.Sales.Refusal(ctx, activityID, err)
+		return OwnPage{}, s.Sales.Refusal(ctx, activityID, err)
 	}
+	page := OwnPage{CancellationsLeft: own.CancellationsLeft, BarredUntil: own.BarredUntil}
+	sns := own.OrderSNs
 	// order_sns rise with time: they give the order of the list, and one of them can be the cursor.
 	slices.SortFunc(sns, func(a, b string) int { return compareNumbers(b, a) })
 	start := 0
@@ -350,21 +352,21 @@ func (s *Service) Reservations(
 	sns = sns[start:]
 	if len(sns) > limit {
 		sns = sns[:limit]
-		next = sns[limit-1]
+		page.Next = sns[limit-1]
 	}
 	if len(sns) == 0 {
-		return nil, "", nil
+		return page, nil
 	}
 	found, err := s.Purchases.LookupAll(ctx, activityID, sns)
 	if err != nil {
-		return nil, "", s.Sales.Refusal(ctx, activityID, err)
+		return OwnPage{}, s.Sales.Refusal(ctx, activityID, err)
 	}
 	for _, sn := range sns {
 		if r, ok := found[sn]; ok && r.UserID == userID {
-			page = append(page, r)
+			page.Items = append(page.Items, r)
 		}
 	}
-	return page, next, nil
+	return page, nil
 }
 
 // Follow opens a stream of the status of a purchase for the holder of a ticket. If the status is terminal already, it

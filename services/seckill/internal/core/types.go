@@ -221,6 +221,23 @@ type Allowance struct {
 	BarredUntil time.Time
 }
 
+// UserPurchases is what the gate has of one user.
+type UserPurchases struct {
+	OrderSNs []string // latest last
+	// CancellationsLeft is how many orders may still be cancelled or expire before the allowance is over for a while; nil
+	// if any number may, or the gate was not asked.
+	CancellationsLeft *int64
+	BarredUntil       time.Time // as in Allowance
+}
+
+// OwnPage is a page of a user's purchases in an activity, with what is left of the allowance.
+type OwnPage struct {
+	Items             []Reservation
+	Next              string // cursor of the next page, empty at the end
+	CancellationsLeft *int64
+	BarredUntil       time.Time
+}
+
 // Acceptance is a purchase that the gate has accepted, as its journal has it.
 type Acceptance struct {
 	Purchase

@@ -33,7 +33,7 @@ type Redis interface {
 	Reserve(ctx context.Context, activityID string, requests []stockgate.Request) ([]stockgate.Verdict, error)
 	Lookup(ctx context.Context, activityID string, orderSNs []string) (map[string]stockgate.Entry, error)
 	Allowances(ctx context.Context, activityID string, userIDs []string) ([]stockgate.Allowance, error)
-	Purchases(ctx context.Context, activityID, userID string) ([]string, error)
+	Purchases(ctx context.Context, activityID, userID string) (stockgate.BuyerPurchases, error)
 	WaitsForReplicas() bool
 	Confirm(ctx context.Context, activityID string, orderSNs []string) (map[string]stockgate.Entry, error)
 }
@@ -259,9 +259,9 @@ func (g *SharedCalls) Allowance(_ context.Context, activityID, userID string) (c
 }
 
 // OfUser implements core.Purchases.
-func (g *SharedCalls) OfUser(ctx context.Context, activityID, userID string) ([]string, error) {
-	sns, err := g.redis.Purchases(ctx, activityID, userID)
-	return sns, MapError(err)
+func (g *SharedCalls) OfUser(ctx context.Context, activityID, userID string) (core.UserPurchases, error) {
+	own, err := g.redis.Purchases(ctx, activityID, userID)
+	return core.UserPurchases(own), MapError(err)
 }
 
 // Confirm implements core.Purchases.

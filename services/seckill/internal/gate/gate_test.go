@@ -109,8 +109,8 @@ func (s *slow) Allowances(
 	return all, s.err
 }
 
-func (s *slow) Purchases(context.Context, string, string) ([]string, error) {
-	return []string{"1"}, s.err
+func (s *slow) Purchases(context.Context, string, string) (stockgate.BuyerPurchases, error) {
+	return stockgate.BuyerPurchases{OrderSNs: []string{"1"}}, s.err
 }
 
 func (s *slow) WaitsForReplicas() bool { return s.confirmed != nil }

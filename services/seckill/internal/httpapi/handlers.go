@@ -172,17 +172,23 @@ func (h *handlers) ListReservations(
 		return
 	}
 	userID := auth.From(r.Context()).UserID
-	own, next, err := h.Core.Reservations(r.Context(), userID, activityID, page.Limit, page.Cursor)
+	own, err := h.Core.Reservations(r.Context(), userID, activityID, page.Limit, page.Cursor)
 	if err != nil {
 		h.refuse(w, r, err)
 		return
 	}
-	list := api.ReservationList{Items: make([]api.Reservation, 0, len(own))}
-	for _, one := range own {
+	list := api.ReservationList{
+		Items: make([]api.Reservation, 0, len(own.Items)), CancellationsLeft: own.CancellationsLeft,
+	}
+	if !own.BarredUntil.IsZero() {
+		at := own.BarredUntil.UTC()
+		list.BarredUntil = &at
+	}
+	for _, one := range own.Items {
 		list.Items = append(list.Items, h.toReservation(r.Context(), one))
 	}
-	if next != "" {
-		list.NextCursor = &next
+	if own.Next != "" {
+		list.NextCursor = &own.Next
 	}
 	httpserver.WriteJSON(w, http.StatusOK, list)
 }

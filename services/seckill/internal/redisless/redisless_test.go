@@ -136,7 +136,9 @@ func (redisGate) LookupAll(context.Context, string, []string) (map[string]core.R
 	return map[string]core.Reservation{}, nil
 }
 
-func (redisGate) OfUser(context.Context, string, string) ([]string, error) { return nil, nil }
+func (redisGate) OfUser(context.Context, string, string) (core.UserPurchases, error) {
+	return core.UserPurchases{}, nil
+}
 
 func (redisGate) Lookup(context.Context, string, string) (core.Reservation, bool, error) {
 	return core.Reservation{}, false, nil
@@ -499,9 +501,9 @@ func TestResultsComeFromTheLedgerMeanwhile(t *testing.T) {
 		_, found, err = g.Lookup(t.Context(), "1", strconv.Itoa(1<<40|230<<14))
 		require.NoError(t, err, "it was issued without Redis")
 		require.False(t, found)
-		sns, err := g.OfUser(t.Context(), "1", "u")
+		own, err := g.OfUser(t.Context(), "1", "u")
 		require.NoError(t, err)
-		require.Equal(t, []string{"5"}, sns)
+		require.Equal(t, core.UserPurchases{OrderSNs: []string{"5"}}, own, "inventory states no allowance")
 
 		// A process that cannot read the modes does not respond that a purchase does not exist.
 		s.set(func() { s.mode = contract.ActivityMode{ActivityID: "1", Mode: contract.ModeGate} })

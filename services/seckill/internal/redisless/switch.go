@@ -231,11 +231,12 @@ func (g *Switch) LookupAll(
 	return all, nil
 }
 
-// OfUser implements core.Purchases.
-func (g *Switch) OfUser(ctx context.Context, activityID, userID string) ([]string, error) {
+// OfUser implements core.Purchases. While the sale is redisless, it does not state the allowance: inventory decides each
+// purchase by it.
+func (g *Switch) OfUser(ctx context.Context, activityID, userID string) (core.UserPurchases, error) {
 	m, err := g.watch.certainMode(ctx, activityID, true)
 	if err != nil {
-		return nil, err
+		return core.UserPurchases{}, err
 	}
 	if m.Mode == contract.ModeGate {
 		return g.Purchases.OfUser(ctx, activityID, userID)
@@ -247,7 +248,7 @@ func (g *Switch) OfUser(ctx context.Context, activityID, userID string) ([]strin
 	for i, st := range found {
 		sns[len(found)-1-i] = st.OrderSN
 	}
-	return sns, err
+	return core.UserPurchases{OrderSNs: sns}, err
 }
 
 // Confirm implements core.Purchases.

@@ -6,15 +6,18 @@ import {Dialog} from '../../base/dialog.tsx'
 import {Wrong} from '../../base/parts.tsx'
 import {say} from '../../base/problem.ts'
 import {w} from '../words.ts'
+import {useAllowance} from './allowance.ts'
 import {own} from './words.ts'
 
 interface Props {
   order_sn: string
+  activity_id: string
   onChange: (order?: Order) => void
   onClose: () => void
 }
 
-export function CancelDialog({order_sn, onChange, onClose}: Props) {
+export function CancelDialog({order_sn, activity_id, onChange, onClose}: Props) {
+  const left = useAllowance(activity_id)?.cancellations_left
   const [busy, setBusy] = useState(false)
   const [wrong, setWrong] = useState('')
   const confirm = async () => {
@@ -34,6 +37,9 @@ export function CancelDialog({order_sn, onChange, onClose}: Props) {
   return (
     <Dialog title={own('cancel_ask')} onClose={onClose}>
       <p>{own('cancel_hint')}</p>
+      <p class={left === 0 ? 'allowance warning' : 'allowance muted'} aria-live="polite">
+        {left === undefined ? '' : left > 0 ? own('cancel_left', {n: left}) : own('cancel_bars')}
+      </p>
       <Wrong text={wrong} />
       <div class="dialog-actions">
         <button onClick={onClose}>{own('cancel_keep')}</button>

@@ -11,6 +11,7 @@ import {code, codeKey} from '../../base/problem.ts'
 import {retryDelay} from '../../base/retry.ts'
 import {onChanged} from '../../base/tabs.ts'
 import {noteOrder} from '../../base/unpaid.ts'
+import {useAllowance} from './allowance.ts'
 import {CancelDialog} from './cancel.tsx'
 import {ContactSection} from './contact.tsx'
 import {Countdown, countdownText} from '../countdown.tsx'
@@ -77,6 +78,8 @@ function OrderView({order_sn}: {order_sn: string}) {
     reload()
   }
   const now = tick.value
+  const dropped = order?.close_reason === 'cancelled' || order?.close_reason === 'expired'
+  const barred = useAllowance(dropped ? order.activity_id : undefined, order && order.state)?.barred_until ?? ''
   const pending = order?.state === 'pending'
   const left = order ? Date.parse(order.expires_at) - now : 0
   const title = pending && left > 0 ? `${countdownText(left)} ${w('pay')}` : own('order_of', {sn: order_sn})
@@ -98,6 +101,11 @@ function OrderView({order_sn}: {order_sn: string}) {
       <p class={`status ${order.state === 'paid' ? 'good' : ''}`} role="status">
         {orderStatus(order, now, !!failed)}
       </p>
+      {dropped && (
+        <p class="small">
+          {Date.parse(barred) > now ? code('barred', {t: time(barred, now, true)}) : <Link href={saleURL(order.activity_id)}>{w('buy_again')}</Link>}
+        </p>
+      )}
       {pending && left > 0 && (
         <div class="deadline">
           <Countdown ms={left} label={w('time_left')} big />
@@ -112,7 +120,7 @@ function OrderView({order_sn}: {order_sn: string}) {
         </div>
       )}
       {cancelling && (
-        <CancelDialog order_sn={order_sn} onChange={cancelled} onClose={() => setCancelling(false)} />
+        <CancelDialog order_sn={order_sn} activity_id={order.activity_id} onChange={cancelled} onClose={() => setCancelling(false)} />
       )}
       <div class="scroll" tabIndex={0} role="region" aria-label={own('order')}>
         <table class="lines">
