@@ -69,6 +69,8 @@ func (h HTTP) Validate(production bool) error {
 type MySQL struct {
 	// The service's own database: `user:password@tcp(host:3306)/database`, or in development `sqlite:/path/file.db`.
 	DSN string `env:"MYSQL_DSN" secret:"true"`
+	// `disabled` permits production a connection without TLS, as through a proxy in the pod; otherwise the DSN must have `tls=true`.
+	TLS string `env:"MYSQL_TLS"`
 
 	file string // that DSN comes from, if any
 }
@@ -92,6 +94,9 @@ func (m MySQL) CurrentDSN() (string, error) {
 func (m MySQL) Validate(bool) error {
 	if m.DSN == "" {
 		return Wrong("MYSQL_DSN", "is required and not set")
+	}
+	if m.TLS != "" && m.TLS != "disabled" {
+		return Wrong("MYSQL_TLS", "is %q and must be disabled or not set: TLS is part of MYSQL_DSN", m.TLS)
 	}
 	return nil
 }
