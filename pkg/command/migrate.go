@@ -36,7 +36,7 @@ func migrateSettings() (migrateConfig, error) {
 	if err := settings.Load(&c, nil); err != nil {
 		return c, err
 	}
-	return c, CheckDSN(c.MySQL)
+	return c, CheckDSN(c.MySQL, c.Production())
 }
 
 // Migrate returns the migrate command of a service with these migrations, for the database of MYSQL_DSN. up applies
@@ -144,10 +144,15 @@ func retry(ctx context.Context, log *slog.Logger, what string, do func(context.C
 	}
 }
 
-// CheckDSN reports a MYSQL_DSN that the driver of the database does not accept, for a service's check of its settings.
-func CheckDSN(m settings.MySQL) error {
+// CheckDSN reports a MYSQL_DSN that the driver of the database does not accept, and in production one that does not verify
+// the server, unless MYSQL_TLS says that it need not. It is for a service's check of its settings.
+func CheckDSN(m settings.MySQL, production bool) error {
 	if err := sqldb.CheckDSN(m.DSN.AtStart()); err != nil {
 		return settings.Wrong("MYSQL_DSN", "%v", err)
+	}
+	if production && m.TLS == "" && !sqldb.VerifiesServer(m.DSN.AtStart()) {
+		return settings.Wrong("MYSQL_DSN", "must have tls=true with APP_ENV=production, as otherwise nothing verifies the "+
+			"server; MYSQL_TLS=disabled permits a connection without it, as through a proxy in the pod")
 	}
 	return nil
 }

@@ -40,8 +40,31 @@ func TestADSNThatTheDriverDoesNotTakeIsAWrongSetting(t *testing.T) {
 		require.NotContains(t, err.Error(), "hush")
 	}
 	for _, dsn := range []string{"root:hush@tcp(db:3306)/flashsale", "unix(/run/db.sock)/x", "sqlite:/tmp/x.db"} {
-		require.NoError(t, CheckDSN(settings.MySQL{DSN: settings.NewCredential(dsn)}))
+		require.NoError(t, CheckDSN(settings.MySQL{DSN: settings.NewCredential(dsn)}, false))
 	}
+}
+
+func TestProductionVerifiesTheServerOfTheDatabase(t *testing.T) {
+	for dsn, verifies := range map[string]bool{
+		"root:hush@tcp(db:3306)/x":                                        false,
+		"root:hush@tcp(127.0.0.1:3306)/x":                                 false,
+		"root:hush@tcp(db:3306)/x?tls=false":                              false,
+		"root:hush@tcp(db:3306)/x?tls=skip-verify":                        false,
+		"root:hush@tcp(db:3306)/x?tls=preferred":                          false,
+		"root:hush@tcp(db:3306)/x?tls=true&allowFallbackToPlaintext=true": false,
+		"root:hush@tcp(db:3306)/x?tls=true":                               true,
+		"root@unix(/run/db.sock)/x":                                       true,
+	} {
+		err := CheckDSN(settings.MySQL{DSN: settings.NewCredential(dsn)}, true)
+		if verifies {
+			require.NoError(t, err, dsn)
+			continue
+		}
+		require.ErrorContains(t, err, "MYSQL_DSN must have tls=true with APP_ENV=production", dsn)
+		require.NotContains(t, err.Error(), "hush")
+		require.NoError(t, CheckDSN(settings.MySQL{DSN: settings.NewCredential(dsn), TLS: "disabled"}, true), dsn)
+	}
+	require.ErrorContains(t, settings.MySQL{DSN: settings.NewCredential("x"), TLS: "true"}.Validate(true), "MYSQL_TLS")
 }
 
 // awaited is a log that closes written when it receives the text.

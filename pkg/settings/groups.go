@@ -69,12 +69,18 @@ func (h HTTP) Validate(production bool) error {
 type MySQL struct {
 	// The service's own database: `user:password@tcp(host:3306)/database`, or in development `sqlite:/path/file.db`.
 	DSN Credential `env:"MYSQL_DSN" secret:"true"`
+	// `disabled` permits production a connection without TLS, as through a proxy in the pod; otherwise the DSN must have
+	// `tls=true`.
+	TLS string `env:"MYSQL_TLS"`
 }
 
 // Validate reports the first wrong setting.
 func (m MySQL) Validate(bool) error {
 	if !m.DSN.IsSet() {
 		return Wrong("MYSQL_DSN", "is required and not set")
+	}
+	if m.TLS != "" && m.TLS != "disabled" {
+		return Wrong("MYSQL_TLS", "is %q and must be disabled or not set: TLS is part of MYSQL_DSN", m.TLS)
 	}
 	return nil
 }

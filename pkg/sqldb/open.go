@@ -147,6 +147,15 @@ func CheckDSN(dsn string) error {
 // errMalformed replaces errors of the driver, whose text may quote the DSN, and with it the password.
 var errMalformed = errors.New("the MySQL DSN is malformed: it must have the form user:password@tcp(host:3306)/database")
 
+// VerifiesServer reports whether a well-formed DSN connects with TLS and verifies the server, or without a network.
+func VerifiesServer(dsn string) bool {
+	if strings.HasPrefix(dsn, sqlitePrefix) {
+		return true
+	}
+	cfg, err := mysqldriver.ParseDSN(dsn)
+	return err == nil && (cfg.Net == "unix" || cfg.TLS != nil && !cfg.TLS.InsecureSkipVerify && !cfg.AllowFallbackToPlaintext)
+}
+
 func mysqlConfig(dsn string, opts Options) (*mysqldriver.Config, error) {
 	cfg, err := mysqldriver.ParseDSN(dsn)
 	if err != nil {
@@ -156,6 +165,8 @@ func mysqlConfig(dsn string, opts Options) (*mysqldriver.Config, error) {
 	cfg.InterpolateParams = true
 	cfg.ClientFoundRows = false
 	cfg.MultiStatements = false
+	// A server that became a replica refuses writes: its connections are closed, and the next ones find the new primary.
+	cfg.RejectReadOnly = true
 	setDefault(&cfg.Timeout, opts.DialTimeout)
 	setDefault(&cfg.ReadTimeout, opts.IOTimeout)
 	setDefault(&cfg.WriteTimeout, opts.IOTimeout)

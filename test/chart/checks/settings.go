@@ -71,7 +71,7 @@ func madeUp(name, key, component string) string {
 	case "CONTACT_KEYS":
 		return base64.StdEncoding.EncodeToString([]byte("abcdefghijklmnopqrstuvwxyz-01234"))
 	case "MYSQL_DSN":
-		return "user:password@tcp(db:3306)/" + component
+		return "user:password@tcp(db:3306)/" + component + "?tls=true"
 	}
 	return "abcdefghijklmnopqrstuvwxyz-0123456789-of-" + key
 }

@@ -198,4 +198,7 @@ dict "root" $ "name" COMPONENT "facts" FACTS "own" VALUES
 - name: MYSQL_DSN
   valueFrom: {secretKeyRef: {name: {{ .root.Values.mysql.existingSecret }}, key: {{ upper .facts.mysql }}_DSN}}
 {{- end }}
+{{- if and .facts.mysql (dig "tls" "" (.root.Values.mysql | default dict)) }}
+- {name: MYSQL_TLS, value: {{ .root.Values.mysql.tls | quote }}}
+{{- end }}
 {{- end }}

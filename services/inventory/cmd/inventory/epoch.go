@@ -39,7 +39,7 @@ func withDatabase(log *slog.Logger, work func(db *gorm.DB) error) (err error) {
 	if err := settings.Load(&c, nil); err != nil {
 		return err
 	}
-	if err := command.CheckDSN(c.MySQL); err != nil {
+	if err := command.CheckDSN(c.MySQL, c.Production()); err != nil {
 		return err
 	}
 	db, err := sqldb.Open(c.DSN.AtStart(), sqldb.Options{Log: log, CurrentDSN: c.DSN.Read})

@@ -40,7 +40,7 @@ func withContacts(log *slog.Logger, work func(order.StoredContacts) error) (err 
 	if err := settings.Load(&c, nil); err != nil {
 		return err
 	}
-	if err := command.CheckDSN(c.MySQL); err != nil {
+	if err := command.CheckDSN(c.MySQL, c.Production()); err != nil {
 		return err
 	}
 	db, err := sqldb.Open(c.DSN.AtStart(), sqldb.Options{Log: log, CurrentDSN: c.DSN.Read})

@@ -44,7 +44,7 @@ func reconcilePayments(ctx context.Context, log *slog.Logger, args []string, out
 	if err := settings.Load(&c, nil); err != nil {
 		return err
 	}
-	if err := command.CheckDSN(c.MySQL); err != nil {
+	if err := command.CheckDSN(c.MySQL, c.Production()); err != nil {
 		return err
 	}
 	if !c.Sandbox {
