@@ -35,6 +35,7 @@ for (const view of views) {
         await page.goto(view.path)
         await page.waitForLoadState('networkidle')
         await view.then?.(page)
+        await page.evaluate(() => scrollTo(0, 0))
         await page.waitForTimeout(400)
         await page.screenshot({path: `${folder}/${view.name}-${width}-${colorScheme}${locales.length > 1 ? `-${locale.slice(0, 2)}` : ''}.png`, fullPage: view.full ?? false})
         await context.close()
