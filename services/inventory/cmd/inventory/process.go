@@ -25,7 +25,7 @@ func (c *config) Validate() error {
 	if err := settings.CheckListenAddr("INTERNAL_ADDR", c.InternalAddr); err != nil {
 		return err
 	}
-	if err := command.CheckDSN(c.MySQL, c.Production()); err != nil {
+	if err := command.CheckDSN(c.MySQL, c.Process.Production()); err != nil {
 		return err
 	}
 	return c.Config.Check()
