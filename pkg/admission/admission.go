@@ -38,8 +38,6 @@ type Limits struct {
 	tel  *telemetry.Telemetry
 	rdb  redis.UniversalClient
 	conn *ratelimit.Conn
-	// access is nil without Redis.
-	access *redisconn.Access
 }
 
 // rereadEvery is the interval at which the file of rules is checked for changes.
@@ -64,7 +62,7 @@ func New(s Settings, of settings.Redis, tel *telemetry.Telemetry) (*Limits, erro
 			return nil, fmt.Errorf("metrics: %w", err)
 		}
 		l.rdb = ratelimit.Connect(of.Addrs, of.DB, redisconn.To(of))
-		l.access = redisconn.Watch(l.rdb, "limits", tel.Log, incidents)
+		redisconn.Watch(l.rdb, "limits", tel.Log, incidents)
 		l.conn = ratelimit.NewConn(l.rdb, ratelimit.ConnOptions{Peers: tel.Service, OnState: func(up bool, cause error) {
 			if up {
 				tel.Log.Info("redis of the limits is available again")
@@ -117,14 +115,6 @@ func (l *Limits) Breaker() string {
 		return "closed"
 	}
 	return "open"
-}
-
-// Ready returns why the Redis of the limits denies access to a process that has just started; see redisconn.Access.
-func (l *Limits) Ready() error {
-	if l.access == nil {
-		return nil
-	}
-	return l.access.Ready()
 }
 
 // None returns limits that limit nothing, for tests of other things.

@@ -150,7 +150,7 @@ func CheckDSN(m settings.MySQL, production bool) error {
 	if err := sqldb.CheckDSN(m.DSN.AtStart()); err != nil {
 		return settings.Wrong("MYSQL_DSN", "%v", err)
 	}
-	if production && m.TLS == "" && !sqldb.VerifiesServer(m.DSN.AtStart()) {
+	if production && m.TLSMode == "" && !sqldb.VerifiesServer(m.DSN.AtStart()) {
 		return settings.Wrong("MYSQL_DSN", "must have tls=true with APP_ENV=production, as otherwise nothing verifies the "+
 			"server; MYSQL_TLS=disabled permits a connection without it, as through a proxy in the pod")
 	}

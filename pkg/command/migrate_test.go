@@ -62,9 +62,9 @@ func TestProductionVerifiesTheServerOfTheDatabase(t *testing.T) {
 		}
 		require.ErrorContains(t, err, "MYSQL_DSN must have tls=true with APP_ENV=production", dsn)
 		require.NotContains(t, err.Error(), "hush")
-		require.NoError(t, CheckDSN(settings.MySQL{DSN: settings.NewCredential(dsn), TLS: "disabled"}, true), dsn)
+		require.NoError(t, CheckDSN(settings.MySQL{DSN: settings.NewCredential(dsn), TLSMode: "disabled"}, true), dsn)
 	}
-	require.ErrorContains(t, settings.MySQL{DSN: settings.NewCredential("x"), TLS: "true"}.Validate(true), "MYSQL_TLS")
+	require.ErrorContains(t, settings.MySQL{DSN: settings.NewCredential("x"), TLSMode: "true"}.Validate(true), "MYSQL_TLS")
 }
 
 // awaited is a log that closes written when it receives the text.

@@ -97,9 +97,10 @@ func (p *Process) GateRedis() (redis.UniversalClient, error) {
 	return rdb, nil
 }
 
-// ready reports why the process cannot accept callers: for reasons of the service, or because a Redis denies access.
+// ready reports why the process cannot accept callers: for reasons of the service, or because the Redis
+// of the gate denies access. The limits act without theirs.
 func (p *Process) ready(svc Service) error {
-	errs := []error{svc.Ready(), p.Limits.Ready()}
+	errs := []error{svc.Ready()}
 	if p.gate != nil {
 		errs = append(errs, p.gate.Ready())
 	}

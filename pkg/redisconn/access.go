@@ -22,6 +22,9 @@ import (
 // NOAUTH, WRONGPASS and NOPERM, and those of a script whose user lacks a right for one of its commands. An operator has
 // to correct that; no retry does.
 func Denied(err error) bool {
+	if wrongKind(err) {
+		return true
+	}
 	if redis.IsAuthError(err) || redis.IsPermissionError(err) {
 		return true
 	}
@@ -30,11 +33,24 @@ func Denied(err error) bool {
 		strings.Contains(reply.Error(), "ACL failure in script")) // later versions
 }
 
+// wrongKind reports whether a server is none of the kind that the settings name: Sentinels know no script, and a single
+// server has no cluster.
+func wrongKind(err error) bool {
+	var reply redis.Error
+	if !errors.As(err, &reply) {
+		return false
+	}
+	text := strings.ToLower(reply.Error())
+	return strings.HasPrefix(text, "err unknown command") && strings.Contains(text, "eval") ||
+		strings.HasPrefix(text, "err this instance has cluster support disabled")
+}
+
 // misconfigured reports whether an error stays until an operator corrects credentials, certificates or settings.
 func misconfigured(err error) bool {
 	var untrusted *tls.CertificateVerificationError
 	var setting *settings.Error
-	return Denied(err) || errors.As(err, &untrusted) || errors.As(err, &setting) || errors.Is(err, errNoMaster) ||
+	var plain tls.RecordHeaderError
+	return Denied(err) || errors.As(err, &untrusted) || errors.As(err, &plain) || errors.As(err, &setting) || errors.Is(err, errNoMaster) ||
 		strings.Contains(err.Error(), "remote error: tls: ")
 }
 

@@ -71,7 +71,7 @@ type MySQL struct {
 	DSN Credential `env:"MYSQL_DSN" secret:"true"`
 	// `disabled` permits production a connection without TLS, as through a proxy in the pod; otherwise the DSN must have
 	// `tls=true`.
-	TLS string `env:"MYSQL_TLS"`
+	TLSMode string `env:"MYSQL_TLS"`
 }
 
 // Validate reports the first wrong setting.
@@ -79,8 +79,8 @@ func (m MySQL) Validate(bool) error {
 	if !m.DSN.IsSet() {
 		return Wrong("MYSQL_DSN", "is required and not set")
 	}
-	if m.TLS != "" && m.TLS != "disabled" {
-		return Wrong("MYSQL_TLS", "is %q and must be disabled or not set: TLS is part of MYSQL_DSN", m.TLS)
+	if m.TLSMode != "" && m.TLSMode != "disabled" {
+		return Wrong("MYSQL_TLS", "is %q and must be disabled or not set: TLS is part of MYSQL_DSN", m.TLSMode)
 	}
 	return nil
 }

@@ -76,8 +76,7 @@ func readSecret(path string) (string, error) {
 func checkDistinct(environ map[string]string, all []leaf) error {
 	purposes := map[string]string{} // variable by secret
 	for _, l := range all {
-		// A back end may have the same password as another: the operator of the two decides that.
-		if !l.secret || environ[l.key] == "" || strings.HasSuffix(l.key, "_PASSWORD") {
+		if !l.secret || environ[l.key] == "" {
 			continue
 		}
 		secrets := []string{environ[l.key]}
@@ -85,7 +84,9 @@ func checkDistinct(environ map[string]string, all []leaf) error {
 			secrets = strings.Split(environ[l.key], ",")
 		}
 		for _, secret := range secrets {
-			if other, known := purposes[secret]; known && other != l.key {
+			other, known := purposes[secret]
+			// A back end may have the same password as another: the operator of the two decides that.
+			if known && other != l.key && !(strings.HasSuffix(other, "_PASSWORD") && strings.HasSuffix(l.key, "_PASSWORD")) {
 				return Wrong(l.key,
 					"holds a secret that %s holds too; with APP_ENV=production each purpose needs its own",
 					other)

@@ -185,7 +185,7 @@ func TestHoardedPathsAndReorders(t *testing.T) {
 		barred := own("alice")
 		require.Equal(t, []any{0.0, refusedUntil}, []any{barred["cancellations_left"], barred["barred_until"]})
 		require.Len(t, barred["items"], 2)
-		require.Equal(t, 1.0, own("bob")["cancellations_left"])
+		require.EqualValues(t, 1, own("bob")["cancellations_left"])
 		require.NotContains(t, own("bob"), "barred_until")
 		free := r.sale(10, func(c *stockgate.Config) { c.ReorderLimit = 0 })
 		require.NotContains(t, r.call("GET", "/v1/activities/"+free+"/reservations", third.token, nil).is(t, 200, "").body, "cancellations_left")

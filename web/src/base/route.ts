@@ -32,18 +32,15 @@ export function keep(fn: () => boolean): () => void {
 
 // The state of each entry of the history is its number, so that a declined move is taken back in its direction.
 let entry = (history.state as number | null) ?? 0
-let back = false // a declined move is being taken back
 
 addEventListener('popstate', () => {
+  // A declined move was taken back, or a link to a part of this page made an entry without a number.
+  if (location.pathname + location.search === here.value.pathname + here.value.search) {
+    entry = (history.state as number | null) ?? entry
+    return history.replaceState(entry, '')
+  }
   const to = (history.state as number | null) ?? 0
-  if (back) {
-    back = false
-    return
-  }
-  if (ask && !ask()) {
-    back = true
-    return history.go(entry - to || 1)
-  }
+  if (ask && !ask()) return history.go(entry - to || 1)
   entry = to
   changed()
 })

@@ -308,7 +308,8 @@ export class SaleModel {
       if (this.stop.signal.aborted || userID() !== user) return
       if (r.ok) {
         this.merge(before, r.data.items)
-        this.barred.value = Date.parse(r.data.barred_until ?? '') || 0
+        // Without Redis the list has neither; what a refusal said still holds.
+        if (r.data.cancellations_left !== undefined) this.barred.value = Date.parse(r.data.barred_until ?? '') || 0
         for (const one of this.reservations.value) note(user, one)
         this.seen()
         const own = this.own.value
@@ -362,7 +363,8 @@ export class SaleModel {
     note(userID(), fresh)
     if (terminal(fresh.status)) this.forgetFlight(userID()) // so that the next press is a new purchase
     // One order too many may have ended. The gate has it a moment later.
-    if (fresh.status === 'closed') void sleep(around(2000), this.stop.signal).then(() => this.readOwn(userID()))
+    const user = userID()
+    if (fresh.status === 'closed') void sleep(around(2000), this.stop.signal).then(() => userID() === user && this.readOwn(user))
     this.seen()
   }
 

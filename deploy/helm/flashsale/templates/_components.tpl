@@ -165,16 +165,20 @@ set these from its Secrets. VALUES of a component
   valueFrom: {secretKeyRef: {name: {{ $client }}, key: OIDC_CLIENT_SECRET}}
 {{- end }}
 {{- with $root.Values.redis.existingSecret }}
+{{- if not (has "REDIS_PASSWORD" $given) }}
 - name: REDIS_PASSWORD
   valueFrom: {secretKeyRef: {name: {{ . }}, key: REDIS_PASSWORD}}
-{{- if or (eq ($root.Values.redis.mode | default "") "sentinel") (eq ($root.Values.limits.redis.mode | default "") "sentinel") }}
+{{- end }}
+{{- if and (not (has "REDIS_SENTINEL_PASSWORD" $given)) (or (eq ($root.Values.redis.mode | default "") "sentinel") (eq ($root.Values.limits.redis.mode | default "") "sentinel")) }}
 - name: REDIS_SENTINEL_PASSWORD
   valueFrom: {secretKeyRef: {name: {{ . }}, key: REDIS_SENTINEL_PASSWORD, optional: true}}
 {{- end }}
 {{- end }}
 {{- with $root.Values.limits.redis.existingSecret }}
+{{- if not (has "LIMIT_REDIS_PASSWORD" $given) }}
 - name: LIMIT_REDIS_PASSWORD
   valueFrom: {secretKeyRef: {name: {{ . }}, key: LIMIT_REDIS_PASSWORD}}
+{{- end }}
 {{- end }}
 {{- end }}
 

@@ -79,7 +79,8 @@ function OrderView({order_sn}: {order_sn: string}) {
   }
   const now = tick.value
   const dropped = order?.close_reason === 'cancelled' || order?.close_reason === 'expired'
-  const barred = useAllowance(dropped ? order.activity_id : undefined, order && order.state)?.barred_until ?? ''
+  const allowance = useAllowance(dropped ? order.activity_id : undefined, order?.state)
+  const barred = allowance?.barred_until ?? ''
   const pending = order?.state === 'pending'
   const left = order ? Date.parse(order.expires_at) - now : 0
   const title = pending && left > 0 ? `${countdownText(left)} ${w('pay')}` : own('order_of', {sn: order_sn})
@@ -101,7 +102,7 @@ function OrderView({order_sn}: {order_sn: string}) {
       <p class={`status ${order.state === 'paid' ? 'good' : ''}`} role="status">
         {orderStatus(order, now, !!failed)}
       </p>
-      {dropped && (
+      {dropped && allowance && (
         <p class="small">
           {Date.parse(barred) > now ? code('barred', {t: time(barred, now, true)}) : <Link href={saleURL(order.activity_id)}>{w('buy_again')}</Link>}
         </p>
