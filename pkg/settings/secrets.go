@@ -86,7 +86,7 @@ func checkDistinct(environ map[string]string, all []leaf) error {
 		for _, secret := range secrets {
 			other, known := purposes[secret]
 			// A back end may have the same password as another: the operator of the two decides that.
-			if known && other != l.key && !(strings.HasSuffix(other, "_PASSWORD") && strings.HasSuffix(l.key, "_PASSWORD")) {
+			if known && other != l.key && (!strings.HasSuffix(other, "_PASSWORD") || !strings.HasSuffix(l.key, "_PASSWORD")) {
 				return Wrong(l.key,
 					"holds a secret that %s holds too; with APP_ENV=production each purpose needs its own",
 					other)

@@ -38,6 +38,7 @@ func wrongValuesAreRefused(t *testing.T) {
 		"oidc.redirectURL=http://s.test/auth/callback":      "oidc.redirectURL must be an https URL with environment: production",
 		"oidc.redirectURL=https://s.test/callback":          "oidc.redirectURL: https://s.test/callback must be the address of the pages with the path /auth/callback",
 		"oidc.redirectURL=https://s.test/auth/callback?a=b": "must be the address of the pages with the path /auth/callback",
+
 		"secrets.existingSecret=,oidc.existingSecret=flashsale-secrets": "oidc.existingSecret: flashsale-secrets is the Secret that the chart generates",
 		"networkPolicy.egress.enabled=true":                             "networkPolicy.egress.toIdentityProvider is required with oidc.issuer",
 		"session.ttl=59s":                                               "session.ttl is 59s and must be 1m to 720h",
