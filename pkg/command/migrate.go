@@ -145,7 +145,7 @@ func retry(ctx context.Context, log *slog.Logger, what string, do func(context.C
 }
 
 // CheckDSN reports a MYSQL_DSN that the driver of the database does not accept, and in production one that does not verify
-// the server, unless MYSQL_TLS says that it need not. It is for a service's check of its settings.
+// the server, unless MYSQL_TLS permits that. It is for a service's check of its settings.
 func CheckDSN(m settings.MySQL, production bool) error {
 	if err := sqldb.CheckDSN(m.DSN.AtStart()); err != nil {
 		return settings.Wrong("MYSQL_DSN", "%v", err)

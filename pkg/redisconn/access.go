@@ -33,7 +33,7 @@ func Denied(err error) bool {
 		strings.Contains(reply.Error(), "ACL failure in script")) // later versions
 }
 
-// wrongKind reports whether a server is none of the kind that the settings name: Sentinels know no script, and a single
+// wrongKind reports whether a server is none of the kind that the settings name: Sentinels have no scripts, and a single
 // server has no cluster.
 func wrongKind(err error) bool {
 	var reply redis.Error

@@ -200,7 +200,7 @@ func TestAnOrderThatIsNotThere(t *testing.T) {
 	require.Equal(t, []string{"rejected", "system"}, []string{p.State, p.Reason})
 	require.ElementsMatch(t, []string{"order.reserve by buyer u4", `order.reject {"reason":"system"}`, "dead_letter.reject by operator op"}, p.did())
 	require.Equal(t, []string{"order.reserve by buyer u3"}, s.page(s.token, refused.OrderSN).did())
-	// That letter lacked the buyer. An order that was created from it all the same is shown.
+	// That dead letter lacked the buyer. An order that was created from it all the same is shown.
 	require.NoError(t, s.db.Exec("UPDATE reservations SET user_id = '' WHERE order_sn = 4711").Error)
 	s.ordered(contract.Reservation{OrderSN: "4711", UserID: "u4"}, `,"state":"closed","close_reason":"rejected"`)
 	p = s.page(s.token, "4711")

@@ -32,7 +32,7 @@ var borderMutants = []mutant{
 		old: "q := within(s.read(ctx), in).Select(activityColumns)", now: "q := s.read(ctx).Select(activityColumns)",
 	},
 	{
-		name: "any activity is changed", file: storeDir + "activities.go",
+		name: "any activity is changed", file: storeDir + "activitychanges.go",
 		old: "within(sqldb.ForUpdate(tx), in).Select(activityColumns)",
 		now: "sqldb.ForUpdate(tx).Select(activityColumns)",
 	},

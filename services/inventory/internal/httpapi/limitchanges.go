@@ -169,7 +169,7 @@ const limitAttempts = 10
 
 // storeLimit records a change, with the rule in force before and after it, and makes it. The two are in different
 // stores: a change that cannot be recorded is not made, and a recorded change that failed was an attempt. After a
-// conflict with a change of another limit the record is still right, and stands once. It returns the new version of the
+// conflict with a change of another limit the record is still right, and is made once. It returns the new version of the
 // rules in Redis.
 func (m *Merchant) storeLimit(
 	ctx context.Context, who, action, name string, version *int64, change limitChange,

@@ -225,7 +225,7 @@ type Allowance struct {
 type UserPurchases struct {
 	OrderSNs []string // latest last
 	// CancellationsLeft is how many orders may still be cancelled or expire before the allowance is over for a while; nil
-	// if any number may, or the gate was not asked.
+	// if any number may, or the gate was not read.
 	CancellationsLeft *int64
 	BarredUntil       time.Time // as in Allowance
 }
