@@ -681,6 +681,8 @@ test('the form of a sale: all fields are checked at once, the first wrong one ha
   // Back and Forward that are declined keep the entries after and before the form.
   await page.goBack()
   await page.getByLabel('Title').fill('Concert')
+  // The form is guarded once its change is drawn: a cancelable beforeunload has a listener then.
+  await expect.poll(() => page.evaluate(() => !dispatchEvent(new Event('beforeunload', {cancelable: true})))).toBe(true)
   stay = true
   await page.goForward()
   await expect.poll(() => asked.length).toBe(5)
