@@ -60,7 +60,8 @@ func TestArchivedSKUsAreNotOffered(t *testing.T) {
 	kept, archived := s.product("EUR")[0], s.product("EUR")[0]
 	at := func(id string) string { return "/v1/merchant/activities/" + id }
 	running, paused, draft := s.draft(archived, 5), s.draft(archived, 5), s.draft(archived, 5)
-	keyed := s.do("POST", "/v1/merchant/activities", activityBody(archived, 9), "Idempotency-Key", "k")
+	again := activityBody(archived, 9) // it has the time of now
+	keyed := s.do("POST", "/v1/merchant/activities", again, "Idempotency-Key", "k")
 	copied := s.do("POST", at(running)+"/duplicate", "", "Idempotency-Key", "k")
 	for _, id := range []string{running, paused} {
 		require.Equal(t, 200, s.do("POST", at(id)+"/publish", "").status)
@@ -87,7 +88,7 @@ func TestArchivedSKUsAreNotOffered(t *testing.T) {
 	operator := s.mintFor("", "op", auth.Operator)
 	refused(s.as(operator, "POST", at(draft)+"/publish", ""), "items[0].sku_id")
 	// The calls that were made before return what they made.
-	require.Equal(t, string(keyed.body), string(s.do("POST", "/v1/merchant/activities", activityBody(archived, 9), "Idempotency-Key", "k").body))
+	require.Equal(t, string(keyed.body), string(s.do("POST", "/v1/merchant/activities", again, "Idempotency-Key", "k").body))
 	require.Equal(t, string(copied.body), string(s.do("POST", at(running)+"/duplicate", "", "Idempotency-Key", "k").body))
 
 	require.Equal(t, 200, s.do("PATCH", at(draft), `{"title":"Better"}`).status, "a change that leaves the items")
