@@ -97,8 +97,8 @@ func (p *Process) GateRedis() (redis.UniversalClient, error) {
 	return rdb, nil
 }
 
-// ready reports why the process cannot accept callers: for reasons of the service, or because the Redis
-// of the gate denies access. The limits act without theirs.
+// ready reports why the process cannot accept callers: for reasons of the service, or because the Redis of the gate
+// denies access. The limits act without theirs.
 func (p *Process) ready(svc Service) error {
 	errs := []error{svc.Ready()}
 	if p.gate != nil {
@@ -115,7 +115,8 @@ func (p *Process) Run(ctx context.Context, svc Service, listeners ...lifecycle.C
 	all = append(all, lifecycle.AtEnd("message bus", p.Bus.Close))
 	all = append(all, p.Limits.Components()...)
 	all = append(all, svc.Components()...)
-	all = append(all, httpserver.Admin("ADMIN_ADDR", p.s.AdminAddr, func() error { return p.ready(svc) }, p.Telemetry.Metrics, p.s.PProf, log))
+	ready := func() error { return p.ready(svc) }
+	all = append(all, httpserver.Admin("ADMIN_ADDR", p.s.AdminAddr, ready, p.Telemetry.Metrics, p.s.PProf, log))
 	all = append(all, listeners...)
 	all = append(all, httpserver.Listen("HTTP_ADDR", p.s.HTTP.Addr, svc.Handler(), log))
 	return lifecycle.Run(ctx, log, p.s.DrainTimeout, all...)

@@ -233,10 +233,10 @@ end
 -- BARRED is how long, in ms, a buyer's allowance is over after one order too many was cancelled or expired.
 local BARRED = 600000
 
--- history returns the ms of the buyer's latest reservation, 0 if there is none, the ms until which the buyer's allowance
--- is over, 0 if it is not: more orders than reorders were cancelled or expired, and the number of these orders. It reads
--- the latest entries that the buyer's record lists: at most MAX_ENDED that hold units, and as many that ended in the last 24 h.
--- reorders 0 means that any number of orders may be cancelled or expire.
+-- history returns three numbers: the ms of the buyer's latest reservation, 0 if there is none; the ms until which the
+-- buyer's allowance is over, 0 if it is not; how many orders were cancelled or expired. The allowance is over if these
+-- are more than reorders; 0 means that any number may be. It reads the latest entries that the buyer's record lists: at
+-- most MAX_ENDED that hold units, and as many that ended in the last 24 h.
 local function history(buyer, reorders)
   if buyer.held == '' and buyer.ended == '' then return 0, 0, 0 end
   local latest, lost, at = 0, 0, 0

@@ -1,8 +1,8 @@
 -- purchases: the order_sns of one buyer, and what is left of the allowance.
 -- KEYS    as in prelude.lua
 -- ARGV    user
--- returns 'no_gate', or number of orders that may still be cancelled or expire before the allowance is over, '' for any;
---         ms until which it is over, or ''; then order_sns: those that hold units, then those that ended recently
+-- returns 'no_gate', or: number of orders that may still be cancelled or expire before the allowance is over, '' for
+--         any; ms until which it is over, or ''; order_sns that hold units; order_sns that ended recently
 -- cost    O(purchases of the buyer)
 local gate = redis.call('HMGET', GATE, 'state', 'reorders')
 if not gate[1] then return 'no_gate' end
