@@ -90,8 +90,9 @@ chart-tools: $(KUBECONFORM) $(helms)
 test: deps $(GOTESTSUM) ## Runs all tests but those of make proof (PKG=./pkg/lock for one package, RACE=all for all with the race detector)
 	@RACE=$(RACE) scripts/dev/with-dependencies scripts/dev/test $(GOTESTSUM) $(PKG)
 
-secured: deps ## Tests the services' clients on Redis and MariaDB with TLS and ACL: failovers, wrong settings
-	@go test -count=1 -timeout 5m ./test/proof/secured
+secured: deps ## Sells on Redis, MariaDB and RocketMQ that require TLS and rights: failovers, new passwords, wrong settings
+	@scripts/dev/deps secured
+	@go test -count=1 -timeout 15m ./test/proof/secured
 
 web-test: ## Tests the pages in Chromium
 	@scripts/dev/deps web
@@ -103,7 +104,7 @@ sim: ## Simulates SEEDS (5000) sales with random faults, from seed FIRST (1); CO
 ci: ## Runs what CI runs and prints a table of its steps (LANE=static, system, cluster or web for one lane)
 	@scripts/ci/run $(LANE)
 
-proof: ## Shows which long lanes are green on this commit; LANE=sim, mutants, race, trouble, restore, kills, cluster or fuzz runs one
+proof: ## Shows which long lanes are green on this commit; LANE=sim, mutants, race, trouble, secured, restore, kills, cluster or fuzz runs one
 	@scripts/ci/proof $(LANE)
 
 ##@ Work on it

@@ -43,6 +43,8 @@ type Dependencies struct {
 	absent                 bool     // the test creates topics and tables and empties Redis
 	instances              int      // processes of each service
 	programs               string   // folder of the programs of the services; "" means those of the work tree
+
+	openRedis func() redis.UniversalClient // nil means RedisAddr, without credentials
 }
 
 // Option changes a rig before it starts.
@@ -70,6 +72,11 @@ func On(redisAddr, nameServer, orderDSN, inventoryDSN string) Option {
 		p.RedisAddr, p.NameServer, p.OrderDSN, p.InventoryDSN = redisAddr, nameServer, orderDSN, inventoryDSN
 		p.absent = true
 	}
+}
+
+// RedisBy makes the tests' own clients of the services' Redis.
+func RedisBy(open func() redis.UniversalClient) Option {
+	return func(p *Dependencies) { p.openRedis = open }
 }
 
 // Rig is the running system.
@@ -244,9 +251,14 @@ func (r *Rig) Migrate(t testing.TB) {
 }
 
 // Redis returns a client of the services' Redis database. It is closed when the test ends.
-func (r *Rig) Redis(t testing.TB) *redis.Client {
+func (r *Rig) Redis(t testing.TB) redis.UniversalClient {
 	t.Helper()
-	rdb := redis.NewClient(&redis.Options{Addr: r.Dependencies.RedisAddr, DB: r.Dependencies.redisDB})
+	var rdb redis.UniversalClient
+	if r.Dependencies.openRedis != nil {
+		rdb = r.Dependencies.openRedis()
+	} else {
+		rdb = redis.NewClient(&redis.Options{Addr: r.Dependencies.RedisAddr, DB: r.Dependencies.redisDB})
+	}
 	t.Cleanup(func() { _ = rdb.Close() })
 	return rdb
 }
@@ -284,9 +296,12 @@ func logFolder(t testing.TB) string {
 	return dir
 }
 
-// Main runs the tests of a package, deletes the binaries that they built, and exits. TestMain calls it.
-func Main(m *testing.M) {
+// Main runs the tests of a package, calls after, deletes the binaries that they built, and exits. TestMain calls it.
+func Main(m *testing.M, after ...func()) {
 	code := m.Run()
+	for _, do := range after {
+		do()
+	}
 	if built.dir != "" {
 		if err := os.RemoveAll(built.dir); err != nil {
 			fmt.Fprintln(os.Stderr, "delete the binaries of the tests:", err)

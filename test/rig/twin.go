@@ -2,6 +2,7 @@ package rig
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,6 +11,12 @@ import (
 
 // Set changes a setting of the process. It applies at the next start.
 func (p *Process) Set(name, value string) { p.env = append(p.env, name+"="+value) }
+
+// FromFile gives a setting of the process in a file. It applies at the next start.
+func (p *Process) FromFile(name, path string) {
+	p.env = slices.DeleteFunc(p.env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
+	p.Set(name+"_FILE", path)
+}
 
 // Setting returns the value with which the process is started next.
 func (p *Process) Setting(name string) (value string) {

@@ -213,9 +213,10 @@ func eachServiceGetsOnlyItsSecrets(t *testing.T) {
 	redis := everyRendering()["redis behind sentinels"].objects(t)
 	for _, name := range services {
 		require.Subset(t, seen(redis, name), []string{
-			"flashsale-redis/REDIS_PASSWORD", "flashsale-redis/REDIS_SENTINEL_PASSWORD",
-			"flashsale-redis-limits/LIMIT_REDIS_PASSWORD",
+			"flashsale-redis/REDIS_SENTINEL_PASSWORD", "flashsale-redis-limits/LIMIT_REDIS_PASSWORD",
 		}, name)
+		require.Equal(t, name != "order", slices.Contains(seen(redis, name), "flashsale-redis/REDIS_PASSWORD"),
+			"%s: order uses the Redis of the limits only", name)
 	}
 	for _, o := range large {
 		require.NotEqual(t, "Secret", o.kind(), "existing ones are used")

@@ -1,4 +1,4 @@
-// Package secured tests the services' clients against back ends with TLS and least rights, as a managed or hardened
-// installation has them: Redis behind Sentinels and as a cluster, MariaDB that becomes a replica. The servers are of the
-// tests themselves. `make secured` runs it.
+// Package secured tests the whole system, and the services' clients, against back ends with TLS and least rights, as a
+// managed or hardened installation has them: Redis behind Sentinels and as a cluster, MariaDB that becomes a replica,
+// RocketMQ behind a tunnel. The servers are of the tests themselves. `make secured` runs it.
 package secured

@@ -39,7 +39,8 @@ func startDatabase(t *testing.T) *database {
 	socket := filepath.Join(dir, "sock")
 	cmd := exec.Command("mariadbd", "--no-defaults", "--datadir="+data, "--tmpdir="+dir, "--user=root", "--socket="+socket,
 		"--bind-address=127.0.0.1", "--port="+strconv.Itoa(port), "--skip-name-resolve", "--performance-schema=OFF",
-		"--skip-log-bin", "--innodb-buffer-pool-size=32M", "--innodb-log-file-size=16M",
+		"--skip-log-bin", "--innodb-buffer-pool-size=128M", "--innodb-log-file-size=64M", "--require-secure-transport=ON",
+		"--thread-handling=pool-of-threads", "--max-connections=500", "--default-time-zone=+00:00",
 		"--ssl-ca="+dir+"/ca.pem", "--ssl-cert="+dir+"/cert.pem", "--ssl-key="+dir+"/key.pem")
 	cmd.Stdout, cmd.Stderr = log, log
 	require.NoError(t, cmd.Start())

@@ -309,26 +309,38 @@ func drill(t *testing.T, environ map[string]string, kill func() (restart func())
 	}
 }
 
-func TestSentinels(t *testing.T) {
-	data := []*server{start(t, trusted, "", users(""))}
+// startWithSentinels starts a master, two replicas and three Sentinels, and returns the data servers, the environment of
+// a service and the Sentinels.
+func startWithSentinels(t *testing.T) (data []*server, environ map[string]string, sentinels []*server) {
+	t.Helper()
+	data = []*server{start(t, trusted, "", users(""))}
 	for range 2 {
 		replica := start(t, trusted, fmt.Sprintf("replicaof 127.0.0.1 %d\n", data[0].port), users(""))
 		replica.waitInfo("replication", "master_link_status:up")
 		data = append(data, replica)
 	}
-	environ, sentinels := startSentinels(t, data[0].port)
-	drill(t, environ, func() func() {
-		got, err := sentinels[0].admin.Do(t.Context(), "sentinel", "get-master-addr-by-name", "sale").StringSlice()
-		require.NoError(t, err)
-		for _, s := range data {
-			if strconv.Itoa(s.port) == got[1] {
-				s.kill()
-				return s.run
-			}
+	environ, sentinels = startSentinels(t, data[0].port)
+	return data, environ, sentinels
+}
+
+// killMaster kills the master that a Sentinel names, and returns what starts it again.
+func killMaster(t *testing.T, data []*server, sentinel *server) (restart func()) {
+	t.Helper()
+	got, err := sentinel.admin.Do(t.Context(), "sentinel", "get-master-addr-by-name", "sale").StringSlice()
+	require.NoError(t, err)
+	for _, s := range data {
+		if strconv.Itoa(s.port) == got[1] {
+			s.kill()
+			return s.run
 		}
-		require.FailNow(t, "no such master", "%v", got)
-		return nil
-	}, data)
+	}
+	require.FailNow(t, "no such master", "%v", got)
+	return nil
+}
+
+func TestSentinels(t *testing.T) {
+	data, environ, sentinels := startWithSentinels(t)
+	drill(t, environ, func() func() { return killMaster(t, data, sentinels[0]) }, data)
 }
 
 // login are the credentials of a service.
@@ -367,30 +379,41 @@ func startSentinels(t *testing.T, masterPort int) (map[string]string, []*server)
 		"REDIS_SENTINEL_USERNAME=gate", "REDIS_SENTINEL_PASSWORD=gate-sentinel-password"), sentinels
 }
 
-func TestClusterByOneSeed(t *testing.T) {
-	var nodes []*server
+// startCluster starts three masters with a replica each, and returns them and the environment of a service, which has
+// one seed.
+func startCluster(t *testing.T) (nodes []*server, environ map[string]string) {
+	t.Helper()
 	for range 6 {
 		nodes = append(nodes, start(t, trusted, fmt.Sprintf("cluster-enabled yes\ntls-cluster yes\ncluster-port %d\n"+
 			"cluster-announce-ip 127.0.0.1\ncluster-node-timeout 2000\ncluster-require-full-coverage no\n", freePort(t)),
 			users(rights["cluster"])))
 	}
 	formCluster(t, nodes)
-	drill(t, login("REDIS_MODE=cluster", "REDIS_ADDRS="+nodes[0].addr()), func() func() {
-		slot, err := nodes[0].admin.ClusterKeySlot(t.Context(), "fs:{"+activityID+"}:gate").Result()
-		require.NoError(t, err)
-		slots, err := nodes[0].admin.ClusterSlots(t.Context()).Result() //nolint:staticcheck // as clients read it
-		require.NoError(t, err)
-		for _, r := range slots {
-			for _, s := range nodes {
-				if int64(r.Start) <= slot && slot <= int64(r.End) && r.Nodes[0].Addr == s.addr() {
-					s.kill()
-					return s.run
-				}
+	return nodes, login("REDIS_MODE=cluster", "REDIS_ADDRS="+nodes[0].addr())
+}
+
+// killMasterOf kills the master of a sale's gate, and returns what starts it again.
+func killMasterOf(t *testing.T, nodes []*server, activityID string) (restart func()) {
+	t.Helper()
+	slot, err := nodes[0].admin.ClusterKeySlot(t.Context(), "fs:{"+activityID+"}:gate").Result()
+	require.NoError(t, err)
+	slots, err := nodes[0].admin.ClusterSlots(t.Context()).Result() //nolint:staticcheck // as clients read it
+	require.NoError(t, err)
+	for _, r := range slots {
+		for _, s := range nodes {
+			if int64(r.Start) <= slot && slot <= int64(r.End) && r.Nodes[0].Addr == s.addr() {
+				s.kill()
+				return s.run
 			}
 		}
-		require.FailNow(t, "no master of the gate", "%v", slots)
-		return nil
-	}, nodes)
+	}
+	require.FailNow(t, "no master of the gate", "%v", slots)
+	return nil
+}
+
+func TestClusterByOneSeed(t *testing.T) {
+	nodes, environ := startCluster(t)
+	drill(t, environ, func() func() { return killMasterOf(t, nodes, activityID) }, nodes)
 }
 
 // formCluster makes the first three nodes masters and the others their replicas.

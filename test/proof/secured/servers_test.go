@@ -27,6 +27,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"flashsale.internal/pkg/redisconn"
+	"flashsale.internal/test/rig"
 )
 
 // patience is how long a test waits for a server.
@@ -74,9 +75,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	redisconn.LogTo(slog.New(slog.DiscardHandler))
-	code := m.Run()
-	_ = os.RemoveAll(dir)
-	os.Exit(code)
+	rig.Main(m, func() { _ = os.RemoveAll(dir) })
 }
 
 // trusted is the authority in the folder.

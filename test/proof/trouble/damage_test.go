@@ -125,7 +125,7 @@ type damaged struct {
 	rig        *rig.Rig
 	sale       shop.Sale
 	rnd        *rand.Rand
-	rdb        *redis.Client
+	rdb        redis.UniversalClient
 	gate       *stockgate.Gate
 	activityID string
 	sns        map[string]bool // entries that were damaged

@@ -109,7 +109,7 @@ type fullBid struct {
 type full struct {
 	rig           *rig.Rig
 	sale          shop.Sale
-	rdb           *redis.Client
+	rdb           redis.UniversalClient
 	once, patient *client.Client
 	back          time.Time // when the broker was usable again
 	payErr        error
@@ -215,7 +215,7 @@ func (f *full) memory(t *testing.T) int64 {
 	return used
 }
 
-func usedMemory(ctx context.Context, rdb *redis.Client) (int64, error) {
+func usedMemory(ctx context.Context, rdb redis.UniversalClient) (int64, error) {
 	text, err := rdb.Info(ctx, "memory").Result()
 	if err != nil {
 		return 0, err

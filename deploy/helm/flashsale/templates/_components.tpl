@@ -42,6 +42,11 @@ http://{{ include "flashsale.devdep" (dict "root" . "name" "jaeger") }}:4317
 {{- end -}}
 {{- end }}
 
+{{/* gateUser: not empty if a service gets the user of redis.username: order has limits only. dict "root" $ "name" COMPONENT */}}
+{{- define "flashsale.gateUser" -}}
+{{- if not (and (eq .name "order") .root.Values.limits.redis.existingSecret) }}yes{{ end -}}
+{{- end }}
+
 {{/* settings: environment variables that are not secret. dict "root" $ "name" COMPONENT "facts" FACTS "own" VALUES */}}
 {{- define "flashsale.settings" -}}
 {{- $v := .root.Values -}}
@@ -69,7 +74,7 @@ http://{{ include "flashsale.devdep" (dict "root" . "name" "jaeger") }}:4317
 {{- $_ := set $s "REDIS_ADDRS" (include "flashsale.redisAddresses" .root) -}}
 {{- $_ := set $s "REDIS_DB" (toString $v.redis.db) -}}
 {{- with $v.redis.mode }}{{ $_ := set $s "REDIS_MODE" . }}{{ end -}}
-{{- with $v.redis.username }}{{ $_ := set $s "REDIS_USERNAME" . }}{{ end -}}
+{{- if include "flashsale.gateUser" . }}{{ with $v.redis.username }}{{ $_ := set $s "REDIS_USERNAME" . }}{{ end }}{{ end -}}
 {{- with $v.redis.tls -}}
 {{- if .enabled }}{{ $_ := set $s "REDIS_TLS" "true" }}{{ end -}}
 {{- with .serverName }}{{ $_ := set $s "REDIS_TLS_SERVER_NAME" . }}{{ end -}}
@@ -165,7 +170,7 @@ set these from its Secrets. VALUES of a component
   valueFrom: {secretKeyRef: {name: {{ $client }}, key: OIDC_CLIENT_SECRET}}
 {{- end }}
 {{- with $root.Values.redis.existingSecret }}
-{{- if not (has "REDIS_PASSWORD" $given) }}
+{{- if and (include "flashsale.gateUser" $) (not (has "REDIS_PASSWORD" $given)) }}
 - name: REDIS_PASSWORD
   valueFrom: {secretKeyRef: {name: {{ . }}, key: REDIS_PASSWORD}}
 {{- end }}

@@ -1,0 +1,278 @@
+package secured
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"flashsale.internal/test/rig"
+	"flashsale.internal/test/shop"
+)
+
+const (
+	arrivals        = 500 // buyers a second while a master is killed
+	salesFor        = 16 * time.Second
+	killedAfter     = 6 * time.Second
+	rotatedArrivals = 100 // buyers a second while passwords are replaced
+	payWithin       = 30 * time.Second
+
+	longestOfSale = 5 * time.Minute
+)
+
+// system is the whole of Flashsale with back ends that let in nobody without TLS and rights.
+type system struct {
+	*rig.Rig
+	db *database
+	mq *rig.DependencySet
+	// files of the credentials of each service, by process and setting
+	files map[string]string
+}
+
+// startSystem starts the services. environ has the settings of their Redis, open makes the test's own client of it.
+func startSystem(
+	t *testing.T, environ map[string]string, open func() redis.UniversalClient, opts ...rig.Option,
+) *system {
+	t.Helper()
+	s := &system{db: startDatabase(t), mq: rig.OwnDependencies(t, 8800), files: map[string]string{}}
+	s.mq.Do(t, "up", "namesrv", "broker")
+	dsn := map[string]string{}
+	for _, service := range []string{"order", "inventory"} {
+		s.db.run(t, fmt.Sprintf("CREATE DATABASE flashsale_%[1]s CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;"+
+			"CREATE USER %[1]s_1@'%%' IDENTIFIED BY 'hush' REQUIRE SSL; GRANT ALL ON flashsale_%[1]s.* TO %[1]s_1@'%%'", service))
+		dsn[service] = service + "_1:hush@tcp(" + s.db.addr + ")/flashsale_" + service + "?tls=true"
+	}
+	opts = append(opts, rig.On("127.0.0.1:1", fmt.Sprintf("127.0.0.1:%d", 19876+8800), dsn["order"], dsn["inventory"]),
+		rig.RedisBy(open), rig.Env("REDIS_DB", "0"), rig.Env("SSL_CERT_DIR", os.Getenv("SSL_CERT_DIR")),
+		rig.Env("PATH_RATE", "100000"), rig.Env("GATE_WAIT_REPLICAS", "1"))
+	for name, value := range environ {
+		if strings.HasSuffix(name, "PASSWORD") {
+			continue
+		}
+		opts = append(opts, rig.Env(name, value))
+	}
+	s.Rig = rig.New(t, opts...)
+	for _, p := range s.Processes() {
+		s.inFile(t, p, "REDIS_PASSWORD", environ["REDIS_PASSWORD"])
+		s.inFile(t, p, "LIMIT_REDIS_PASSWORD", environ["LIMIT_REDIS_PASSWORD"])
+		if environ["REDIS_SENTINEL_PASSWORD"] != "" {
+			s.inFile(t, p, "REDIS_SENTINEL_PASSWORD", environ["REDIS_SENTINEL_PASSWORD"])
+		}
+		if service := strings.TrimSuffix(p.Name, "-2"); dsn[service] != "" {
+			s.inFile(t, p, "MYSQL_DSN", dsn[service])
+		}
+	}
+	s.PrepareBroker(t)
+	s.Migrate(t)
+	return s
+}
+
+// inFile gives a process a credential in a file.
+func (s *system) inFile(t *testing.T, p *rig.Process, setting, value string) {
+	t.Helper()
+	path, ok := s.files[p.Name+" "+setting]
+	if !ok {
+		path = filepath.Join(t.TempDir(), "credential")
+		s.files[p.Name+" "+setting] = path
+		p.FromFile(setting, path)
+	}
+	require.NoError(t, os.WriteFile(path+".new", []byte(value), 0o600))
+	require.NoError(t, os.Rename(path+".new", path))
+}
+
+// survives sells to buyers while kill ends a master of the gate, and requires that the sale goes on, that no answered
+// purchase is lost, and that gate, ledger and orders agree.
+func (s *system) survives(t *testing.T, kill func(activityID string) (restart func())) {
+	t.Helper()
+	s.UsePatientClient(t)
+	count := int(salesFor.Seconds()) * arrivals
+	sale := shop.Open(t, s.Rig, shop.Sale{Stock: int64(count), PayWithinS: int64(payWithin.Seconds())})
+	buyers := &shop.Buyers{
+		Sale: sale, Client: s.Client, Count: count, PerSecond: arrivals, Rand: rand.New(rand.NewPCG(1, 2)),
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), longestOfSale)
+	defer cancel()
+	began := time.Now()
+	failed, wait := buyers.Start(ctx)
+	require.NoError(t, shop.Until(failed, began.Add(killedAfter)))
+	before := time.Now()
+	restart := kill(sale.ActivityID)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("%d accepted before the kill", buyers.Accepted(began, before))
+		}
+	})
+	again := func() (bool, error) { return buyers.Accepted(before.Add(1500*time.Millisecond), time.Now()) > 0, nil }
+	if shop.Poll(failed, again) != nil {
+		require.NoError(t, wait())
+	}
+	restart()
+	require.NoError(t, wait())
+	ended := time.Now()
+	rate := float64(buyers.Accepted(began.Add(time.Second), before)) / before.Sub(began.Add(time.Second)).Seconds()
+	gap := longestGapOf(buyers, before, ended)
+	t.Logf("%.0f purchases a second before the kill; none for at most %s after it", rate, gap)
+	require.Less(t, gap, longestGap)
+	buyers.Check(t, s.Rig)
+}
+
+// longestGapOf returns the longest time without an accepted purchase in the 30 s after a kill.
+func longestGapOf(b *shop.Buyers, killed, ended time.Time) (longest time.Duration) {
+	const step = 100 * time.Millisecond
+	last, end := killed, killed.Add(30*time.Second)
+	if ended.Before(end) {
+		end = ended
+	}
+	for at := killed; at.Before(end) && b.Accepted(at, ended) > 0; at = at.Add(step) {
+		if b.Accepted(at, at.Add(step)) > 0 {
+			longest = max(longest, at.Sub(last))
+			last = at.Add(step)
+		}
+	}
+	return longest
+}
+
+// requireNoDenials requires that no service was refused anything.
+func (s *system) requireNoDenials(t *testing.T, servers []*server) {
+	t.Helper()
+	for _, p := range s.Processes() {
+		log := p.Log(t)
+		require.NotContains(t, log, "denies access", p.Name)
+		require.NotContains(t, log, "CODE: 16", p.Name)
+		require.NotContains(t, log, "Access denied", p.Name)
+	}
+	for _, r := range servers {
+		r.requireNoDenials()
+	}
+}
+
+// adminOf returns a client with all rights.
+func adminOf(environ map[string]string) func() redis.UniversalClient {
+	return func() redis.UniversalClient {
+		conf, addrs := &tls.Config{MinVersion: tls.VersionTLS12}, strings.Split(environ["REDIS_ADDRS"], ",")
+		if environ["REDIS_MODE"] == "cluster" {
+			return redis.NewClusterClient(&redis.ClusterOptions{
+				Addrs: addrs, Username: "admin", Password: "admin-password", TLSConfig: conf,
+			})
+		}
+		return redis.NewFailoverClient(&redis.FailoverOptions{
+			MasterName: environ["REDIS_SENTINEL_MASTER"], SentinelAddrs: addrs,
+			SentinelUsername: "admin", SentinelPassword: "admin-password",
+			Username: "admin", Password: "admin-password", TLSConfig: conf,
+		})
+	}
+}
+
+func TestASaleBehindSentinels(t *testing.T) {
+	data, environ, sentinels := startWithSentinels(t)
+	s := startSystem(t, environ, adminOf(environ))
+	s.Up(t)
+	s.survives(t, func(string) func() { return killMaster(t, data, sentinels[0]) })
+	s.requireNoDenials(t, data)
+}
+
+// The demo, and then a sale during which every password is replaced.
+func TestPasswordsAreReplaced(t *testing.T) {
+	data, environ, sentinels := startWithSentinels(t)
+	s := startSystem(t, environ, adminOf(environ), rig.Twice())
+	callbacks := shop.RecordCalls(t, s.Client.Origins().Order) // the sandbox does not repeat one that a restart cuts
+	for _, p := range s.Services()[1] {
+		p.Set("PAYMENTS_SANDBOX_CALLBACK_URL", callbacks.URL+"/v1/payments/callbacks/sandbox")
+	}
+	s.Up(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	out, err := shop.NewFlashctl(t, s.Rig).Run(ctx, "demo")
+	require.NoError(t, err, "%s", out)
+	s.requireNoDenials(t, data)
+	s.rotates(t, data, sentinels)
+	s.requireNoDenials(t, data)
+}
+
+func TestASaleOnACluster(t *testing.T) {
+	nodes, environ := startCluster(t)
+	s := startSystem(t, environ, adminOf(environ))
+	s.Up(t)
+	s.survives(t, func(activityID string) func() { return killMasterOf(t, nodes, activityID) })
+	s.requireNoDenials(t, nodes)
+}
+
+// rotates replaces every password of the back ends by the procedure of docs/kubernetes.md while buyers buy: the new one
+// holds beside the old one, the services get it, one process after the other starts again, and the old one ends.
+func (s *system) rotates(t *testing.T, data, sentinels []*server) {
+	t.Helper()
+	calls := shop.NewRecorder(t)
+	done := make(chan struct{})
+	sale := shop.Open(t, s.Rig, shop.Sale{Stock: 100_000, PayWithinS: 600})
+	buyers := &shop.Buyers{
+		Sale: sale, Client: calls.Client(t, s.Rig, rig.TokenSecret, 1), Count: 100_000, PerSecond: rotatedArrivals,
+		Until: done, Rand: rand.New(rand.NewPCG(3, 4)), Pays: true,
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), longestOfSale)
+	defer cancel()
+	began := time.Now()
+	failed, wait := buyers.Start(ctx)
+	sells := func() {
+		from := time.Now()
+		if shop.Poll(failed, func() (bool, error) { return buyers.Accepted(from, time.Now()) > 2*rotatedArrivals, nil }) != nil {
+			require.NoError(t, wait(), calls.Failures())
+		}
+	}
+	sells()
+	acl := func(servers []*server, args ...any) {
+		for _, r := range servers {
+			r.wait("a changed user", func(ctx context.Context) bool {
+				return r.admin.Do(ctx, append([]any{"acl", "setuser"}, args...)...).Err() == nil
+			})
+		}
+	}
+	acl(data, "gate", ">new-gate-password")
+	acl(data, "limits", ">new-limits-password")
+	acl(sentinels, "gate", ">new-sentinel-password")
+	for _, service := range []string{"order", "inventory"} {
+		s.db.run(t, fmt.Sprintf("CREATE USER %[1]s_2@'%%' IDENTIFIED BY 'new' REQUIRE SSL;"+
+			"GRANT ALL ON flashsale_%[1]s.* TO %[1]s_2@'%%'", service))
+	}
+	for _, p := range s.Processes() {
+		s.inFile(t, p, "REDIS_PASSWORD", "new-gate-password")
+		s.inFile(t, p, "LIMIT_REDIS_PASSWORD", "new-limits-password")
+		s.inFile(t, p, "REDIS_SENTINEL_PASSWORD", "new-sentinel-password")
+		if service := strings.TrimSuffix(p.Name, "-2"); service != "seckill" {
+			s.inFile(t, p, "MYSQL_DSN", service+"_2:new@tcp("+s.db.addr+")/flashsale_"+service+"?tls=true")
+		}
+	}
+	sells()
+	for i := range s.Services()[0] {
+		restarts, ctx := errgroup.WithContext(failed)
+		for _, processes := range s.Services() {
+			restarts.Go(func() error { return processes[i].TryRestart(ctx) })
+		}
+		if err := restarts.Wait(); err != nil {
+			require.NoError(t, errors.Join(err, wait()), calls.Failures())
+		}
+		sells()
+	}
+	acl(data, "gate", "<gate-password")
+	acl(data, "limits", "<limits-password")
+	acl(sentinels, "gate", "<gate-sentinel-password")
+	s.db.run(t, "DROP USER order_1@'%', inventory_1@'%'")
+	sells()
+	close(done)
+	require.NoError(t, wait())
+	ended := time.Now()
+	t.Logf("%d purchases, %.0f a second; %s", buyers.Accepted(began, ended),
+		float64(buyers.Accepted(began, ended))/ended.Sub(began).Seconds(), calls)
+	require.Empty(t, calls.Failures())
+	sold := int64(buyers.Accepted(began, ended))
+	sale.StockBecomes(t, sale.Stock-sold, 0, sold, time.Minute)
+}
