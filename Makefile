@@ -90,7 +90,7 @@ chart-tools: $(KUBECONFORM) $(helms)
 test: deps $(GOTESTSUM) ## Runs all tests but those of make proof (PKG=./pkg/lock for one package, RACE=all for all with the race detector)
 	@RACE=$(RACE) scripts/dev/with-dependencies scripts/dev/test $(GOTESTSUM) $(PKG)
 
-secured: deps ## Tests the services' clients on Redis and MariaDB with TLS and ACL: failovers, wrong settings
+secured: deps ## Tests the services' clients on Redis and MariaDB with TLS and ACL: failovers, wrong settings; the edge with TLS
 	@go test -count=1 -timeout 5m ./test/proof/secured
 
 web-test: ## Tests the pages in Chromium
