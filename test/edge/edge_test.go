@@ -38,7 +38,7 @@ func TestRoutes(t *testing.T) {
 		"/auth/login?next=/sales/7": e.seckill, "/auth/session": e.seckill, "/elsewhere": e.seckill,
 		"/v1/time": e.seckill, "/v1/config": e.seckill, "/v1/dev/tokens": e.seckill, "/v1/activities": e.seckill,
 		"/v1/activities/7": e.seckill, "/v1/activities/7/reservations": e.seckill,
-		"/v1/orders": e.order, "/v1/orders/1/payments": e.order, "/v1/payments/1": e.order,
+		"/v1/orders": e.order, "/v1/orders/1/payments": e.order, "/v1/payments/1": e.order, "/v1/payments/callbacks/shop": e.order,
 		"/v1/merchant/activities": e.inventory, "/v1/merchant/activities/7/board/events": e.inventory,
 	} {
 		require.Equal(t, want.name, e.get(t, path).body, path)

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,4 +48,28 @@ func TestTLS(t *testing.T) {
 	}
 	_, err := tls.Dial("tcp", e.Secure, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS11})
 	require.Error(t, err, "TLS 1.1 is not offered")
+}
+
+// A request of HTTP/2 reaches the services as another one does: with the host and its port, and its cookies in one line.
+func TestHTTP2(t *testing.T) {
+	e := start(t)
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport, Timeout: patience}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+e.Secure+"/v1/activities/7/paths",
+		strings.NewReader(strings.Repeat("x", 32<<10)))
+	require.NoError(t, err)
+	req.Host = "shop.test:8443"
+	req.Header["Cookie"] = []string{"a=1", "b=2"}
+	resp, err := client.Do(req)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, 2, resp.ProtoMajor)
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	seen := e.seckill.requests("/v1/activities/7/paths")
+	require.Len(t, seen, 1)
+	require.Equal(t, "shop.test:8443", seen[0].Host)
+	require.Equal(t, []string{"a=1; b=2"}, seen[0].Header["Cookie"])
+	require.Equal(t, "https", seen[0].Header.Get("X-Forwarded-Proto"))
+	require.EqualValues(t, 32<<10, seen[0].ContentLength)
 }

@@ -37,19 +37,20 @@ var (
 func chart() string   { return filepath.Join(tools.root, "deploy/helm/flashsale") }
 func schemas() string { return filepath.Join(tools.root, "test/chart/schemas") }
 
-// Main runs the tests of a package with the first Helm; the others are for comparison. make builds the tools that are
-// missing. root is the path of the repository.
+// Main runs the tests of a package with the first Helm; the others are for comparison. root is the path of the
+// repository.
 func Main(m *testing.M, root string, helm Helm, others ...Helm) {
-	tested = helm
-	if err := find(root, append([]Helm{helm}, others...)); err != nil {
+	if err := Find(root, append([]Helm{helm}, others...)...); err != nil {
 		fmt.Fprintln(os.Stderr, "chart:", err)
 		os.Exit(1)
 	}
 	goleak.VerifyTestMain(m)
 }
 
-// find runs make to build the tools and reads their paths from its output.
-func find(root string, helms []Helm) (err error) {
+// Find runs make to build the tools that are missing, and reads their paths from its output. The first Helm renders what
+// is tested.
+func Find(root string, helms ...Helm) (err error) {
+	tested = helms[0]
 	if tools.root, err = filepath.Abs(root); err != nil {
 		return err
 	}
@@ -98,6 +99,13 @@ func All(t *testing.T) {
 	t.Run("TheEdgeSpeaksTLSWithACertificate", theEdgeSpeaksTLSWithACertificate)
 	t.Run("TheEdgeCachesOnlyWhatIsTheSameForAll", theEdgeCachesOnlyWhatIsTheSameForAll)
 	t.Run("PagesHaveLimitsOfTheirOwn", pagesHaveLimitsOfTheirOwn)
+	t.Run("AnHTTP2ConnectionFitsIntoTheLimits", anHTTP2ConnectionFitsIntoTheLimits)
+	t.Run("TheEdgeScales", theEdgeScales)
+	t.Run("CallersKeepTheirAddresses", callersKeepTheirAddresses)
+	t.Run("TheEdgeLimitsAddresses", theEdgeLimitsAddresses)
+	t.Run("CallbacksHaveNoLimit", callbacksHaveNoLimit)
+	t.Run("ABrowserHasItsStreams", aBrowserHasItsStreams)
+	t.Run("TheHookWaitsForCallers", theHookWaitsForCallers)
 	t.Run("NamesFit", namesFit)
 	t.Run("EveryObjectHasLabels", everyObjectHasLabels)
 	t.Run("TheBundledBroker", theBundledBroker)

@@ -181,7 +181,7 @@ func everyRendering() map[string]rendering {
 		"kind":       kind(),
 		"production": production(),
 		"ingress": production("ingress.enabled=true", "ingress.host=shop.example.com", "ingress.className=nginx",
-			"ingress.tlsSecret=shop-tls"),
+			"ingress.tlsSecret=shop-tls", "edge.trustedProxies={10.0.0.0/8}"),
 		"strict network": {values: []string{"values-kind.yaml"}, set: []string{
 			"networkPolicy.enabled=true", "networkPolicy.egress.enabled=true", "defaults.replicas=2",
 		}},

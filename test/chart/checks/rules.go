@@ -416,7 +416,10 @@ func theEdgeHasNoInternalRoutes(t *testing.T) {
 			"an uninstall deletes the configuration first")
 		require.Greater(t, at(deployment(t, r.objects(t), "edge").spec, "terminationGracePeriodSeconds"), 5.0+65+15,
 			"nginx gives requests in flight 15 s")
-		require.Contains(t, list(nginx, "command")[2], "rm -f /tmp/leaving; exec nginx")
+		require.Contains(t, leave, "/proc/net/tcp6")
+		require.Equal(t, []any{"sh", "/etc/nginx/flashsale/start"}, list(nginx, "command"))
+		require.Contains(t, text(pick(t, r.objects(t), "ConfigMap/flashsale-edge"), "data", "start"),
+			"\nrm -f /tmp/leaving /tmp/renewing\n")
 	}
 }
 

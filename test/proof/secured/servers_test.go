@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/big"
@@ -27,6 +28,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"flashsale.internal/pkg/redisconn"
+	"flashsale.internal/test/chart/checks"
 	"flashsale.internal/test/rig"
 )
 
@@ -62,7 +64,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	if err := readRights(); err != nil {
+	if err := errors.Join(readRights(), checks.Find("../../..", checks.Helm3)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

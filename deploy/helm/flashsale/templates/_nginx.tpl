@@ -22,6 +22,17 @@ limit_conn {{ .zone }}_connections {{ int .limits.connections }};
 {{- end }}
 
 {{/*
+Streams that an HTTP/2 connection may have at a time: 100, and fewer than each limit of connections. LIMITS of the edge
+*/}}
+{{- define "flashsale.streams" -}}
+{{- $streams := 100 -}}
+{{- range list .connections .pages.connections -}}
+{{- if gt (int .) 0 }}{{ $streams = min $streams (sub (int .) 1) }}{{ end -}}
+{{- end -}}
+{{ max 1 $streams }}
+{{- end }}
+
+{{/*
 Directives of a location whose responses are the same for every caller. seckill gets no header of the caller, so that
 no cookie, token or other header of one caller makes the response that all others get. Headers of the response that
 belong to the first caller are removed. Without "valid", the response's Cache-Control decides whether it is kept, and
@@ -61,10 +72,10 @@ proxy_cache_use_stale {{ .stale }};
 {{/*
 The configuration of the edge, for nginx 1.22 or later.
   root        the chart's context: limits, workers and proxies come from its values
-  listen      address of the public listener
-  tls         address of the public listener with TLS; none when empty
+  listen      addresses of the public listener
+  tls         addresses of the public listener with TLS and HTTP/2; may be none
   certificate folder of its tls.crt and tls.key
-  health      address of the listener for probes; none when empty
+  health      addresses of the listener for probes; may be none
   dir         folder of the pid, the cache and temporary files
   log, access files of error lines and of lines about responses
   servers     address of each service, by name
@@ -137,6 +148,8 @@ http {
     ssl_session_cache shared:tls:16m;
     ssl_session_timeout 1h;
     ssl_buffer_size 4k;
+    # limit_conn counts each stream as a connection: a browser waits for a stream, and is not refused.
+    http2_max_concurrent_streams {{ include "flashsale.streams" $e.limits }};
 {{- end }}
     # At the start of a large sale the handshake alone may take 10 s, on a device or on the edge.
     client_header_timeout 20s;
@@ -167,12 +180,20 @@ http {
     }
     map "$by_proxy $http_x_forwarded_proto" $caller_scheme { "1 https" https; default $scheme; }
 {{- end }}
+{{- if print $api $page }}
+    # Whom the limits count: an IPv4 address, also one that is mapped into IPv6, and the /64 of any other address.
+    map $binary_remote_addr $limit_key {
+        default $binary_remote_addr;
+        "~(?s)^\x00{10}\xff\xff(?<mapped>.{4})$" $mapped;
+        "~(?s)^(?<net>.{8}).{8}$" $net;
+    }
+{{- end }}
 {{- range $zone, $limits := dict "api" $e.limits "pages" $pages }}
 {{- if gt (int $limits.requestsPerSecond) 0 }}
-    limit_req_zone $binary_remote_addr zone={{ $zone }}_rate:10m rate={{ int $limits.requestsPerSecond }}r/s;
+    limit_req_zone $limit_key zone={{ $zone }}_rate:10m rate={{ int $limits.requestsPerSecond }}r/s;
 {{- end }}
 {{- if gt (int $limits.connections) 0 }}
-    limit_conn_zone $binary_remote_addr zone={{ $zone }}_connections:10m;
+    limit_conn_zone $limit_key zone={{ $zone }}_connections:10m;
 {{- end }}
 {{- end }}
 {{- if print $api $page }}
@@ -210,9 +231,11 @@ http {
     proxy_next_upstream_timeout 10s;
 {{- if .health }}
 
-    # For the probes of this pod; no Service routes here.
+    # For the probes of this pod; no Service routes here, and no limit counts them.
     server {
-        listen {{ .health }};
+{{- range .health }}
+        listen {{ . }};
+{{- end }}
         access_log off;
         location = /healthz { return 200 "ok\n"; }
         location / { return 404; }
@@ -221,14 +244,20 @@ http {
 
     server {
         # Each worker accepts from a queue of its own. Linux shortens it to net.core.somaxconn.
-        listen {{ .listen }} default_server reuseport backlog=16384;
-{{- if .tls }}
-        listen {{ .tls }} ssl default_server reuseport backlog=16384;
+{{- range .listen }}
+        listen {{ . }} default_server reuseport backlog=16384;
 {{- end }}
-        # While this process terminates, each response closes its connection: if a connection were cut at the moment of
-        # a request, its buyer would get no response.
+{{- range .tls }}
+        listen {{ . }} ssl http2 default_server reuseport backlog=16384;
+{{- end }}
+        # Before this process, or its workers, terminate, each response closes its connection: if a connection were cut at
+        # the moment of a request, its buyer would get no response. HTTP/2 has GOAWAY for that, and no such header.
         set $leaving "";
         if (-f "{{ .dir }}/leaving") { set $leaving close; }
+{{- if .tls }}
+        if (-f "{{ .dir }}/renewing") { set $leaving close; }
+        if ($server_protocol = HTTP/2.0) { set $leaving ""; }
+{{- end }}
         add_header Connection $leaving always;
         # Without a response of the service the outcome is unknown. The API uses 503 for that: the call may be
         # repeated.
@@ -363,6 +392,11 @@ http {
         location ~ ^/v1/(activities|dev)/ {
             {{- $api }}
             proxy_pass http://seckill;
+            proxy_next_upstream error timeout non_idempotent;
+        }
+        # A payment provider calls from few addresses, and a completed payment is never refused: no limit.
+        location ~ ^/v1/payments/callbacks/[^/]+$ {
+            proxy_pass http://order;
             proxy_next_upstream error timeout non_idempotent;
         }
         location ~ ^/v1/(orders|payments)(/|$) {

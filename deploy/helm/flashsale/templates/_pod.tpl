@@ -55,13 +55,20 @@ imagePullSecrets:
 {{- end }}
 {{- end }}
 
-{{/* Nine tenths of a memory limit in Mi or Gi, for the Go runtime; nothing without a limit. */}}
-{{- define "flashsale.goMemLimit" -}}
+{{/* A memory limit of whole Mi or Gi, in Mi; nothing without one. RESOURCES */}}
+{{- define "flashsale.memoryMi" -}}
 {{- $limit := toString (dig "limits" "memory" "" .) -}}
 {{- if regexMatch "^[0-9]+Mi$" $limit -}}
-{{ div (mul (trimSuffix "Mi" $limit | int) 9) 10 }}MiB
+{{ trimSuffix "Mi" $limit }}
 {{- else if regexMatch "^[0-9]+Gi$" $limit -}}
-{{ div (mul (trimSuffix "Gi" $limit | int) 1024 9) 10 }}MiB
+{{ mul (trimSuffix "Gi" $limit | int) 1024 }}
+{{- end -}}
+{{- end }}
+
+{{/* Nine tenths of a memory limit, for the Go runtime; nothing without a limit. RESOURCES */}}
+{{- define "flashsale.goMemLimit" -}}
+{{- with include "flashsale.memoryMi" . -}}
+{{ div (mul (int .) 9) 10 }}MiB
 {{- end -}}
 {{- end }}
 
@@ -108,4 +115,50 @@ imagePullSecrets:
 
 {{- define "flashsale.caConfigMap" -}}
 {{- dig "caConfigMap" "" (.Values.tls | default dict) -}}
+{{- end }}
+
+{{/* HorizontalPodAutoscaler and PodDisruptionBudget of a Deployment. dict "root" $ "name" COMPONENT "own" VALUES */}}
+{{- define "flashsale.scaling" -}}
+{{- $object := printf "%s-%s" (include "flashsale.fullname" .root) .name }}
+{{- $scaled := .own.autoscaling | default (dict "enabled" false) }}
+{{- if $scaled.enabled }}
+---
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata:
+  name: {{ $object }}
+  labels:
+    {{- include "flashsale.labels" . | nindent 4 }}
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: {{ $object }}}
+  minReplicas: {{ $scaled.min }}
+  maxReplicas: {{ $scaled.max }}
+  metrics:
+    - type: Resource
+      resource: {name: cpu, target: {type: Utilization, averageUtilization: {{ $scaled.cpu }}}}
+  behavior:
+    scaleUp:
+      stabilizationWindowSeconds: 0
+      policies: [{type: Percent, value: 100, periodSeconds: 15}, {type: Pods, value: 4, periodSeconds: 15}]
+    # Slow, because the load of a sale comes in waves.
+    scaleDown:
+      stabilizationWindowSeconds: 600
+      policies: [{type: Pods, value: 1, periodSeconds: 60}]
+{{- end }}
+{{- if and .own.disruptionBudget.enabled (gt (int (ternary $scaled.min .own.replicas $scaled.enabled)) 1) }}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  name: {{ $object }}
+  labels:
+    {{- include "flashsale.labels" . | nindent 4 }}
+spec:
+  maxUnavailable: {{ .own.disruptionBudget.maxUnavailable }}
+  # A pod that is not ready must not block the draining of its node.
+  unhealthyPodEvictionPolicy: AlwaysAllow
+  selector:
+    matchLabels:
+      {{- include "flashsale.selector" . | nindent 6 }}
+{{- end }}
 {{- end }}

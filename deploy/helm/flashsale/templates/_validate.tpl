@@ -9,8 +9,10 @@
   {{- if $v.auth.devTokens }}{{ fail "auth.devTokens issues a token to any client and cannot be true with environment: production." }}{{ end -}}
   {{- if $v.payments.sandbox }}{{ fail "payments.sandbox takes no money and cannot be true with environment: production." }}{{ end -}}
   {{- if $dev.enabled }}{{ fail "devdeps.enabled installs a database without a replica and cannot be true with environment: production." }}{{ end -}}
-  {{- range $v.limits.trustedProxies -}}
-    {{- if regexMatch "^([0-9.]+/[0-7]|.*:.*/[0-6])$" . }}{{ fail (printf "limits.trustedProxies: %s is wider than any private network, and callers in it choose the address that limits count; it is refused with environment: production." .) }}{{ end -}}
+  {{- range $key, $networks := dict "limits" $v.limits.trustedProxies "edge" $v.edge.trustedProxies -}}
+    {{- range $networks -}}
+      {{- if regexMatch "^([0-9.]+/[0-7]|.*:.*/[0-6])$" . }}{{ fail (printf "%s.trustedProxies: %s is wider than any private network, and callers in it choose the address that limits count; it is refused with environment: production." $key .) }}{{ end -}}
+    {{- end -}}
   {{- end -}}
 {{- end -}}
 {{- if and $mysql $v.mysql.existingSecret }}{{ fail "mysql.existingSecret names another database while devdeps.mysql is enabled: set devdeps.mysql.enabled to false, or remove the Secret." }}{{ end -}}
@@ -68,6 +70,7 @@
   {{- if not $v.edge.enabled }}{{ fail "ingress.enabled needs edge.enabled: the Ingress routes to the edge." }}{{ end -}}
   {{- if not $v.ingress.host }}{{ fail "ingress.host is required with ingress.enabled." }}{{ end -}}
 {{- end -}}
+{{- include "flashsale.validateEdge" . -}}
 {{- if and (eq $v.environment "production") (not (regexMatch "^(localhost|[^/]*[.:][^/]*)(/|$)" $v.image.prefix)) }}{{ fail (printf "image.prefix: %s has no registry and means docker.io/%s; with environment: production it must name one, such as registry.example.com/%s." $v.image.prefix $v.image.prefix $v.image.prefix) }}{{ end -}}
 {{- range $name, $_ := include "flashsale.facts" . | fromYaml -}}
   {{- $c := include "flashsale.component" (dict "root" $ "name" $name) | fromYaml -}}
@@ -81,10 +84,35 @@
   {{- if and $memory (not (regexMatch "^[0-9]+(Mi|Gi)$" $memory)) }}{{ fail (printf "components.%s.resources.limits.memory: %s must be whole Mi or Gi: the Go heap is limited to nine tenths of it." $name $memory) }}{{ end -}}
   {{- if and (eq $v.environment "production") (has (lower (toString (dig "PPROF" "" $env))) (list "true" "t" "1")) }}{{ fail (printf "components.%s.env.PPROF cannot be true with environment: production: every pod of the cluster could read the memory of its pods." $name) }}{{ end -}}
   {{- if and (eq $v.environment "production") (dig "TEST_TIMERS" "" $env) }}{{ fail (printf "components.%s.env.TEST_TIMERS cannot be set with environment: production: it is for tests." $name) }}{{ end -}}
-  {{- if gt (int $c.autoscaling.min) (int $c.autoscaling.max) }}{{ fail (printf "components.%s.autoscaling: min (%v) is above max (%v)." $name $c.autoscaling.min $c.autoscaling.max) }}{{ end -}}
-  {{- if and $c.autoscaling.enabled (not (dig "requests" "cpu" "" $c.resources)) }}{{ fail (printf "components.%s.autoscaling needs resources.requests.cpu: its target is a share of that." $name) }}{{ end -}}
+  {{- include "flashsale.validateAutoscaling" (dict "where" (printf "components.%s" $name) "own" $c) -}}
 {{- end -}}
 {{- include "flashsale.validatePod" (dict "root" . "where" "jobs" "own" (include "flashsale.jobOwn" (dict "root" . "own" dict) | fromYaml)) -}}
+{{- end }}
+
+{{/* Checks the values of an autoscaler. dict "where" PATH "own" VALUES */}}
+{{- define "flashsale.validateAutoscaling" -}}
+{{- with .own.autoscaling -}}
+  {{- if gt (int .min) (int .max) }}{{ fail (printf "%s.autoscaling: min (%v) is above max (%v)." $.where .min .max) }}{{ end -}}
+  {{- if and .enabled (not (dig "requests" "cpu" "" $.own.resources)) }}{{ fail (printf "%s.autoscaling needs resources.requests.cpu: its target is a share of that." $.where) }}{{ end -}}
+{{- end -}}
+{{- end }}
+
+{{/* Checks that the edge counts callers and not proxies, and that it has memory for its connections. */}}
+{{- define "flashsale.validateEdge" -}}
+{{- $e := .Values.edge -}}
+{{- include "flashsale.validateAutoscaling" (dict "where" "edge" "own" $e) -}}
+{{- if and $e.enabled (not $e.trustedProxies) -}}
+  {{- $limited := gt (max $e.limits.requestsPerSecond $e.limits.connections $e.limits.pages.requestsPerSecond $e.limits.pages.connections) 0 -}}
+  {{- if and .Values.ingress.enabled $limited }}{{ fail "edge.trustedProxies is required with ingress.enabled: all buyers would share the limits of the Ingress controller's address. Set it to the network of the controller's pods, or all of edge.limits to 0." }}{{ end -}}
+  {{- if and (ne $e.service.type "ClusterIP") (eq $e.service.externalTrafficPolicy "Cluster") $limited }}{{ fail (printf "edge.service.externalTrafficPolicy: Cluster with type %s hides the callers' addresses, and all buyers would share the limits of the nodes'. Set it to Local, or edge.trustedProxies to the addresses of a balancer that sends X-Forwarded-For, or all of edge.limits to 0." $e.service.type) }}{{ end -}}
+{{- end -}}
+{{- if and $e.enabled $e.tls.secretName -}}
+  {{- $limit := toString (dig "limits" "memory" "" $e.resources) -}}
+  {{- $has := include "flashsale.memoryMi" $e.resources -}}
+  {{- if and $limit (not $has) }}{{ fail (printf "edge.resources.limits.memory: %s must be whole Mi or Gi with edge.tls.secretName: it is compared with the connections." $limit) }}{{ end -}}
+  {{- $needs := div (mul $e.workers $e.connections 20) 1024 -}}
+  {{- if and $limit (gt $needs (int $has)) }}{{ fail (printf "edge.connections: %d workers with %d connections take %dMi with TLS, 20 KiB each, which is above edge.resources.limits.memory (%s). Lower edge.connections, or raise the limit." (int $e.workers) (int $e.connections) $needs $limit) }}{{ end -}}
+{{- end -}}
 {{- end }}
 
 {{/* Checks what an installation adds to a pod. dict "root" $ "where" PATH "own" VALUES */}}
