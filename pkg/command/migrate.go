@@ -3,7 +3,9 @@ package command
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"time"
@@ -19,16 +21,26 @@ import (
 type migrateConfig struct {
 	settings.App
 	settings.MySQL
-	// Time that `migrate up` waits for a database that does not respond yet; at most 1h.
-	Patience time.Duration `env:"MIGRATE_PATIENCE"`
 }
 
-// Validate reports a wrong MIGRATE_PATIENCE.
-func (c migrateConfig) Validate() error {
-	if c.Patience < 0 || c.Patience > time.Hour {
-		return settings.Wrong("MIGRATE_PATIENCE", "is %s and must be 0s to 1h", c.Patience)
+// Migration is what the migrate command does. Its zero value prints the status.
+type Migration struct {
+	Up   bool          // apply the pending migrations
+	Wait time.Duration // bound of the wait for a database that does not respond yet
+}
+
+// longestWait bounds Migration.Wait.
+const longestWait = time.Hour
+
+// parseUp returns what the arguments after migrate up request, or ErrUsage.
+func parseUp(args []string) (Migration, error) {
+	flags := flag.NewFlagSet("migrate up", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	wait := flags.Duration("wait", 0, "")
+	if flags.Parse(args) != nil || flags.NArg() > 0 || *wait < 0 || *wait > longestWait {
+		return Migration{}, fmt.Errorf("%w: -wait must be 0s to %s", ErrUsage, longestWait)
 	}
-	return nil
+	return Migration{Up: true, Wait: *wait}, nil
 }
 
 func migrateSettings() (migrateConfig, error) {
@@ -43,8 +55,8 @@ func migrateSettings() (migrateConfig, error) {
 // them.
 func Migrate(
 	migrations fs.FS, up func(ctx context.Context, db *gorm.DB, log *slog.Logger) error,
-) func(ctx context.Context, log *slog.Logger, apply bool) error {
-	return func(ctx context.Context, log *slog.Logger, apply bool) error {
+) func(ctx context.Context, log *slog.Logger, m Migration) error {
+	return func(ctx context.Context, log *slog.Logger, m Migration) error {
 		c, err := migrateSettings()
 		if err != nil {
 			return err
@@ -54,11 +66,11 @@ func Migrate(
 			return err
 		}
 		defer func() { _ = sqldb.Close(db) }()
-		if !apply {
+		if !m.Up {
 			return printMigrations(ctx, db, migrations)
 		}
-		if c.Patience > 0 {
-			if err := reach(ctx, db, c.Patience, log); err != nil {
+		if m.Wait > 0 {
+			if err := reach(ctx, db, m.Wait, log); err != nil {
 				return err
 			}
 		}
@@ -110,16 +122,16 @@ func AwaitMigrations(migrations fs.FS) func(ctx context.Context, log *slog.Logge
 }
 
 // reach returns as soon as the database is reachable.
-func reach(ctx context.Context, db *gorm.DB, patience time.Duration, log *slog.Logger) error {
+func reach(ctx context.Context, db *gorm.DB, wait time.Duration, log *slog.Logger) error {
 	pool, err := db.DB()
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	err = retry(ctx, log, "waiting for the database", pool.PingContext)
 	if err != nil && errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("database not reachable within %s: %w", patience, err)
+		return fmt.Errorf("database not reachable within %s: %w", wait, err)
 	}
 	return err
 }

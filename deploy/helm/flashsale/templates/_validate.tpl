@@ -45,20 +45,19 @@
 {{- $lasts := add (mul 3600 (regexFind "[0-9]+h" $ttl | trimSuffix "h" | int64)) (mul 60 (regexFind "[0-9]+m" $ttl | trimSuffix "m" | int64)) (regexFind "[0-9]+s" $ttl | trimSuffix "s" | int64) -}}
 {{- if or (lt $lasts 60) (gt $lasts 2592000) }}{{ fail (printf "session.ttl is %s and must be 1m to 720h." $ttl) }}{{ end -}}
 {{- $oidc := $v.oidc | default dict -}}
+{{- range $key := list "redirectURL" "logoutURL" -}}
+  {{- if get $oidc $key }}{{ fail (printf "oidc.%s is no longer read: remove it and set publicURL to the address of the pages, such as https://shop.example.com." $key) }}{{ end -}}
+{{- end -}}
+{{- if and $v.publicURL (eq $v.environment "production") (not (hasPrefix "https://" $v.publicURL)) }}{{ fail "publicURL must be an https URL with environment: production." }}{{ end -}}
 {{- if $oidc.issuer -}}
   {{- if not $oidc.clientID }}{{ fail "oidc.clientID is required with oidc.issuer." }}{{ end -}}
-  {{- if not $oidc.redirectURL }}{{ fail "oidc.redirectURL is required with oidc.issuer: the address of the pages with the path /auth/callback." }}{{ end -}}
-  {{- if not (regexMatch "^https?://[^/?#]+/auth/callback$" $oidc.redirectURL) }}{{ fail (printf "oidc.redirectURL: %s must be the address of the pages with the path /auth/callback." $oidc.redirectURL) }}{{ end -}}
-  {{- if eq $v.environment "production" -}}
-    {{- range $key := list "issuer" "redirectURL" "logoutURL" -}}
-      {{- with get $oidc $key }}{{ if not (hasPrefix "https://" .) }}{{ fail (printf "oidc.%s must be an https URL with environment: production." $key) }}{{ end }}{{ end -}}
-    {{- end -}}
-  {{- end -}}
+  {{- if not $v.publicURL }}{{ fail "publicURL is required with oidc.issuer: the address of the pages, such as https://shop.example.com." }}{{ end -}}
+  {{- if and (eq $v.environment "production") (not (hasPrefix "https://" $oidc.issuer)) }}{{ fail "oidc.issuer must be an https URL with environment: production." }}{{ end -}}
   {{- if and $oidc.existingSecret (not $v.secrets.existingSecret) (eq $oidc.existingSecret (include "flashsale.secretName" .)) }}{{ fail (printf "oidc.existingSecret: %s is the Secret that the chart generates, which has no OIDC_CLIENT_SECRET: name another one." $oidc.existingSecret) }}{{ end -}}
   {{- $egress := $v.networkPolicy.egress -}}
   {{- if and $v.networkPolicy.enabled $egress.enabled (not $egress.to) (not $egress.toIdentityProvider) }}{{ fail "networkPolicy.egress.toIdentityProvider is required with oidc.issuer: seckill could not reach the identity provider." }}{{ end -}}
 {{- else -}}
-  {{- range $key := list "clientID" "existingSecret" "redirectURL" "logoutURL" -}}
+  {{- range $key := list "clientID" "existingSecret" -}}
     {{- if get $oidc $key }}{{ fail (printf "oidc.%s is set and oidc.issuer is not." $key) }}{{ end -}}
   {{- end -}}
 {{- end -}}
