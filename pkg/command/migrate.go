@@ -17,12 +17,6 @@ import (
 	"flashsale.internal/pkg/sqldb"
 )
 
-// migrateConfig holds the settings of the migrate commands.
-type migrateConfig struct {
-	settings.App
-	settings.MySQL
-}
-
 // Migration is what the migrate command does. Its zero value prints the status.
 type Migration struct {
 	Up   bool          // apply the pending migrations
@@ -43,12 +37,13 @@ func parseUp(args []string) (Migration, error) {
 	return Migration{Up: true, Wait: *wait}, nil
 }
 
-func migrateSettings() (migrateConfig, error) {
-	var c migrateConfig
+// openDatabase opens the database of the environment.
+func openDatabase(log *slog.Logger) (*gorm.DB, error) {
+	var c struct{ Database }
 	if err := settings.Load(&c, nil); err != nil {
-		return c, err
+		return nil, err
 	}
-	return c, CheckDSN(c.MySQL, c.Production())
+	return c.Open(log)
 }
 
 // Migrate returns the migrate command of a service with these migrations, for the database of MYSQL_DSN. up applies
@@ -57,11 +52,7 @@ func Migrate(
 	migrations fs.FS, up func(ctx context.Context, db *gorm.DB, log *slog.Logger) error,
 ) func(ctx context.Context, log *slog.Logger, m Migration) error {
 	return func(ctx context.Context, log *slog.Logger, m Migration) error {
-		c, err := migrateSettings()
-		if err != nil {
-			return err
-		}
-		db, err := sqldb.Open(c.DSN.AtStart(), sqldb.Options{Log: log, CurrentDSN: c.DSN.Read})
+		db, err := openDatabase(log)
 		if err != nil {
 			return err
 		}
@@ -97,11 +88,7 @@ func printMigrations(ctx context.Context, db *gorm.DB, migrations fs.FS) error {
 // these migrations. It waits without a limit until its context ends: the caller sets the time-out.
 func AwaitMigrations(migrations fs.FS) func(ctx context.Context, log *slog.Logger) error {
 	return func(ctx context.Context, log *slog.Logger) error {
-		c, err := migrateSettings()
-		if err != nil {
-			return err
-		}
-		db, err := sqldb.Open(c.DSN.AtStart(), sqldb.Options{Log: log, CurrentDSN: c.DSN.Read})
+		db, err := openDatabase(log)
 		if err != nil {
 			return err
 		}

@@ -77,7 +77,7 @@ func Open(ctx context.Context, service string, s Settings, all any) (*Process, e
 
 // Database opens the service's database, which Run closes.
 func (p *Process) Database(m settings.MySQL) (*gorm.DB, error) {
-	db, err := sqldb.Open(m.DSN.AtStart(), sqldb.Options{Log: p.Telemetry.Log, CurrentDSN: m.DSN.Read})
+	db, err := command.OpenDatabase(m, p.s.ClientCertificate, p.Telemetry.Log)
 	if err != nil {
 		return nil, err
 	}

@@ -32,6 +32,8 @@ type Redis struct {
 	SentinelUsername string `env:"REDIS_SENTINEL_USERNAME"`
 	// Password at the Sentinels. A change needs a restart.
 	SentinelPassword Credential `env:"REDIS_SENTINEL_PASSWORD" secret:"true"`
+
+	ClientCertificate
 }
 
 // Validate reports the first wrong setting. Whether credentials for Sentinels are of use depends on the limits too:

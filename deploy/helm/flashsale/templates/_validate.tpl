@@ -89,7 +89,7 @@
 {{/* Checks what an installation adds to a pod. dict "root" $ "where" PATH "own" VALUES */}}
 {{- define "flashsale.validatePod" -}}
 {{- $where := .where -}}
-{{- $chart := list "limits" "ca" -}}
+{{- $chart := list "limits" "ca" "client-certificate" -}}
 {{- $volumes := list -}}
 {{- range .own.volumes -}}
   {{- if has .name $chart }}{{ fail (printf "%s.volumes: the chart has a volume %s; choose another name." $where .name) }}{{ end -}}
@@ -97,6 +97,7 @@
   {{- $volumes = append $volumes .name -}}
 {{- end -}}
 {{- if include "flashsale.caConfigMap" .root }}{{ $volumes = append $volumes "ca" }}{{ end -}}
+{{- if include "flashsale.clientSecret" .root }}{{ $volumes = append $volumes "client-certificate" }}{{ end -}}
 {{- range .own.volumeMounts -}}
   {{- if not (has .name $volumes) }}{{ fail (printf "%s.volumeMounts: %s is the name of no volume in %s.volumes." $where .name $where) }}{{ end -}}
 {{- end -}}
