@@ -223,7 +223,7 @@ func Describe(v any) []slog.Attr {
 		case l.secret && f.IsZero():
 			attrs = append(attrs, slog.String(l.key, ""))
 		case l.secret:
-			attrs = append(attrs, slog.String(l.key, "(hidden)"))
+			attrs = append(attrs, slog.String(l.key, hidden))
 		case l.typ.Kind() == reflect.Map && f.Len() == 0:
 			// Nothing that an installation sets.
 		case l.typ == reflect.TypeFor[[]string]():

@@ -24,6 +24,8 @@ func wrongValuesAreRefused(t *testing.T) {
 		"redis.mode=single":                             "redis.mode: single must not have several redis.addresses",
 		"redis.mode=sentinel":                           "redis.sentinel.master is required with redis.mode: sentinel",
 		"redis.sentinel.master=sale":                    "redis.sentinel.master needs redis.mode: sentinel",
+		"redis.existingSecret=r":                        "redis.tls.enabled is required with redis.existingSecret and environment: production",
+		"limits.redis.existingSecret=r":                 "redis.tls.enabled is required with limits.redis.existingSecret and environment: production",
 		"redis.tls.serverName=redis":                    "redis.tls.serverName needs redis.tls.enabled",
 		"limits.redis.mode=cluster,limits.redis.db=1":   "limits.redis.db must be 0 with a cluster",
 		"limits.redis.addresses=null,limits.redis.db=1": "limits.redis.db and limits.redis.mode need limits.redis.addresses",

@@ -34,6 +34,12 @@
   {{- if and (ne (int $r.db) 0) (or (eq $mode "cluster") (and $several (not $mode))) }}{{ fail (printf "%s.db must be 0 with a cluster, which has one database: with %s.mode: cluster, or with several %s.addresses and no mode." $group $group $group) }}{{ end -}}
 {{- end -}}
 {{- if and (or (ne (int $v.limits.redis.db) 0) $v.limits.redis.mode) (not $v.limits.redis.addresses) }}{{ fail "limits.redis.db and limits.redis.mode need limits.redis.addresses." }}{{ end -}}
+{{- if and (eq $v.environment "production") (not $tls.enabled) -}}
+  {{- range $group, $r := dict "redis" $v.redis "limits.redis" $v.limits.redis -}}
+    {{- $addresses := $r.addresses | default $v.redis.addresses -}}
+    {{- range $addresses }}{{ if and $r.existingSecret (not (regexMatch "^(127[.]|localhost:|\\[::1\\]:)" .)) }}{{ fail (printf "redis.tls.enabled is required with %s.existingSecret and environment: production: the password would go to %s in plain text." $group .) }}{{ end }}{{ end -}}
+  {{- end -}}
+{{- end -}}
 {{- if and $tls.serverName (not $tls.enabled) }}{{ fail "redis.tls.serverName needs redis.tls.enabled." }}{{ end -}}
 {{- if and $rocketmq $v.rocketmq.nameServers }}{{ fail "rocketmq.nameServers names others while devdeps.rocketmq is enabled: set devdeps.rocketmq.enabled to false, or remove them." }}{{ end -}}
 {{- if and (not $rocketmq) (not $v.rocketmq.nameServers) }}{{ fail "rocketmq.nameServers is required: host:port of the name servers." }}{{ end -}}
