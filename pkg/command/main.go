@@ -37,8 +37,8 @@ var version string
 type Spec struct {
 	Name        string
 	Serve       func(ctx context.Context, log *slog.Logger) error
-	Migrate     func(ctx context.Context, log *slog.Logger, up bool) error // up=false: print the status
-	Await       func(ctx context.Context, log *slog.Logger) error          // waits until all migrations are applied
+	Migrate     func(ctx context.Context, log *slog.Logger, m Migration) error
+	Await       func(ctx context.Context, log *slog.Logger) error // waits until all migrations are applied
 	CheckConfig func() error
 	More        []Subcommand
 }
@@ -89,8 +89,13 @@ func run(ctx context.Context, s Spec, args []string, stdout, stderr io.Writer) i
 	switch command, rest := split(args); {
 	case command == "serve" && s.Serve != nil && len(rest) == 0:
 		err = s.Serve(ctx, log)
-	case command == "migrate" && s.Migrate != nil && len(rest) == 1 && (rest[0] == "up" || rest[0] == "status"):
-		err = s.Migrate(ctx, log, rest[0] == "up")
+	case command == "migrate" && s.Migrate != nil && len(rest) >= 1 && rest[0] == "up":
+		var m Migration
+		if m, err = parseUp(rest[1:]); err == nil {
+			err = s.Migrate(ctx, log, m)
+		}
+	case command == "migrate" && s.Migrate != nil && len(rest) == 1 && rest[0] == "status":
+		err = s.Migrate(ctx, log, Migration{})
 	case command == "migrate" && s.Await != nil && len(rest) == 1 && rest[0] == "wait":
 		err = s.Await(ctx, log)
 	case command == "check-config" && s.CheckConfig != nil && len(rest) == 0:
@@ -102,15 +107,14 @@ func run(ctx context.Context, s Spec, args []string, stdout, stderr io.Writer) i
 	case (command == "help" || command == "-h" || command == "--help") && len(rest) == 0:
 		fmt.Fprint(stdout, usage(s))
 	default:
-		c, rest, ok := s.find(args)
-		if !ok {
-			fmt.Fprint(stderr, usage(s))
-			return exitUsage
+		err = ErrUsage
+		if c, rest, ok := s.find(args); ok {
+			err = c.Run(ctx, log, rest, stdout)
 		}
-		if err = c.Run(ctx, log, rest, stdout); errors.Is(err, ErrUsage) {
-			fmt.Fprint(stderr, usage(s))
-			return exitUsage
-		}
+	}
+	if errors.Is(err, ErrUsage) {
+		fmt.Fprint(stderr, usage(s))
+		return exitUsage
 	}
 	var wrong *settings.Error
 	switch {
@@ -140,7 +144,7 @@ func usage(s Spec) string {
 		text += "  serve            run until SIGINT or SIGTERM\n"
 	}
 	if s.Migrate != nil {
-		text += "  migrate up       apply the pending migrations\n" +
+		text += "  migrate up       apply the pending migrations; -wait 5m waits that long for the database\n" +
 			"  migrate status   show which migrations are applied\n"
 	}
 	if s.Await != nil {

@@ -46,8 +46,8 @@ func TestCommands(t *testing.T) {
 	spec := Spec{
 		Name:  "shop",
 		Serve: func(context.Context, *slog.Logger) error { did = "serve"; return nil },
-		Migrate: func(_ context.Context, _ *slog.Logger, up bool) error {
-			did = fmt.Sprintf("migrate %t", up)
+		Migrate: func(_ context.Context, _ *slog.Logger, m Migration) error {
+			did = fmt.Sprintf("migrate %t %s", m.Up, m.Wait)
 			return nil
 		},
 		Await:       func(context.Context, *slog.Logger) error { did = "await"; return nil },
@@ -69,22 +69,26 @@ func TestCommands(t *testing.T) {
 		did          string
 		out, problem string
 	}{
-		"serve":              {0, "serve", "", ""},
-		"migrate up":         {0, "migrate true", "", ""},
-		"migrate status":     {0, "migrate false", "", ""},
-		"migrate wait":       {0, "await", "", ""},
-		"check-config":       {0, "check", "The settings are valid.", ""},
-		"version":            {0, "", "shop ", ""},
-		"help":               {0, "", "Usage: shop", ""},
-		"shelf tidy --for 7": {0, "tidy for 7", "The shelf is tidy.", ""},
-		"shelf tidy":         {2, "", "", "shelf tidy --for <id>  tidy the shelf"},
-		"shelf":              {2, "", "", "Usage: shop"},
-		"":                   {2, "", "", "Usage: shop"},
-		"dance":              {2, "", "", "Usage: shop"},
-		"serve now":          {2, "", "", "Usage: shop"},
-		"migrate":            {2, "", "", "migrate up"},
-		"migrate down":       {2, "", "", "migrate up"},
-		"check-config twice": {2, "", "", "Usage"},
+		"serve":               {0, "serve", "", ""},
+		"migrate up":          {0, "migrate true 0s", "", ""},
+		"migrate up -wait 5m": {0, "migrate true 5m0s", "", ""},
+		"migrate status":      {0, "migrate false 0s", "", ""},
+		"migrate wait":        {0, "await", "", ""},
+		"check-config":        {0, "check", "The settings are valid.", ""},
+		"version":             {0, "", "shop ", ""},
+		"help":                {0, "", "Usage: shop", ""},
+		"shelf tidy --for 7":  {0, "tidy for 7", "The shelf is tidy.", ""},
+		"shelf tidy":          {2, "", "", "shelf tidy --for <id>  tidy the shelf"},
+		"shelf":               {2, "", "", "Usage: shop"},
+		"":                    {2, "", "", "Usage: shop"},
+		"dance":               {2, "", "", "Usage: shop"},
+		"serve now":           {2, "", "", "Usage: shop"},
+		"migrate":             {2, "", "", "migrate up"},
+		"migrate down":        {2, "", "", "migrate up"},
+		"migrate up -wait 2h": {2, "", "", "migrate up"},
+		"migrate up -wait x":  {2, "", "", "migrate up"},
+		"migrate up now":      {2, "", "", "migrate up"},
+		"check-config twice":  {2, "", "", "Usage"},
 	} {
 		t.Run(line, func(t *testing.T) {
 			did = ""

@@ -3,7 +3,9 @@ package command
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"time"
@@ -15,50 +17,51 @@ import (
 	"flashsale.internal/pkg/sqldb"
 )
 
-// migrateConfig holds the settings of the migrate commands.
-type migrateConfig struct {
-	settings.App
-	settings.MySQL
-	// Time that `migrate up` waits for a database that does not respond yet; at most 1h.
-	Patience time.Duration `env:"MIGRATE_PATIENCE"`
+// Migration is what the migrate command does. Its zero value prints the status.
+type Migration struct {
+	Up   bool          // apply the pending migrations
+	Wait time.Duration // bound of the wait for a database that does not respond yet
 }
 
-// Validate reports a wrong MIGRATE_PATIENCE.
-func (c migrateConfig) Validate() error {
-	if c.Patience < 0 || c.Patience > time.Hour {
-		return settings.Wrong("MIGRATE_PATIENCE", "is %s and must be 0s to 1h", c.Patience)
+// longestWait bounds Migration.Wait.
+const longestWait = time.Hour
+
+// parseUp returns what the arguments after migrate up request, or ErrUsage.
+func parseUp(args []string) (Migration, error) {
+	flags := flag.NewFlagSet("migrate up", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	wait := flags.Duration("wait", 0, "")
+	if flags.Parse(args) != nil || flags.NArg() > 0 || *wait < 0 || *wait > longestWait {
+		return Migration{}, fmt.Errorf("%w: -wait must be 0s to %s", ErrUsage, longestWait)
 	}
-	return nil
+	return Migration{Up: true, Wait: *wait}, nil
 }
 
-func migrateSettings() (migrateConfig, error) {
-	var c migrateConfig
+// openDatabase opens the database of the environment.
+func openDatabase(log *slog.Logger) (*gorm.DB, error) {
+	var c struct{ Database }
 	if err := settings.Load(&c, nil); err != nil {
-		return c, err
+		return nil, err
 	}
-	return c, CheckDSN(c.MySQL, c.Production())
+	return c.Open(log)
 }
 
 // Migrate returns the migrate command of a service with these migrations, for the database of MYSQL_DSN. up applies
 // them.
 func Migrate(
 	migrations fs.FS, up func(ctx context.Context, db *gorm.DB, log *slog.Logger) error,
-) func(ctx context.Context, log *slog.Logger, apply bool) error {
-	return func(ctx context.Context, log *slog.Logger, apply bool) error {
-		c, err := migrateSettings()
-		if err != nil {
-			return err
-		}
-		db, err := sqldb.Open(c.DSN.AtStart(), sqldb.Options{Log: log, CurrentDSN: c.DSN.Read})
+) func(ctx context.Context, log *slog.Logger, m Migration) error {
+	return func(ctx context.Context, log *slog.Logger, m Migration) error {
+		db, err := openDatabase(log)
 		if err != nil {
 			return err
 		}
 		defer func() { _ = sqldb.Close(db) }()
-		if !apply {
+		if !m.Up {
 			return printMigrations(ctx, db, migrations)
 		}
-		if c.Patience > 0 {
-			if err := reach(ctx, db, c.Patience, log); err != nil {
+		if m.Wait > 0 {
+			if err := reach(ctx, db, m.Wait, log); err != nil {
 				return err
 			}
 		}
@@ -85,11 +88,7 @@ func printMigrations(ctx context.Context, db *gorm.DB, migrations fs.FS) error {
 // these migrations. It waits without a limit until its context ends: the caller sets the time-out.
 func AwaitMigrations(migrations fs.FS) func(ctx context.Context, log *slog.Logger) error {
 	return func(ctx context.Context, log *slog.Logger) error {
-		c, err := migrateSettings()
-		if err != nil {
-			return err
-		}
-		db, err := sqldb.Open(c.DSN.AtStart(), sqldb.Options{Log: log, CurrentDSN: c.DSN.Read})
+		db, err := openDatabase(log)
 		if err != nil {
 			return err
 		}
@@ -110,16 +109,16 @@ func AwaitMigrations(migrations fs.FS) func(ctx context.Context, log *slog.Logge
 }
 
 // reach returns as soon as the database is reachable.
-func reach(ctx context.Context, db *gorm.DB, patience time.Duration, log *slog.Logger) error {
+func reach(ctx context.Context, db *gorm.DB, wait time.Duration, log *slog.Logger) error {
 	pool, err := db.DB()
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	err = retry(ctx, log, "waiting for the database", pool.PingContext)
 	if err != nil && errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("database not reachable within %s: %w", patience, err)
+		return fmt.Errorf("database not reachable within %s: %w", wait, err)
 	}
 	return err
 }

@@ -32,7 +32,7 @@ func TestADSNThatTheDriverDoesNotTakeIsAWrongSetting(t *testing.T) {
 		"sqlite:":                      "names no file",
 	} {
 		t.Setenv("MYSQL_DSN", dsn)
-		err := Migrate(fstest.MapFS{}, unused)(context.Background(), slog.New(slog.DiscardHandler), true)
+		err := Migrate(fstest.MapFS{}, unused)(context.Background(), slog.New(slog.DiscardHandler), Migration{Up: true})
 		var wrong *settings.Error
 		require.ErrorAs(t, err, &wrong, dsn)
 		require.Equal(t, "MYSQL_DSN", wrong.Variable)
@@ -97,7 +97,7 @@ func TestAwaitEndsWhenMigrationsAreApplied(t *testing.T) {
 	up := func(ctx context.Context, db *gorm.DB, log *slog.Logger) error {
 		return sqldb.Migrate(ctx, db, migrations, log)
 	}
-	require.NoError(t, Migrate(migrations, up)(ctx, slog.New(slog.DiscardHandler), true))
+	require.NoError(t, Migrate(migrations, up)(ctx, slog.New(slog.DiscardHandler), Migration{Up: true}))
 	require.NoError(t, <-waited)
 }
 
@@ -111,10 +111,11 @@ func TestAwaitEndsWithItsContext(t *testing.T) {
 
 func TestMigrateWaitsForAnUnreachableDatabase(t *testing.T) {
 	t.Setenv("MYSQL_DSN", "root@tcp("+porttest.Refusing(t)+")/x")
-	t.Setenv("MIGRATE_PATIENCE", "300ms")
-	err := Migrate(fstest.MapFS{}, unused)(t.Context(), slog.New(slog.DiscardHandler), true)
+	m := Migration{Up: true, Wait: 300 * time.Millisecond}
+	err := Migrate(fstest.MapFS{}, unused)(t.Context(), slog.New(slog.DiscardHandler), m)
 	require.ErrorContains(t, err, "not reachable within 300ms")
-	t.Setenv("MIGRATE_PATIENCE", "-1s")
-	err = Migrate(fstest.MapFS{}, unused)(t.Context(), slog.New(slog.DiscardHandler), true)
-	require.ErrorContains(t, err, "MIGRATE_PATIENCE")
+	t.Setenv("MIGRATE_PATIENCE", "300ms")
+	err = Migrate(fstest.MapFS{}, unused)(t.Context(), slog.New(slog.DiscardHandler), m)
+	require.EqualError(t, err,
+		"MIGRATE_PATIENCE is no longer read; remove it and set the flag of the command, such as: migrate up -wait 5m")
 }

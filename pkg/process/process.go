@@ -42,9 +42,20 @@ type Process struct {
 	gate    *redisconn.Access // nil without GateRedis
 }
 
-// Validate reports settings that no Redis of the process uses.
-func (s *Settings) Validate(bool) error {
-	return settings.CheckSentinels(s.Redis, s.Settings.Redis(s.Redis))
+// Validate reports settings that no Redis of the process uses, and in production credentials without TLS.
+func (s *Settings) Validate(production bool) error {
+	limits := s.Settings.Redis(s.Redis)
+	if err := settings.CheckEncrypted("", s.Redis, production); err != nil {
+		return err
+	}
+	prefix := "LIMIT_"
+	if !s.RedisPassword.IsSet() {
+		prefix = ""
+	}
+	if err := settings.CheckEncrypted(prefix, limits, production); err != nil {
+		return err
+	}
+	return settings.CheckSentinels(s.Redis, limits)
 }
 
 // Service is the part of a service that all services have.
@@ -77,7 +88,7 @@ func Open(ctx context.Context, service string, s Settings, all any) (*Process, e
 
 // Database opens the service's database, which Run closes.
 func (p *Process) Database(m settings.MySQL) (*gorm.DB, error) {
-	db, err := sqldb.Open(m.DSN.AtStart(), sqldb.Options{Log: p.Telemetry.Log, CurrentDSN: m.DSN.Read})
+	db, err := command.OpenDatabase(m, p.s.ClientCertificate, p.Telemetry.Log)
 	if err != nil {
 		return nil, err
 	}

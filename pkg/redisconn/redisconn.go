@@ -59,7 +59,9 @@ func To(s settings.Redis) func(*redis.UniversalOptions) {
 			}
 		}
 		if s.TLS {
-			o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: s.TLSServerName}
+			o.TLSConfig = &tls.Config{
+				MinVersion: tls.VersionTLS12, ServerName: s.TLSServerName, GetClientCertificate: s.ForHandshake(),
+			}
 		}
 		if s.Mode == settings.RedisSentinel {
 			o.MasterName, o.SentinelUsername = s.SentinelMaster, s.SentinelUsername

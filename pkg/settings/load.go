@@ -39,13 +39,16 @@ type group interface{ Validate(production bool) error }
 type developed interface{ developmentDefaults() }
 
 // Load fills dst from environ, or from the process's environment if environ is nil. A value in dst is the default of
-// its variable; it takes precedence over the default in the field's tag. A field tagged secret:"true" may come from the
-// file that NAME_FILE names. Then Load checks every group with Validate(production), where production is that of App,
+// its variable; it takes precedence over the default in the field's tag. A variable of an earlier release that has been
+// replaced is an error. A field tagged secret:"true" may come from the file that NAME_FILE names. Then Load checks every group with Validate(production), where production is that of App,
 // then dst itself if it has Validate() error. Finally it requires distinct secrets in production, and that every
 // listener is on loopback if App.Env is not set.
 func Load[T any](dst *T, environ map[string]string) error {
 	if environ == nil {
 		environ = env.ToMap(os.Environ())
+	}
+	if err := checkReplaced(environ); err != nil {
+		return err
 	}
 	all := leaves(reflect.TypeFor[T]())
 	environ, err := withFiles(environ, all)
@@ -220,7 +223,7 @@ func Describe(v any) []slog.Attr {
 		case l.secret && f.IsZero():
 			attrs = append(attrs, slog.String(l.key, ""))
 		case l.secret:
-			attrs = append(attrs, slog.String(l.key, "(hidden)"))
+			attrs = append(attrs, slog.String(l.key, hidden))
 		case l.typ.Kind() == reflect.Map && f.Len() == 0:
 			// Nothing that an installation sets.
 		case l.typ == reflect.TypeFor[[]string]():

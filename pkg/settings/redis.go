@@ -1,6 +1,10 @@
 package settings
 
-import "strings"
+import (
+	"log/slog"
+	"slices"
+	"strings"
+)
 
 // Values of REDIS_MODE.
 const (
@@ -32,6 +36,8 @@ type Redis struct {
 	SentinelUsername string `env:"REDIS_SENTINEL_USERNAME"`
 	// Password at the Sentinels. A change needs a restart.
 	SentinelPassword Credential `env:"REDIS_SENTINEL_PASSWORD" secret:"true"`
+
+	ClientCertificate
 }
 
 // Validate reports the first wrong setting. Whether credentials for Sentinels are of use depends on the limits too:
@@ -81,6 +87,23 @@ func CheckSentinels(own, limits Redis) error {
 	return Wrong("REDIS_SENTINEL_PASSWORD", "needs REDIS_MODE=%s or LIMIT_REDIS_MODE=%s", RedisSentinel, RedisSentinel)
 }
 
+// CheckEncrypted reports credentials that production would send in plain text, for a Redis whose variables have the
+// prefix. Addresses of loopback need no TLS: there a tunnel in the pod may have it.
+func CheckEncrypted(prefix string, r Redis, production bool) error {
+	beyond := slices.IndexFunc(r.Addrs, func(addr string) bool { return !loopback(addr) })
+	switch {
+	case !production || r.TLS || beyond < 0:
+		return nil
+	case r.Password.IsSet():
+		return Wrong("REDIS_TLS", "must be true with %sREDIS_PASSWORD and APP_ENV=production: the password would go to %s "+
+			"in plain text", prefix, r.Addrs[beyond])
+	case r.Mode == RedisSentinel && r.SentinelPassword.IsSet():
+		return Wrong("REDIS_TLS", "must be true with REDIS_SENTINEL_PASSWORD and APP_ENV=production: the password would go "+
+			"to %s in plain text", r.Addrs[beyond])
+	}
+	return nil
+}
+
 // Cluster reports whether the addresses are seeds of a cluster.
 func (r Redis) Cluster() bool { return r.Mode == RedisCluster || r.Mode == "" && len(r.Addrs) > 1 }
 
@@ -112,6 +135,26 @@ func (p *Credential) UnmarshalText(text []byte) error {
 	p.value = string(text)
 	return nil
 }
+
+// hidden stands for a secret in logs and other output.
+const hidden = "(hidden)"
+
+// String returns "(hidden)", or "" if there is none. It also serves fmt, slog and the encoders.
+func (p Credential) String() string {
+	if p.IsSet() {
+		return hidden
+	}
+	return ""
+}
+
+// GoString implements fmt.GoStringer.
+func (p Credential) GoString() string { return p.String() }
+
+// LogValue implements slog.LogValuer.
+func (p Credential) LogValue() slog.Value { return slog.StringValue(p.String()) }
+
+// MarshalText implements encoding.TextMarshaler.
+func (p Credential) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
 // IsSet reports whether there is one.
 func (p Credential) IsSet() bool { return p.value != "" }

@@ -1,6 +1,10 @@
 package settings
 
 import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -149,4 +153,30 @@ func TestCheckSentinels(t *testing.T) {
 	require.NoError(t, CheckSentinels(Redis{}, Redis{}))
 	require.EqualError(t, CheckSentinels(single, single),
 		"REDIS_SENTINEL_PASSWORD needs REDIS_MODE=sentinel or LIMIT_REDIS_MODE=sentinel")
+}
+
+func TestACredentialIsHiddenInOutput(t *testing.T) {
+	c := Redis{Password: NewCredential("hush")}
+	encoded, err := json.Marshal(c)
+	require.NoError(t, err)
+	var log bytes.Buffer
+	slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "password", c.Password, "redis", c)
+	for _, out := range []string{fmt.Sprintf("%v %+v %#v %s", c.Password, c, c, c.Password), string(encoded), log.String()} {
+		require.NotContains(t, out, "hush")
+		require.Contains(t, out, "(hidden)")
+	}
+	require.Empty(t, Credential{}.String())
+}
+
+func TestCredentialsNeedTLSInProduction(t *testing.T) {
+	password := NewCredential("x")
+	far, near := []string{"127.0.0.1:6379", "redis.data:6379"}, []string{"127.0.0.1:6379", "localhost:6379"}
+	require.EqualError(t, CheckEncrypted("LIMIT_", Redis{Addrs: far, Password: password}, true), "REDIS_TLS must be true with "+
+		"LIMIT_REDIS_PASSWORD and APP_ENV=production: the password would go to redis.data:6379 in plain text")
+	require.ErrorContains(t, CheckEncrypted("", Redis{Addrs: far, Mode: RedisSentinel, SentinelPassword: password}, true),
+		"REDIS_TLS must be true with REDIS_SENTINEL_PASSWORD")
+	require.NoError(t, CheckEncrypted("", Redis{Addrs: far, Password: password, TLS: true}, true))
+	require.NoError(t, CheckEncrypted("", Redis{Addrs: near, Password: password}, true))
+	require.NoError(t, CheckEncrypted("", Redis{Addrs: far, Password: password}, false))
+	require.NoError(t, CheckEncrypted("", Redis{Addrs: far}, true))
 }

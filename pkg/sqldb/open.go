@@ -2,6 +2,7 @@ package sqldb
 
 import (
 	"context"
+	"crypto/tls"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
@@ -33,6 +34,9 @@ type Options struct {
 	// CurrentDSN is called before each connection to MySQL, which takes user and password from its DSN. So a replaced
 	// password needs no new process. Its error is one of the connection. nil: those of the DSN at Open.
 	CurrentDSN func() (string, error)
+
+	// ClientCertificate returns the certificate for a connection with TLS, as tls.Config has it. nil: none is presented.
+	ClientCertificate func(*tls.CertificateRequestInfo) (*tls.Certificate, error)
 }
 
 func (o Options) withDefaults() Options {
@@ -160,6 +164,9 @@ func mysqlConfig(dsn string, opts Options) (*mysqldriver.Config, error) {
 	cfg, err := mysqldriver.ParseDSN(dsn)
 	if err != nil {
 		return nil, errMalformed
+	}
+	if cfg.TLS != nil {
+		cfg.TLS.GetClientCertificate = opts.ClientCertificate
 	}
 	cfg.ParseTime, cfg.Loc = true, time.UTC
 	cfg.InterpolateParams = true

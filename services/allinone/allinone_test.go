@@ -339,7 +339,7 @@ func TestSettingsAreLoggedWithoutTheirSecrets(t *testing.T) {
 	p.start(t)
 	p.kill(t)
 	logged := p.log.String()
-	for _, setting := range []string{`"DATA_DIR":"`, `"PATH_RATE":"10000"`, `"ORDER_PAYMENT_GRACE":"`, `"INVENTORY_CONSUMERS":"`, `"PATH_SECRETS":"(hidden)"`} {
+	for _, setting := range []string{`"DATA_DIR":"`, `"PATH_RATE":"10000"`, `"ORDER_PAYMENT_GRACE":"`, `"CONSUMERS":"`, `"PATH_SECRETS":"(hidden)"`} {
 		require.Contains(t, logged, setting)
 	}
 	require.NotContains(t, logged, "hush")
@@ -365,7 +365,7 @@ func TestDemoSalesWithATokenAudience(t *testing.T) {
 // allinone offers the sign-in of its settings: by default any user, or none, or that of an identity provider.
 func TestSignInOfTheSettings(t *testing.T) {
 	t.Parallel()
-	provider := []string{"OIDC_ISSUER=http://127.0.0.1:1/", "OIDC_CLIENT_ID=x", "OIDC_REDIRECT_URL=http://127.0.0.1:8080/auth/callback"}
+	provider := []string{"OIDC_ISSUER=http://127.0.0.1:1/", "OIDC_CLIENT_ID=x", "PUBLIC_URL=http://127.0.0.1:8080"}
 	for method, env := range map[string][]string{
 		"dev": nil, "none": {"AUTH_DEV_TOKENS=false"}, "oidc": append(provider, "AUTH_DEV_TOKENS=false"),
 	} {
@@ -413,7 +413,8 @@ func TestWrongSettingsAreRefused(t *testing.T) {
 		"PATH_RATE=-1":               "PATH_RATE",
 		"ORDER_PAYMENT_GRACE=1ms":    "ORDER_PAYMENT_GRACE",
 		"TEST_TIMERS=order.keep=1s":  "TEST_TIMERS",
-		"INVENTORY_CONSUMERS=1000":   "INVENTORY_CONSUMERS",
+		"CONSUMERS=1000":             "CONSUMERS",
+		"ORDER_CONSUMERS=8":          "ORDER_CONSUMERS",
 	} {
 		t.Run(name, func(t *testing.T) {
 			env := append(newProcess(t, t.TempDir()).env, setting) // the last one of a name counts

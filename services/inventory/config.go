@@ -30,7 +30,7 @@ type Config struct {
 	MaxSKUs int64 `env:"MERCHANT_MAX_SKUS" envDefault:"10000"`
 
 	// Messages of each topic handled at a time.
-	Consumers int `env:"INVENTORY_CONSUMERS" envDefault:"4"`
+	Consumers int `env:"CONSUMERS" envDefault:"4"`
 }
 
 // Check reports the first setting out of range. A quota of zero is out of range: an operator who sets it may mean that
@@ -50,7 +50,7 @@ func (c Config) Check() error {
 	case c.MaxSKUs < 1 || c.MaxSKUs > 1_000_000:
 		return settings.Wrong("MERCHANT_MAX_SKUS", "is %d and must be 1 to 1000000", c.MaxSKUs)
 	case c.Consumers < 1 || c.Consumers > 64:
-		return settings.Wrong("INVENTORY_CONSUMERS", "is %d and must be 1 to 64", c.Consumers)
+		return settings.Wrong("CONSUMERS", "is %d and must be 1 to 64", c.Consumers)
 	}
 	return nil
 }

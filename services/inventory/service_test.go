@@ -201,7 +201,7 @@ func TestSettingsAreChecked(t *testing.T) {
 		{"ORDER_INTERNAL_URL", "order:7082"},
 		{"TEST_TIMERS", "inventory.refund_every=1s"},
 		{"INVENTORY_RESETTLE_WINDOW", "1ms"},
-		{"INVENTORY_CONSUMERS", "65"},
+		{"CONSUMERS", "65"},
 		{"MERCHANT_MAX_ACTIVITIES", "0"},
 		{"MERCHANT_MAX_ACTIVITIES", "-1"},
 		{"MERCHANT_MAX_ACTIVITIES", "10001"},

@@ -24,8 +24,8 @@ type Config struct {
 
 	// Age up to which a payment in flight holds its order past the deadline, once.
 	PaymentGrace time.Duration `env:"ORDER_PAYMENT_GRACE" envDefault:"120s"`
-	// Deductions messages handled at a time.
-	Consumers int `env:"ORDER_CONSUMERS" envDefault:"4"`
+	// Messages of each topic handled at a time.
+	Consumers int `env:"CONSUMERS" envDefault:"4"`
 }
 
 // Payments configures the payment providers.
@@ -113,7 +113,7 @@ func (c Config) Check() error {
 		return err
 	}
 	if c.Consumers < 1 || c.Consumers > 64 {
-		return settings.Wrong("ORDER_CONSUMERS", "is %d and must be 1 to 64", c.Consumers)
+		return settings.Wrong("CONSUMERS", "is %d and must be 1 to 64", c.Consumers)
 	}
 	return nil
 }

@@ -814,7 +814,7 @@ func TestSettings(t *testing.T) {
 		"AUTH_HS256_SECRET":             with(production, "AUTH_HS256_SECRET", "short"),
 		"ORDER_PAYMENT_GRACE":           {"ORDER_PAYMENT_GRACE": "1ms"},
 		"TEST_TIMERS":                   {"TEST_TIMERS": "order.keep_every=1s"},
-		"ORDER_CONSUMERS":               {"ORDER_CONSUMERS": "1000"},
+		"CONSUMERS":                     {"CONSUMERS": "1000"},
 
 		"CONTACT_KEYS is required":                               with(production, "CONTACT_KEYS", ""),
 		"CONTACT_KEYS holds a key (number 1) for development":    with(production, "CONTACT_KEYS", seal.DevelopmentKey),

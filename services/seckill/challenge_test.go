@@ -306,9 +306,9 @@ func TestProvider(t *testing.T) {
 		t.Run(provider, func(t *testing.T) {
 			f := newFakeProvider(t, "shared")
 			r := newRig(t, setup{cfg: func(c *config) {
+				c.PublicURL = "https://shop.example:8443"
 				c.Challenges = challenge.Settings{
-					Provider: provider, SiteKey: "site", Secret: "shared", Hostnames: []string{"shop.example"},
-					VerifyURL: f.URL, Images: 1,
+					Provider: provider, SiteKey: "site", Secret: "shared", VerifyURL: f.URL, Images: 1,
 				}
 			}})
 			s := withCaptcha(r, contract.ChallengeProvider, -time.Minute)

@@ -76,6 +76,10 @@ func (c Config) Check() error {
 		}
 	}
 	switch {
+	case c.PublicURL == "" && c.OIDC.On():
+		return settings.Wrong("PUBLIC_URL", "is required with OIDC_ISSUER and not set")
+	case c.PublicURL == "" && c.Challenges.Provider != "":
+		return settings.Wrong("PUBLIC_URL", "is required with CHALLENGE_PROVIDER and not set")
 	case c.OIDC.On() && len(c.Session.Secrets) == 0:
 		return settings.Wrong("SESSION_SECRET", "is required with OIDC_ISSUER and not set")
 	case c.GateWait < 50*time.Millisecond || c.GateWait > 30*time.Second:

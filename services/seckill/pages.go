@@ -15,6 +15,9 @@ import (
 
 // Pages holds the settings of the pages. An empty colour means the default of the pages.
 type Pages struct {
+	// Address of the pages in browsers, such as `https://shop.example.com`, without a path. Required for
+	// [sign-in](pages.md#sign-in-with-an-identity-provider) (`OIDC_ISSUER`) and for `CHALLENGE_PROVIDER`.
+	PublicURL string `env:"PUBLIC_URL"`
 	// Name of the shop in the [pages](pages.md#brand-them).
 	Name string `env:"PAGES_NAME" envDefault:"Flashsale"`
 	// Its logo.
@@ -51,7 +54,10 @@ const (
 var colour = regexp.MustCompile(`^#[0-9a-fA-F]{6}$`)
 
 // Validate returns an error for the first wrong setting.
-func (p *Pages) Validate(bool) error {
+func (p *Pages) Validate(production bool) error {
+	if err := p.checkPublicURL(production); err != nil {
+		return err
+	}
 	if p.Name == "" || utf8.RuneCountInString(p.Name) > maxBrandName || strings.TrimSpace(p.Name) != p.Name {
 		return settings.Wrong("PAGES_NAME", "must have 1 to %d characters, without blanks around them", maxBrandName)
 	}
@@ -86,6 +92,33 @@ func (p *Pages) Validate(bool) error {
 		}
 	}
 	return nil
+}
+
+// checkPublicURL reports a PUBLIC_URL that is no address of a site.
+func (p *Pages) checkPublicURL(production bool) error {
+	if p.PublicURL == "" {
+		return nil
+	}
+	u, err := url.Parse(p.PublicURL)
+	switch {
+	case err != nil || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil ||
+		strings.Trim(u.Path, "/") != "" || strings.ContainsAny(p.PublicURL, "?#"):
+		return settings.Wrong("PUBLIC_URL", "must be the address of the pages such as https://shop.example.com, "+
+			"without path, query and user")
+	case production && u.Scheme != "https":
+		return settings.Wrong("PUBLIC_URL", "must be an https URL with APP_ENV=production")
+	}
+	p.PublicURL = u.Scheme + "://" + u.Host
+	return nil
+}
+
+// publicHost returns the host name of PUBLIC_URL, "" without one.
+func (p *Pages) publicHost() string {
+	u, err := url.Parse(p.PublicURL)
+	if err != nil {
+		return ""
+	}
+	return u.Hostname()
 }
 
 func or(value, fallback string) string {

@@ -1,6 +1,7 @@
 package seckill
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -56,11 +57,36 @@ func TestAnIdentityProviderNeedsASecretOfSessions(t *testing.T) {
 	t.Parallel()
 	var c struct{ Config }
 	require.NoError(t, settings.Load(&c, map[string]string{
-		"OIDC_ISSUER": "http://127.0.0.1:1/", "OIDC_CLIENT_ID": "x", "OIDC_REDIRECT_URL": "http://127.0.0.1:8080/auth/callback",
+		"OIDC_ISSUER": "http://127.0.0.1:1/", "OIDC_CLIENT_ID": "x", "PUBLIC_URL": "http://127.0.0.1:8080/",
 	}))
 	require.NoError(t, c.Check())
 	c.Session.Secrets = nil
 	require.EqualError(t, c.Check(), "SESSION_SECRET is required with OIDC_ISSUER and not set")
+	c.PublicURL = ""
+	require.EqualError(t, c.Check(), "PUBLIC_URL is required with OIDC_ISSUER and not set")
+	c.OIDC.Issuer, c.Challenges.Provider = "", "turnstile"
+	require.EqualError(t, c.Check(), "PUBLIC_URL is required with CHALLENGE_PROVIDER and not set")
+}
+
+func TestPublicURL(t *testing.T) {
+	t.Parallel()
+	for url, host := range map[string]string{
+		"": "", "https://shop.example.com": "shop.example.com", "https://shop.example.com:8443/": "shop.example.com",
+	} {
+		p := Pages{Name: "Shop", PublicURL: url}
+		require.NoError(t, p.Validate(true), url)
+		require.Equal(t, strings.TrimSuffix(url, "/"), p.PublicURL)
+		require.Equal(t, host, p.publicHost())
+	}
+	for _, url := range []string{
+		"http://shop.example.com", "shop.example.com", "https://shop.example.com/auth/callback", "https://shop.example.com?a=b",
+		"https://u:p@shop.example.com", "https://", "https://shop.example.com#x", "ftp://shop.example.com",
+	} {
+		p := Pages{Name: "Shop", PublicURL: url}
+		require.ErrorContains(t, p.Validate(true), "PUBLIC_URL must be ", url)
+	}
+	p := Pages{Name: "Shop", PublicURL: "http://127.0.0.1:8080"}
+	require.NoError(t, p.Validate(false))
 }
 
 func TestContrast(t *testing.T) {

@@ -261,14 +261,14 @@ func (s *Service) newHandler(cfg Config, catalogue gate.Catalogue) (http.Handler
 	}
 	s.tickets = room.NewTickets(s.rooms, s.roomCache, s.sales, seal)
 	s.challenges, err = challenge.New(challenge.Deps{
-		Settings: cfg.Challenges, Secrets: cfg.PathSecrets, Sales: s.sales, CheckTicket: s.tickets.Check,
+		Settings: cfg.Challenges, Host: cfg.publicHost(), Secrets: cfg.PathSecrets, Sales: s.sales, CheckTicket: s.tickets.Check,
 		HasClicks: func(ctx context.Context) (bool, error) { return catalogue.Clicks(ctx, s.sales.Now(ctx)) },
 		Redis:     s.deps.Limits.Redis(), Transport: s.deps.Transport,
 	}, seal, s.deps.Telemetry)
 	if err != nil {
 		return nil, err
 	}
-	s.signIn, err = signin.New(cfg.OIDC, cfg.Auth, s.deps.Limits, s.deps.Telemetry)
+	s.signIn, err = signin.New(cfg.OIDC, cfg.PublicURL, cfg.Auth, s.deps.Limits, s.deps.Telemetry)
 	if err != nil {
 		return nil, err
 	}

@@ -19,9 +19,9 @@ type IdentityProvider struct {
 	Username, Password string
 }
 
-// StartIdentityProvider builds and starts a provider whose client may use the redirect URL. It runs until the end of
-// the test.
-func StartIdentityProvider(t testing.TB, redirectURL string) IdentityProvider {
+// StartIdentityProvider builds and starts a provider whose client has its pages at the URL. It runs until the end of the
+// test.
+func StartIdentityProvider(t testing.TB, publicURL string) IdentityProvider {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "identityprovider")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", program,
@@ -29,7 +29,7 @@ func StartIdentityProvider(t testing.TB, redirectURL string) IdentityProvider {
 	build.Dir = Root(t)
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	cmd := exec.Command(program, "-addr", porttest.Free(t), "-redirect", redirectURL)
+	cmd := exec.Command(program, "-addr", porttest.Free(t), "-public-url", publicURL)
 	printed, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())

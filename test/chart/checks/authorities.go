@@ -31,7 +31,7 @@ SjA4az2zZDiyMHD9hfh8/XYBWuY=
 // other test of the process may verify a certificate.
 func authoritiesAreAddedToThePublicOnes(t *testing.T) {
 	require.NotContains(t, production().text(t), "SSL_CERT_DIR")
-	all := production("tls.caConfigMap=private", "limits.rules=version: 1").objects(t)
+	all := production("tls.caConfigMap=private", "tls.clientSecret=client", "limits.rules=version: 1").objects(t)
 	const mounted = "/etc/flashsale/ca"
 	variable := ""
 	for _, w := range []workload{
@@ -39,10 +39,14 @@ func authoritiesAreAddedToThePublicOnes(t *testing.T) {
 		job(t, all, "order-migrate"), job(t, all, "inventory-migrate"), job(t, all, "topics"),
 	} {
 		require.Equal(t, map[string]any{"name": "private"}, entry(t, list(w.spec, "volumes"), "ca")["configMap"], w.id())
+		require.Equal(t, "client", text(entry(t, list(w.spec, "volumes"), "client-certificate"), "secret", "secretName"), w.id())
 		for _, c := range w.containers() {
 			variable = text(entry(t, list(c, "env"), "SSL_CERT_DIR"), "value")
 			require.Equal(t, map[string]any{"name": "ca", "mountPath": mounted, "readOnly": true},
 				entry(t, list(c, "volumeMounts"), "ca"), "%s %s", w.id(), text(c, "name"))
+			folder := text(entry(t, list(c, "volumeMounts"), "client-certificate"), "mountPath")
+			require.Equal(t, folder+"/tls.crt", text(entry(t, list(c, "env"), "TLS_CERT_FILE"), "value"))
+			require.Equal(t, folder+"/tls.key", text(entry(t, list(c, "env"), "TLS_KEY_FILE"), "value"))
 		}
 	}
 

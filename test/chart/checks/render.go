@@ -196,7 +196,7 @@ func everyRendering() map[string]rendering {
 		"brand": production("pages.name=秒杀 & Söhne", "pages.logoURL=https://cdn.example.com/logo.svg",
 			"pages.accent=#004d40", "pages.accentInk=#ffffff", "pages.accentDark=#80cbc4", "pages.accentInkDark=#001a15",
 			"pages.imageOrigins={https://a.example.com,https://b.example.com:8443/}", "session.ttl=1h30m",
-			"oidc.existingSecret=", "oidc.logoutURL=", "networkPolicy.egress.enabled=true",
+			"oidc.existingSecret=", "networkPolicy.egress.enabled=true",
 			"networkPolicy.egress.toIdentityProvider[0].ports[0].port=443"),
 		"redis behind sentinels": production("redis.mode=sentinel", "redis.sentinel.master=sale", "redis.db=2",
 			"redis.sentinel.username=flashsale", "redis.username=gate", "redis.existingSecret=flashsale-redis",

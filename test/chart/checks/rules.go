@@ -307,7 +307,7 @@ func changedSettingsReplaceThePodsThatReadThem(t *testing.T) {
 		return out
 	}
 	before := sums()
-	after := sums("components.order.env.ORDER_CONSUMERS=8")
+	after := sums("components.order.env.CONSUMERS=8")
 	require.NotEqual(t, before["order"], after["order"])
 	require.Equal(t, before["seckill"], after["seckill"])
 	require.NotEqual(t, before["edge"], sums("edge.limits.burst=7")["edge"])

@@ -42,7 +42,7 @@ func thePagesGetTheirSettings(t *testing.T) {
 		"PAGES_ACCENT_INK": "#fffffe", "PAGES_ACCENT_DARK": "#80cbc4", "PAGES_ACCENT_INK_DARK": "#001a15",
 		"PAGES_IMAGE_ORIGINS": "https://a.example.com,https://b.example.com",
 		"OIDC_ISSUER":         "https://login.example.com/", "OIDC_CLIENT_ID": "flashsale-pages",
-		"OIDC_REDIRECT_URL": "https://shop.example.com/auth/callback", "OIDC_LOGOUT_URL": "https://shop.example.com/",
+		"PUBLIC_URL": "https://shop.example.com",
 	} {
 		require.Equal(t, want, data[key], key)
 		for _, other := range []string{"order", "inventory"} {
@@ -62,7 +62,7 @@ func thePagesGetTheirSettings(t *testing.T) {
 
 // helm upgrade --reuse-values keeps the values of a release without pages, which lack these.
 func valuesOfAnEarlierReleaseAreEnough(t *testing.T) {
-	all := production("session=null", "oidc=null", "pages=null", "tls=null", "jobs=null", "image.digests=null",
+	all := production("publicURL=null", "session=null", "oidc=null", "pages=null", "tls=null", "jobs=null", "image.digests=null",
 		"defaults.extraEnv=null", "defaults.envFrom=null", "defaults.volumes=null", "defaults.volumeMounts=null",
 		"defaults.sidecars=null", "defaults.serviceAccount=null", "redis.tls=null", "redis.sentinel=null", "redis.mode=null",
 		"limits.redis.sentinel=null", "limits.redis.mode=null", "edge.autoscaling=null").objects(t)

@@ -89,7 +89,6 @@ func TestTablesOfSettings(t *testing.T) {
 	}
 	t.Chdir(dir)
 	write("pkg/settings/groups.go", "package settings\n\ntype App struct {\n\t// Name of it.\n\tEnv string `env:\"APP_ENV\" envDefault:\"x\"`\n}\n")
-	write("pkg/command/migrate.go", "package command\n\ntype migrateConfig struct {\n\t// Wait.\n\tW int `env:\"W\"`\n}\n")
 	for _, name := range []string{"seckill", "order", "inventory"} {
 		write("services/"+name+"/cmd/"+name+"/process.go", "package main\n\nimport \"flashsale.internal/pkg/settings\"\n\ntype config struct {\n"+
 			"\tsettings.App\n\t// Own,\n\t// of two lines.\n\tA string `env:\""+strings.ToUpper(name)+"_A\"`\n}\n")
@@ -102,7 +101,7 @@ func TestTablesOfSettings(t *testing.T) {
 	require.Equal(t, 1, strings.Count(made, "APP_ENV"))
 	require.Contains(t, made, "## Every service\n\n| Variable | Default | Meaning |\n|---|---|---|\n| `APP_ENV` | `x` | Name of it |\n")
 	require.Contains(t, made, "| `ORDER_A` |  | Own, of two lines |\n")
-	require.Len(t, s.names(), 6)
+	require.Len(t, s.names(), 5)
 
 	write("services/allinone/config.go", "package allinone\n\ntype Config struct {\n\tD bool `env:\"D\"`\n}\n")
 	s, err = read("services", "pkg")

@@ -178,7 +178,6 @@ func tables(s source) (string, error) {
 		}
 	}
 	for _, p := range []process{
-		{"The command migrate", "pkg/command.migrateConfig"},
 		{"allinone", "services/allinone.Config"},
 	} {
 		if err := table(p, func(o setting) bool { return !listed[o.name] }); err != nil {

@@ -129,7 +129,7 @@ func (a *authority) issue(t *testing.T, dir string) string {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
 	}
 	return fmt.Sprintf("tls-cert-file %[1]s/cert.pem\ntls-key-file %[1]s/key.pem\ntls-ca-cert-file %[1]s/ca.pem\n"+
-		"tls-auth-clients no\ntls-replication yes\n", dir)
+		"tls-auth-clients optional\ntls-replication yes\n", dir)
 }
 
 // server is one redis-server or Sentinel that accepts TLS only.

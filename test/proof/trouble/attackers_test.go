@@ -27,7 +27,7 @@ func TestAttackers(t *testing.T) {
 	r := rig.New(t, rig.Env("TRUSTED_PROXIES", "127.0.0.1/32"), rig.Env("CHALLENGE_IMAGES", "24"),
 		rig.Env("LIMIT_RULES", filepath.Join(rig.Root(t), "pkg/admission/rules.yaml")))
 	a := &attacked{r: r, edge: rig.StartEdge(t, r.Seckill.URL, r.Order.URL, r.Inventory.URL)}
-	a.provider = rig.StartIdentityProvider(t, a.edge.URL+callbackPath)
+	a.provider = rig.StartIdentityProvider(t, a.edge.URL)
 	for name, value := range a.provider.Settings {
 		r.Seckill.Set(name, value)
 	}

@@ -22,11 +22,10 @@ test('sign in at the provider, buy, use the console, sign out', async ({page, co
   watch(page, problems)
   const [provider, http] = [await freePort(), await freePort()]
   const url = `http://127.0.0.1:${http}`
-  const redirect = `${url}/auth/callback`
   const idp = await start(
     'IDENTITYPROVIDER',
     './services/seckill/internal/signin/identityprovider/serve',
-    ['-addr', `127.0.0.1:${provider}`, '-redirect', redirect],
+    ['-addr', `127.0.0.1:${provider}`, '-public-url', url],
     (output) => output.includes('password'),
   )
   programs.push(idp)
@@ -38,7 +37,7 @@ test('sign in at the provider, buy, use the console, sign out', async ({page, co
     OIDC_ISSUER: `http://127.0.0.1:${provider}/`,
     OIDC_CLIENT_ID: 'flashsale-pages',
     OIDC_CLIENT_SECRET: 'secret-of-the-client',
-    OIDC_REDIRECT_URL: redirect,
+    PUBLIC_URL: url,
   })
   programs.push(shop)
 

@@ -102,9 +102,8 @@ http://{{ include "flashsale.devdep" (dict "root" . "name" "jaeger") }}:4317
 {{- with $v.oidc -}}
 {{- with .issuer }}{{ $_ := set $s "OIDC_ISSUER" . }}{{ end -}}
 {{- with .clientID }}{{ $_ := set $s "OIDC_CLIENT_ID" . }}{{ end -}}
-{{- with .redirectURL }}{{ $_ := set $s "OIDC_REDIRECT_URL" . }}{{ end -}}
-{{- with .logoutURL }}{{ $_ := set $s "OIDC_LOGOUT_URL" . }}{{ end -}}
 {{- end -}}
+{{- with $v.publicURL }}{{ $_ := set $s "PUBLIC_URL" . }}{{ end -}}
 {{- with $v.pages -}}
 {{- with .name }}{{ $_ := set $s "PAGES_NAME" . }}{{ end -}}
 {{- with .logoURL }}{{ $_ := set $s "PAGES_LOGO_URL" . }}{{ end -}}

@@ -86,6 +86,10 @@ imagePullSecrets:
 {{- /* A directory replaces Go's own ones, so it names those too; the file of public authorities is read in any case. */ -}}
 - {name: SSL_CERT_DIR, value: "/etc/ssl/certs:/etc/pki/tls/certs:/etc/flashsale/ca"}
 {{ end -}}
+{{- if include "flashsale.clientSecret" .root -}}
+- {name: TLS_CERT_FILE, value: /etc/flashsale/client-certificate/tls.crt}
+- {name: TLS_KEY_FILE, value: /etc/flashsale/client-certificate/tls.key}
+{{ end -}}
 {{- with .own.extraEnv }}{{ toYaml . }}{{ end -}}
 {{- end }}
 
@@ -96,6 +100,9 @@ imagePullSecrets:
 {{ end -}}
 {{- if include "flashsale.caConfigMap" .root -}}
 - {name: ca, mountPath: /etc/flashsale/ca, readOnly: true}
+{{ end -}}
+{{- if include "flashsale.clientSecret" .root -}}
+- {name: client-certificate, mountPath: /etc/flashsale/client-certificate, readOnly: true}
 {{ end -}}
 {{- with .own.volumeMounts }}{{ toYaml . }}{{ end -}}
 {{- end }}
@@ -110,7 +117,15 @@ imagePullSecrets:
 - name: ca
   configMap: {name: {{ . }}}
 {{ end -}}
+{{- with include "flashsale.clientSecret" .root -}}
+- name: client-certificate
+  secret: {secretName: {{ . }}, defaultMode: 0440}
+{{ end -}}
 {{- with .own.volumes }}{{ toYaml . }}{{ end -}}
+{{- end }}
+
+{{- define "flashsale.clientSecret" -}}
+{{- dig "clientSecret" "" (.Values.tls | default dict) -}}
 {{- end }}
 
 {{- define "flashsale.caConfigMap" -}}

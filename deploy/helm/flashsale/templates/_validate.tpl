@@ -36,6 +36,12 @@
   {{- if and (ne (int $r.db) 0) (or (eq $mode "cluster") (and $several (not $mode))) }}{{ fail (printf "%s.db must be 0 with a cluster, which has one database: with %s.mode: cluster, or with several %s.addresses and no mode." $group $group $group) }}{{ end -}}
 {{- end -}}
 {{- if and (or (ne (int $v.limits.redis.db) 0) $v.limits.redis.mode) (not $v.limits.redis.addresses) }}{{ fail "limits.redis.db and limits.redis.mode need limits.redis.addresses." }}{{ end -}}
+{{- if and (eq $v.environment "production") (not $tls.enabled) -}}
+  {{- range $group, $r := dict "redis" $v.redis "limits.redis" $v.limits.redis -}}
+    {{- $addresses := $r.addresses | default $v.redis.addresses -}}
+    {{- range $addresses }}{{ if and $r.existingSecret (not (regexMatch "^(127[.]|localhost:|\\[::1\\]:)" .)) }}{{ fail (printf "redis.tls.enabled is required with %s.existingSecret and environment: production: the password would go to %s in plain text." $group .) }}{{ end }}{{ end -}}
+  {{- end -}}
+{{- end -}}
 {{- if and $tls.serverName (not $tls.enabled) }}{{ fail "redis.tls.serverName needs redis.tls.enabled." }}{{ end -}}
 {{- if and $rocketmq $v.rocketmq.nameServers }}{{ fail "rocketmq.nameServers names others while devdeps.rocketmq is enabled: set devdeps.rocketmq.enabled to false, or remove them." }}{{ end -}}
 {{- if and (not $rocketmq) (not $v.rocketmq.nameServers) }}{{ fail "rocketmq.nameServers is required: host:port of the name servers." }}{{ end -}}
@@ -47,20 +53,19 @@
 {{- $lasts := add (mul 3600 (regexFind "[0-9]+h" $ttl | trimSuffix "h" | int64)) (mul 60 (regexFind "[0-9]+m" $ttl | trimSuffix "m" | int64)) (regexFind "[0-9]+s" $ttl | trimSuffix "s" | int64) -}}
 {{- if or (lt $lasts 60) (gt $lasts 2592000) }}{{ fail (printf "session.ttl is %s and must be 1m to 720h." $ttl) }}{{ end -}}
 {{- $oidc := $v.oidc | default dict -}}
+{{- range $key := list "redirectURL" "logoutURL" -}}
+  {{- if get $oidc $key }}{{ fail (printf "oidc.%s is no longer read: remove it and set publicURL to the address of the pages, such as https://shop.example.com." $key) }}{{ end -}}
+{{- end -}}
+{{- if and $v.publicURL (eq $v.environment "production") (not (hasPrefix "https://" $v.publicURL)) }}{{ fail "publicURL must be an https URL with environment: production." }}{{ end -}}
 {{- if $oidc.issuer -}}
   {{- if not $oidc.clientID }}{{ fail "oidc.clientID is required with oidc.issuer." }}{{ end -}}
-  {{- if not $oidc.redirectURL }}{{ fail "oidc.redirectURL is required with oidc.issuer: the address of the pages with the path /auth/callback." }}{{ end -}}
-  {{- if not (regexMatch "^https?://[^/?#]+/auth/callback$" $oidc.redirectURL) }}{{ fail (printf "oidc.redirectURL: %s must be the address of the pages with the path /auth/callback." $oidc.redirectURL) }}{{ end -}}
-  {{- if eq $v.environment "production" -}}
-    {{- range $key := list "issuer" "redirectURL" "logoutURL" -}}
-      {{- with get $oidc $key }}{{ if not (hasPrefix "https://" .) }}{{ fail (printf "oidc.%s must be an https URL with environment: production." $key) }}{{ end }}{{ end -}}
-    {{- end -}}
-  {{- end -}}
+  {{- if not $v.publicURL }}{{ fail "publicURL is required with oidc.issuer: the address of the pages, such as https://shop.example.com." }}{{ end -}}
+  {{- if and (eq $v.environment "production") (not (hasPrefix "https://" $oidc.issuer)) }}{{ fail "oidc.issuer must be an https URL with environment: production." }}{{ end -}}
   {{- if and $oidc.existingSecret (not $v.secrets.existingSecret) (eq $oidc.existingSecret (include "flashsale.secretName" .)) }}{{ fail (printf "oidc.existingSecret: %s is the Secret that the chart generates, which has no OIDC_CLIENT_SECRET: name another one." $oidc.existingSecret) }}{{ end -}}
   {{- $egress := $v.networkPolicy.egress -}}
   {{- if and $v.networkPolicy.enabled $egress.enabled (not $egress.to) (not $egress.toIdentityProvider) }}{{ fail "networkPolicy.egress.toIdentityProvider is required with oidc.issuer: seckill could not reach the identity provider." }}{{ end -}}
 {{- else -}}
-  {{- range $key := list "clientID" "existingSecret" "redirectURL" "logoutURL" -}}
+  {{- range $key := list "clientID" "existingSecret" -}}
     {{- if get $oidc $key }}{{ fail (printf "oidc.%s is set and oidc.issuer is not." $key) }}{{ end -}}
   {{- end -}}
 {{- end -}}
@@ -118,7 +123,7 @@
 {{/* Checks what an installation adds to a pod. dict "root" $ "where" PATH "own" VALUES */}}
 {{- define "flashsale.validatePod" -}}
 {{- $where := .where -}}
-{{- $chart := list "limits" "ca" -}}
+{{- $chart := list "limits" "ca" "client-certificate" -}}
 {{- $volumes := list -}}
 {{- range .own.volumes -}}
   {{- if has .name $chart }}{{ fail (printf "%s.volumes: the chart has a volume %s; choose another name." $where .name) }}{{ end -}}
@@ -126,6 +131,7 @@
   {{- $volumes = append $volumes .name -}}
 {{- end -}}
 {{- if include "flashsale.caConfigMap" .root }}{{ $volumes = append $volumes "ca" }}{{ end -}}
+{{- if include "flashsale.clientSecret" .root }}{{ $volumes = append $volumes "client-certificate" }}{{ end -}}
 {{- range .own.volumeMounts -}}
   {{- if not (has .name $volumes) }}{{ fail (printf "%s.volumeMounts: %s is the name of no volume in %s.volumes." $where .name $where) }}{{ end -}}
 {{- end -}}

@@ -33,16 +33,12 @@ func epochCommands() []command.Subcommand {
 // withDatabase runs work on the database of MYSQL_DSN.
 func withDatabase(log *slog.Logger, work func(db *gorm.DB) error) (err error) {
 	var c struct {
-		settings.App
-		settings.MySQL
+		command.Database
 	}
 	if err := settings.Load(&c, nil); err != nil {
 		return err
 	}
-	if err := command.CheckDSN(c.MySQL, c.Production()); err != nil {
-		return err
-	}
-	db, err := sqldb.Open(c.DSN.AtStart(), sqldb.Options{Log: log, CurrentDSN: c.DSN.Read})
+	db, err := c.Open(log)
 	if err != nil {
 		return err
 	}

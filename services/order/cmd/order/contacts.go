@@ -33,17 +33,13 @@ func contactCommands() []command.Subcommand {
 // withContacts runs work on the contacts of the database of MYSQL_DSN, with CONTACT_KEYS.
 func withContacts(log *slog.Logger, work func(order.StoredContacts) error) (err error) {
 	var c struct {
-		settings.App
-		settings.MySQL
+		command.Database
 		order.Contacts
 	}
 	if err := settings.Load(&c, nil); err != nil {
 		return err
 	}
-	if err := command.CheckDSN(c.MySQL, c.Production()); err != nil {
-		return err
-	}
-	db, err := sqldb.Open(c.DSN.AtStart(), sqldb.Options{Log: log, CurrentDSN: c.DSN.Read})
+	db, err := c.Open(log)
 	if err != nil {
 		return err
 	}

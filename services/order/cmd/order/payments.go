@@ -37,14 +37,10 @@ func reconcilePayments(ctx context.Context, log *slog.Logger, args []string, out
 		return command.ErrUsage
 	}
 	var c struct {
-		settings.App
-		settings.MySQL
+		command.Database
 		order.Payments
 	}
 	if err := settings.Load(&c, nil); err != nil {
-		return err
-	}
-	if err := command.CheckDSN(c.MySQL, c.Production()); err != nil {
 		return err
 	}
 	if !c.Sandbox {
@@ -56,7 +52,7 @@ func reconcilePayments(ctx context.Context, log *slog.Logger, args []string, out
 		return err
 	}
 	defer func() { err = errors.Join(err, tel.Shutdown(context.WithoutCancel(ctx))) }()
-	db, err := sqldb.Open(c.DSN.AtStart(), sqldb.Options{Log: log, CurrentDSN: c.DSN.Read})
+	db, err := c.Open(log)
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 func main() {
 	command.Main(command.Spec{
 		Name: "seckill", Serve: serve, CheckConfig: checkConfig,
-		Migrate: func(ctx context.Context, log *slog.Logger, _ bool) error {
+		Migrate: func(ctx context.Context, log *slog.Logger, _ command.Migration) error {
 			log.InfoContext(ctx, "seckill has no tables: nothing to migrate")
 			return nil
 		},

@@ -34,6 +34,7 @@ const alternativeFactor = 8
 // Deps are the dependencies of Challenges.
 type Deps struct {
 	Settings Settings
+	Host     string   // name of the host of the pages: a provider's token of another one is refused
 	Secrets  []string // those of paths
 	Sales    *core.SaleCache
 	// CheckTicket refuses a user without an admitted ticket, if the activity has a waiting room.
@@ -65,7 +66,7 @@ func New(d Deps, s *core.Seal, tel *telemetry.Telemetry) (*Challenges, error) {
 	shared := admission.NewShared(d.Redis)
 	c := &Challenges{
 		Deps: d, spent: admission.NewSpent(shared, redisPrefix, ttl), held: newHeld(), pauses: newPauses(shared),
-		provider: NewProvider(d.Settings, d.Transport), workByRole: d.Settings.Work == WorkForAccessible,
+		provider: NewProvider(d.Settings, d.Host, d.Transport), workByRole: d.Settings.Work == WorkForAccessible,
 	}
 	var err error
 	if c.seal, err = newSeal(s, d.Secrets...); err != nil {

@@ -60,13 +60,12 @@ func FuzzParseVerdict(f *testing.F) {
 }
 
 func TestSettings(t *testing.T) {
-	good := Settings{Provider: Turnstile, SiteKey: "k", Secret: "s", Hostnames: []string{"shop.example"}, Work: WorkForEveryone, Images: 1}
+	good := Settings{Provider: Turnstile, SiteKey: "k", Secret: "s", Work: WorkForEveryone, Images: 1}
 	require.NoError(t, good.Validate(true))
 	for name, change := range map[string]func(*Settings){
 		"CHALLENGE_PROVIDER":   func(s *Settings) { s.Provider = "other" },
 		"CHALLENGE_SITE_KEY":   func(s *Settings) { s.SiteKey = "" },
 		"CHALLENGE_SECRET":     func(s *Settings) { s.Secret = "" },
-		"CHALLENGE_HOSTNAMES":  func(s *Settings) { s.Hostnames = nil },
 		"CHALLENGE_VERIFY_URL": func(s *Settings) { s.VerifyURL = "x" },
 		"CHALLENGE_WORK":       func(s *Settings) { s.Work = "other" },
 		"CHALLENGE_IMAGES":     func(s *Settings) { s.Images = 0 },

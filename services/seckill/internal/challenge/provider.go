@@ -60,6 +60,7 @@ type Token struct {
 // Provider verifies the tokens of a third party.
 type Provider struct {
 	settings Settings
+	host     string // of the pages
 	client   *http.Client
 	breaker  *gobreaker.CircuitBreaker[verdict]
 }
@@ -74,7 +75,7 @@ type verdict struct {
 }
 
 // NewProvider returns the provider of the settings, nil if they name none. transport is nil for the default.
-func NewProvider(s Settings, transport http.RoundTripper) *Provider {
+func NewProvider(s Settings, host string, transport http.RoundTripper) *Provider {
 	if s.Provider == "" {
 		return nil
 	}
@@ -85,7 +86,7 @@ func NewProvider(s Settings, transport http.RoundTripper) *Provider {
 		transport = http.DefaultTransport.(*http.Transport).Clone()
 	}
 	return &Provider{
-		settings: s,
+		settings: s, host: host,
 		client: &http.Client{
 			Transport: transport, Timeout: verifyTimeout,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -125,7 +126,7 @@ func (p *Provider) Verify(ctx context.Context, t Token) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w: %w", errUnverified, err)
-	case !v.Success, !slices.ContainsFunc(p.settings.Hostnames, func(h string) bool { return strings.EqualFold(h, v.Hostname) }):
+	case !v.Success, !strings.EqualFold(p.host, v.Hostname):
 		return errTokenRefused
 	case p.settings.Provider == Turnstile && (v.Action != t.Action || v.Data != t.ChallengeID):
 		return errTokenRefused

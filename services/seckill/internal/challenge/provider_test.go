@@ -25,8 +25,8 @@ func TestTheProviderLimitsItsCallers(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	p := NewProvider(Settings{
-		Provider: HCaptcha, SiteKey: "site", Secret: "shared", Hostnames: []string{"shop.example"}, VerifyURL: server.URL,
-	}, nil)
+		Provider: HCaptcha, SiteKey: "site", Secret: "shared", VerifyURL: server.URL,
+	}, "shop.example", nil)
 	t.Cleanup(p.Close)
 	verify := func(responds int32) error {
 		status.Store(responds)

@@ -14,8 +14,6 @@ type Settings struct {
 	SiteKey string `env:"CHALLENGE_SITE_KEY"`
 	// Secret of that account; required with it.
 	Secret string `env:"CHALLENGE_SECRET" secret:"true"`
-	// Host names of the pages: a token of another site is refused; required with a provider.
-	Hostnames []string `env:"CHALLENGE_HOSTNAMES"`
 	// URL at which tokens are verified, such as a proxy; without it the provider's.
 	VerifyURL string `env:"CHALLENGE_VERIFY_URL"`
 	// [Who may](challenge.md#who-may-compute-instead) compute a proof of work where an activity has another kind:
@@ -60,8 +58,6 @@ func (s *Settings) Validate(production bool) error {
 		return settings.Wrong("CHALLENGE_SITE_KEY", "is required with CHALLENGE_PROVIDER and not set")
 	case s.Secret == "":
 		return settings.Wrong("CHALLENGE_SECRET", "is required with CHALLENGE_PROVIDER and not set")
-	case len(s.Hostnames) == 0:
-		return settings.Wrong("CHALLENGE_HOSTNAMES", "is required with CHALLENGE_PROVIDER and not set")
 	}
 	return nil
 }

@@ -35,11 +35,12 @@ var errRefused = errors.New("the identity provider refused")
 // provider makes the calls to the identity provider. It keeps no token.
 type provider struct {
 	Settings
-	claims settings.Auth
-	client *http.Client
-	flight singleflight.Group
-	ctx    context.Context // of the calls for the configuration; it ends with close
-	stop   context.CancelFunc
+	publicURL string // of the pages, without a slash at the end
+	claims    settings.Auth
+	client    *http.Client
+	flight    singleflight.Group
+	ctx       context.Context // of the calls for the configuration; it ends with close
+	stop      context.CancelFunc
 
 	mu     sync.Mutex
 	config *configuration // the last one that was read, nil at first
@@ -55,7 +56,7 @@ type configuration struct {
 	style      atomic.Int64 // the oauth2.AuthStyle of the last code that was exchanged; 0 = none yet
 }
 
-func newProvider(s Settings, claims settings.Auth) *provider {
+func newProvider(s Settings, publicURL string, claims settings.Auth) *provider {
 	// A missing merchant claim may be a mistake at the provider. It must not give the rights of a default merchant that
 	// no setting names.
 	claims.Lenient = false
@@ -65,7 +66,7 @@ func newProvider(s Settings, claims settings.Auth) *provider {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	client := &http.Client{Transport: transport, Timeout: callTimeout}
-	return &provider{Settings: s, claims: claims, client: client, ctx: ctx, stop: stop}
+	return &provider{Settings: s, publicURL: publicURL, claims: claims, client: client, ctx: ctx, stop: stop}
 }
 
 // close ends the call for the configuration in flight and waits for it. No caller of get may remain.
@@ -129,8 +130,8 @@ func (p *provider) read() (*configuration, error) {
 
 func (p *provider) oauth(c *configuration) *oauth2.Config {
 	return &oauth2.Config{
-		ClientID: p.ClientID, ClientSecret: p.ClientSecret, Endpoint: c.Endpoint(), RedirectURL: p.RedirectURL,
-		Scopes: []string{oidc.ScopeOpenID, "profile"},
+		ClientID: p.ClientID, ClientSecret: p.ClientSecret, Endpoint: c.Endpoint(),
+		RedirectURL: p.publicURL + CallbackPath, Scopes: []string{oidc.ScopeOpenID, "profile"},
 	}
 }
 
@@ -235,9 +236,7 @@ func (p *provider) logoutURL(ctx context.Context) string {
 	}
 	q := u.Query()
 	q.Set("client_id", p.ClientID)
-	if p.LogoutURL != "" {
-		q.Set("post_logout_redirect_uri", p.LogoutURL)
-	}
+	q.Set("post_logout_redirect_uri", p.publicURL+"/")
 	u.RawQuery = q.Encode()
 	return u.String()
 }

@@ -52,13 +52,13 @@ func (p *identityProvider) requestsFor(path string) int {
 	return p.requests[path]
 }
 
-// newIdentityProvider starts a provider whose client may use the redirect URL.
-func newIdentityProvider(t *testing.T, redirectURL string) *identityProvider {
+// newIdentityProvider starts a provider whose client has its pages at the URL.
+func newIdentityProvider(t *testing.T, publicURL string) *identityProvider {
 	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
 	issuer := "http://" + server.Listener.Addr().String() + "/"
 	claims := map[string]any{"roles": []string{"merchant", "other"}, "merchant_id": "m1"}
-	provider := identityprovider.New(issuer, redirectURL, claims)
+	provider := identityprovider.New(issuer, publicURL, claims)
 	p := &identityProvider{Server: server, Provider: provider, issuer: issuer, requests: map[string]int{}}
 	server.Config.Handler = p
 	server.Start()

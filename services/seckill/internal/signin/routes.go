@@ -45,8 +45,11 @@ type SignIn struct {
 	tel       *telemetry.Telemetry
 }
 
-// New returns the routes. claims are the settings of tokens, with those of sessions and of developers' tokens.
-func New(s Settings, claims settings.Auth, limits *admission.Limits, tel *telemetry.Telemetry) (*SignIn, error) {
+// New returns the routes. publicURL is the address of the pages, without a slash at its end. claims are the settings of
+// tokens, with those of sessions and of developers' tokens.
+func New(
+	s Settings, publicURL string, claims settings.Auth, limits *admission.Limits, tel *telemetry.Telemetry,
+) (*SignIn, error) {
 	out := &SignIn{
 		claims: claims.WithDefaults(), sessions: auth.NewSessions(claims), limits: limits, tel: tel,
 		spent: admission.NewSpent(admission.NewShared(limits.Redis()), "fs:sign-in:", attemptTTL),
@@ -58,7 +61,7 @@ func New(s Settings, claims settings.Auth, limits *admission.Limits, tel *teleme
 		return nil, err
 	}
 	if s.On() && out.sessions != nil {
-		out.provider = newProvider(s, claims)
+		out.provider = newProvider(s, publicURL, claims)
 	}
 	return out, nil
 }

@@ -1,13 +1,12 @@
 package signin
 
 import (
-	"net/url"
 	"strings"
 
 	"flashsale.internal/pkg/settings"
 )
 
-// CallbackPath is the path of OIDC_REDIRECT_URL.
+// CallbackPath is the path, at the address of the pages, to which the provider sends the browser after a sign-in.
 const CallbackPath = "/auth/callback"
 
 // Settings configure sign-in by an identity provider (OpenID Connect). Without an issuer there is none.
@@ -19,11 +18,6 @@ type Settings struct {
 	ClientID string `env:"OIDC_CLIENT_ID"`
 	// Secret of the client; none for a public one.
 	ClientSecret string `env:"OIDC_CLIENT_SECRET" secret:"true"`
-	// Such as `https://shop.example.com/auth/callback`.
-	RedirectURL string `env:"OIDC_REDIRECT_URL"`
-	// Where the provider sends the browser after sign-out; it must be registered there. Without it the browser stays at
-	// the provider's page.
-	LogoutURL string `env:"OIDC_LOGOUT_URL"`
 }
 
 // On reports whether there is a provider.
@@ -33,8 +27,7 @@ func (s Settings) On() bool { return s.Issuer != "" }
 func (s Settings) Validate(production bool) error {
 	if !s.On() {
 		for variable, value := range map[string]string{
-			"OIDC_CLIENT_ID": s.ClientID, "OIDC_CLIENT_SECRET": s.ClientSecret, "OIDC_REDIRECT_URL": s.RedirectURL,
-			"OIDC_LOGOUT_URL": s.LogoutURL,
+			"OIDC_CLIENT_ID": s.ClientID, "OIDC_CLIENT_SECRET": s.ClientSecret,
 		} {
 			if value != "" {
 				return settings.Wrong(variable, "is set and OIDC_ISSUER is not")
@@ -42,26 +35,12 @@ func (s Settings) Validate(production bool) error {
 		}
 		return nil
 	}
-	for _, u := range []struct{ variable, value string }{
-		{"OIDC_ISSUER", s.Issuer}, {"OIDC_REDIRECT_URL", s.RedirectURL}, {"OIDC_LOGOUT_URL", s.LogoutURL},
-	} {
-		if u.variable == "OIDC_LOGOUT_URL" && u.value == "" {
-			continue
-		}
-		parsed, err := url.Parse(u.value)
-		switch {
-		case u.value == "":
-			return settings.Wrong(u.variable, "is required with OIDC_ISSUER and not set")
-		case err != nil || parsed.Host == "" || parsed.Scheme != "https" && parsed.Scheme != "http":
-			return settings.Wrong(u.variable, "is not an http or https URL")
-		case production && parsed.Scheme != "https":
-			return settings.Wrong(u.variable, "must be an https URL with APP_ENV=production")
-		case u.variable == "OIDC_REDIRECT_URL" &&
-			(parsed.Path != CallbackPath || parsed.RawQuery != "" || parsed.Fragment != ""):
-			return settings.Wrong(u.variable, "must be the address of the pages with the path %s", CallbackPath)
-		}
+	if err := settings.CheckURL("OIDC_ISSUER", s.Issuer); err != nil {
+		return err
 	}
 	switch {
+	case production && !strings.HasPrefix(strings.ToLower(s.Issuer), "https:"):
+		return settings.Wrong("OIDC_ISSUER", "must be an https URL with APP_ENV=production")
 	case s.ClientID == "":
 		return settings.Wrong("OIDC_CLIENT_ID", "is required with OIDC_ISSUER and not set")
 	case strings.TrimSpace(s.ClientSecret) != s.ClientSecret:

@@ -31,11 +31,13 @@ type Provider struct {
 	newest atomic.Value // string, id of an access token
 }
 
-// New returns a provider. The issuer is its address with a slash at the end; the client may use the redirect URL.
-func New(issuer, redirectURL string, claims map[string]any) *Provider {
+// New returns a provider. The issuer is its address with a slash at the end; publicURL is the address of the client's
+// pages, without one.
+func New(issuer, publicURL string, claims map[string]any) *Provider {
 	p := &Provider{Claims: claims}
-	clients := map[string]*storage.Client{ClientID: storage.WebClient(ClientID, ClientSecret, redirectURL)}
-	store := &users{storage.NewStorageWithClients(storage.NewUserStore(issuer), clients), p}
+	pages := storage.WebClient(ClientID, ClientSecret, publicURL+"/auth/callback")
+	clients := map[string]*storage.Client{ClientID: pages}
+	store := &users{storage.NewStorageWithClients(storage.NewUserStore(issuer), clients), p, publicURL + "/"}
 	p.Handler = exampleop.SetupServer(issuer, store, slog.New(slog.DiscardHandler), false)
 	return p
 }
@@ -49,7 +51,24 @@ func (p *Provider) AccessToken() string {
 // users is the example's storage with claims and a lifetime of access tokens of its own.
 type users struct {
 	*storage.Storage
-	provider *Provider
+	provider  *Provider
+	signedOut string // where browsers go after sign-out
+}
+
+// client is one of the example with a page after sign-out.
+type client struct {
+	op.Client
+	signedOut string
+}
+
+func (c client) PostLogoutRedirectURIs() []string { return []string{c.signedOut} }
+
+func (u *users) GetClientByClientID(ctx context.Context, id string) (op.Client, error) {
+	c, err := u.Storage.GetClientByClientID(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return client{c, u.signedOut}, nil
 }
 
 func (u *users) SetUserinfoFromRequest(
