@@ -40,9 +40,9 @@ type developed interface{ developmentDefaults() }
 
 // Load fills dst from environ, or from the process's environment if environ is nil. A value in dst is the default of
 // its variable; it takes precedence over the default in the field's tag. A variable of an earlier release that has been
-// replaced is an error. A field tagged secret:"true" may come from the file that NAME_FILE names. Then Load checks every group with Validate(production), where production is that of App,
-// then dst itself if it has Validate() error. Finally it requires distinct secrets in production, and that every
-// listener is on loopback if App.Env is not set.
+// replaced is an error. A field tagged secret:"true" may come from the file that NAME_FILE names. Then Load checks every
+// group with Validate(production), where production is that of App, then dst itself if it has Validate() error. Finally
+// it requires distinct secrets in production, and that every listener is on loopback if App.Env is not set.
 func Load[T any](dst *T, environ map[string]string) error {
 	if environ == nil {
 		environ = env.ToMap(os.Environ())

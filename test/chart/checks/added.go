@@ -105,10 +105,10 @@ func addedVariablesAndVolumes(t *testing.T) {
 			require.Equal(t, "flashsale-order", text(from[2], "configMapRef", "name"), "the chart's settings win")
 		}
 	}
-	require.Equal(t, []string{"ca", "secrets", "database"}, values(list(order.spec, "volumes"), "name"))
-	require.Equal(t, []string{"ca", "secrets", "database", "scratch"}, values(list(migrate.spec, "volumes"), "name"))
+	require.Equal(t, []string{"ca", "client-certificate", "secrets", "database"}, values(list(order.spec, "volumes"), "name"))
+	require.Equal(t, []string{"ca", "client-certificate", "secrets", "database", "scratch"}, values(list(migrate.spec, "volumes"), "name"))
 	topics := job(t, all, "topics")
-	require.Equal(t, []string{"ca", "scratch"}, values(list(topics.spec, "volumes"), "name"))
+	require.Equal(t, []string{"ca", "client-certificate", "scratch"}, values(list(topics.spec, "volumes"), "name"))
 	require.Len(t, list(migrate.containers()[2], "envFrom"), 2, "an equal entry of jobs is not repeated")
 	require.Equal(t, "http://proxy.example.com:3128", entry(t, list(order.containers()[2], "env"), "https_proxy")["value"])
 	for _, w := range []workload{migrate, topics} {

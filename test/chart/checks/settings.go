@@ -1,7 +1,10 @@
 package checks
 
 import (
+	"crypto/x509"
 	"encoding/base64"
+	"encoding/pem"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -83,9 +86,24 @@ func filed(t *testing.T, name, value, component string) string {
 	if !ok {
 		return value
 	}
-	path := filepath.Join(t.TempDir(), secret)
-	require.NoError(t, os.WriteFile(path, []byte(madeUp(secret, secret, component)+"\n"), 0o600))
+	path, content := filepath.Join(t.TempDir(), secret), madeUp(secret, secret, component)
+	if strings.HasPrefix(name, "TLS_") {
+		content = pair(t)
+	}
+	require.NoError(t, os.WriteFile(path, []byte(content+"\n"), 0o600))
 	return path
+}
+
+// pair returns a certificate and its key, always the same ones.
+func pair(t *testing.T) string {
+	t.Helper()
+	server := httptest.NewTLSServer(nil)
+	defer server.Close()
+	cert := server.TLS.Certificates[0]
+	key, err := x509.MarshalPKCS8PrivateKey(cert.PrivateKey)
+	require.NoError(t, err)
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Certificate[0]})) +
+		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}))
 }
 
 // Rules are mounted as a directory, so that changed rules reach running pods and replace none.
