@@ -110,19 +110,19 @@ func (l *logged) String() string {
 	return l.buf.String()
 }
 
-// denials are users that may not do everything, and what the broker then says.
+// denials are users that may not do everything, and what the broker then states.
 func denials(right ...string) map[string]struct {
-	cfg  Config
-	says string
+	cfg    Config
+	states string
 } {
 	type of = struct {
-		cfg  Config
-		says string
+		cfg    Config
+		states string
 	}
 	all := map[string]of{
 		"no credentials": {Config{}, "username cannot be null."},
 		"wrong key":      {Config{AccessKey: "user", SecretKey: "other"}, "check signature failed."},
-		"unknown user":   {Config{AccessKey: "nobody", SecretKey: "key"}, "User:nobody is not found."},
+		"unknown user":   {Config{AccessKey: "stranger", SecretKey: "key"}, "User:stranger is not found."},
 	}
 	for _, r := range right {
 		all["without "+r] = of{Config{AccessKey: "user", SecretKey: "key"}, "no permission to access " + r + " from"}
@@ -130,7 +130,7 @@ func denials(right ...string) map[string]struct {
 	return all
 }
 
-// A consumer that the broker denies waits without a consumer object, says why, and begins when it may.
+// A consumer that the broker denies waits without a consumer object, states why, and begins when it may.
 func TestADeniedConsumerWaits(t *testing.T) {
 	t.Parallel()
 	all := []string{"Sub Topic:t", "Sub Group:g"}
@@ -155,7 +155,7 @@ func TestADeniedConsumerWaits(t *testing.T) {
 			require.ErrorIs(t, v.denied, ErrDenied)
 			require.Empty(t, v.alive, "not one that has no consumer")
 			require.ErrorContains(t, access.Ready(), "rocketmq denies access: ")
-			require.ErrorContains(t, access.Ready(), d.says)
+			require.ErrorContains(t, access.Ready(), d.states)
 			ready := make(chan view, 1)
 			go func() {
 				v, _ := monitor.ready(ctx)
@@ -164,7 +164,7 @@ func TestADeniedConsumerWaits(t *testing.T) {
 			require.Eventually(t, func() bool { return strings.Contains(out.String(), "contact with RocketMQ failed") },
 				10*time.Second, time.Millisecond)
 			assert.Equal(t, 1, strings.Count(out.String(), `level=ERROR msg="rocketmq denies access"`))
-			assert.Contains(t, out.String(), d.says)
+			assert.Contains(t, out.String(), d.states)
 			if d.cfg.AccessKey == "" {
 				broker.acl.Store(nil)
 			} else {
@@ -180,7 +180,7 @@ func TestADeniedConsumerWaits(t *testing.T) {
 	}
 }
 
-// A denied message fails at once with the broker's text. A bus says so before it has sent one.
+// A denied message fails at once with the broker's text. A bus states so before it has sent one.
 func TestADeniedPublisherIsNotReady(t *testing.T) {
 	t.Parallel()
 	for name, d := range denials("Topic:t") {
@@ -195,11 +195,11 @@ func TestADeniedPublisherIsNotReady(t *testing.T) {
 			require.NoError(t, err)
 			require.Eventually(t, func() bool { return b.Ready() != nil }, 10*time.Second, time.Millisecond)
 			require.ErrorContains(t, b.Ready(), "rocketmq denies access: publish to t: ")
-			require.ErrorContains(t, b.Ready(), d.says)
+			require.ErrorContains(t, b.Ready(), d.states)
 			began := time.Now()
 			err = b.Publish(t.Context(), bus.Message{Topic: "t"})
 			require.ErrorIs(t, err, ErrDenied)
-			require.ErrorContains(t, err, d.says)
+			require.ErrorContains(t, err, d.states)
 			assert.Less(t, time.Since(began), Config{}.withDefaults().PublishTimeout)
 			assert.Equal(t, 1, strings.Count(out.String(), `level=ERROR msg="rocketmq denies access"`), out.String())
 			if d.cfg.AccessKey == "" {
@@ -233,6 +233,6 @@ func TestEnsureTopicsEndsAtADenial(t *testing.T) {
 		err := EnsureTopics(t.Context(), cfg, topics, groups)
 		require.ErrorIs(t, err, ErrDenied, name)
 		require.ErrorContains(t, err, "needs the right Create on Topic:s-* and Group:s-*", name)
-		require.ErrorContains(t, err, d.says, name)
+		require.ErrorContains(t, err, d.states, name)
 	}
 }

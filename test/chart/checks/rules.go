@@ -217,6 +217,13 @@ func eachServiceGetsOnlyItsSecrets(t *testing.T) {
 			"flashsale-redis-limits/LIMIT_REDIS_PASSWORD",
 		}, name)
 	}
+	rocketmq := everyRendering()["rocketmq users"].objects(t)
+	for _, name := range append(slices.Clone(services), "topics") {
+		require.Subset(t, seen(rocketmq, name), []string{
+			"flashsale-rocketmq/" + strings.ToUpper(name) + "_ACCESS_KEY",
+			"flashsale-rocketmq/" + strings.ToUpper(name) + "_SECRET_KEY",
+		}, name)
+	}
 	for _, o := range large {
 		require.NotEqual(t, "Secret", o.kind(), "existing ones are used")
 	}
