@@ -30,6 +30,19 @@ func Topics() []string {
 	return []string{TopicReservations, TopicDeductions, TopicOrderEvents, TopicOrderClose, TopicDeadLetters}
 }
 
+// PublishedBy returns the topics to which a service publishes. Inventory replays dead letters to any topic.
+func PublishedBy(service string) []string {
+	switch service {
+	case "seckill":
+		return []string{TopicReservations}
+	case "order":
+		return []string{TopicOrderEvents, TopicOrderClose, TopicDeadLetters}
+	case "inventory":
+		return Topics()
+	}
+	return nil
+}
+
 // Groups lists every consumer group of the system.
 func Groups() []string {
 	return []string{

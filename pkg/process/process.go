@@ -8,11 +8,13 @@ import (
 	"net/http"
 
 	"github.com/redis/go-redis/v9"
+	"go.opentelemetry.io/otel/metric"
 	"gorm.io/gorm"
 
 	"flashsale.internal/pkg/admission"
 	"flashsale.internal/pkg/bus/rocketmq"
 	"flashsale.internal/pkg/command"
+	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/httpserver"
 	"flashsale.internal/pkg/lifecycle"
 	"flashsale.internal/pkg/redisconn"
@@ -37,9 +39,10 @@ type Process struct {
 	Bus       *rocketmq.Bus
 	Limits    *admission.Limits
 
-	s       Settings
-	closers []lifecycle.Component
-	gate    *redisconn.Access // nil without GateRedis
+	s         Settings
+	closers   []lifecycle.Component
+	incidents metric.Int64Counter
+	gate      *redisconn.Access // nil without GateRedis
 }
 
 // Validate reports settings that no Redis of the process uses, and in production credentials without TLS.
@@ -75,7 +78,14 @@ func Open(ctx context.Context, service string, s Settings, all any) (*Process, e
 	}
 	settings.LogAtStart(ctx, tel.Log, all)
 	redisconn.LogTo(tel.Log)
-	broker, err := rocketmq.New(rocketmq.Config{NameServers: s.NameServers, Prefix: s.Prefix}, tel.Log)
+	incidents, err := tel.Incidents()
+	if err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	broker, err := rocketmq.New(rocketmq.Config{
+		NameServers: s.NameServers, Prefix: s.Prefix, AccessKey: s.AccessKey, SecretKey: s.SecretKey.AtStart(),
+		Publishes: contract.PublishedBy(service), Incidents: incidents,
+	}, tel.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +93,7 @@ func Open(ctx context.Context, service string, s Settings, all any) (*Process, e
 	if err != nil {
 		return nil, err
 	}
-	return &Process{Telemetry: tel, Bus: broker, Limits: limits, s: s}, nil
+	return &Process{Telemetry: tel, Bus: broker, Limits: limits, s: s, incidents: incidents}, nil
 }
 
 // Database opens the service's database, which Run closes.
@@ -98,20 +108,16 @@ func (p *Process) Database(m settings.MySQL) (*gorm.DB, error) {
 
 // GateRedis makes the client for the Redis of the gate, which Run closes.
 func (p *Process) GateRedis() (redis.UniversalClient, error) {
-	incidents, err := p.Telemetry.Incidents()
-	if err != nil {
-		return nil, fmt.Errorf("metrics: %w", err)
-	}
 	rdb := stockgate.Connect(p.s.Addrs, p.s.DB, redisconn.To(p.s.Redis))
-	p.gate = redisconn.Watch(rdb, "gate", p.Telemetry.Log, incidents)
+	p.gate = redisconn.Watch(rdb, "gate", p.Telemetry.Log, p.incidents)
 	p.closers = append(p.closers, lifecycle.AtEnd("redis", func(context.Context) error { return rdb.Close() }))
 	return rdb, nil
 }
 
-// ready reports why the process cannot accept callers: for reasons of the service, or because the Redis of the gate
-// denies access. The limits act without theirs.
+// ready reports why the process cannot accept callers: for reasons of the service, or because RocketMQ or the Redis of
+// the gate denies access. The limits act without theirs.
 func (p *Process) ready(svc Service) error {
-	errs := []error{svc.Ready()}
+	errs := []error{svc.Ready(), p.Bus.Ready()}
 	if p.gate != nil {
 		errs = append(errs, p.gate.Ready())
 	}

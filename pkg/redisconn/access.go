@@ -8,13 +8,11 @@ import (
 	"log/slog"
 	"net"
 	"strings"
-	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"go.opentelemetry.io/otel/metric"
 
+	"flashsale.internal/pkg/lifecycle"
 	"flashsale.internal/pkg/settings"
 )
 
@@ -54,77 +52,27 @@ func misconfigured(err error) bool {
 		strings.Contains(err.Error(), "remote error: tls: ")
 }
 
-const (
-	// deniedFor is for how long a denial holds after the last refused call.
-	deniedFor = 10 * time.Second
-	// deniedLogInterval is the interval of the log lines of a denial.
-	deniedLogInterval = time.Minute
-)
-
 // Access observes whether a Redis lets this process in. It is safe for concurrent use.
-type Access struct {
-	name      string
-	log       *slog.Logger
-	incidents metric.Int64Counter
-
-	served atomic.Bool // a call has succeeded
-
-	mu                           sync.Mutex
-	servedAt, deniedAt, loggedAt time.Time
-	denial                       error
-	settled                      bool
-}
+type Access struct{ of *lifecycle.Access }
 
 // Watch returns the Access of a client, which it observes from now on. name is that of the Redis in the log. While calls
 // are refused, it logs an error and counts an incident once a minute.
 func Watch(rdb redis.UniversalClient, name string, log *slog.Logger, incidents metric.Int64Counter) *Access {
-	a := &Access{name: name, log: log, incidents: incidents}
+	a := &Access{lifecycle.NewAccess("redis", name, log, incidents)}
 	rdb.AddHook(a)
 	return a
 }
 
-// Ready returns the denial while a process that has just started is not let in, so that a rollout with wrong settings
-// stops. Once it was let in for 10 s, Ready returns nil for ever: a later denial is an outage, in which the process
-// responds by itself.
-func (a *Access) Ready() error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	now := time.Now()
-	switch {
-	case a.settled:
-	case !a.deniedAt.IsZero() && now.Sub(a.deniedAt) < deniedFor:
-		return fmt.Errorf("redis of the %s denies access: %w", a.name, a.denial)
-	case a.served.Load() && now.Sub(a.servedAt) >= deniedFor:
-		a.settled = true
-	}
-	return nil
-}
+// Ready is that of lifecycle.Access.
+func (a *Access) Ready() error { return a.of.Ready() }
 
 // observe records the outcome of a call or a dial.
 func (a *Access) observe(ctx context.Context, err error) {
-	if err == nil {
-		if !a.served.Load() {
-			a.mu.Lock()
-			a.servedAt = time.Now()
-			a.mu.Unlock()
-			a.served.Store(true)
-		}
-		return
-	}
-	if !misconfigured(err) {
-		return
-	}
-	now := time.Now()
-	a.mu.Lock()
-	a.deniedAt, a.denial = now, err
-	due := now.Sub(a.loggedAt) >= deniedLogInterval
-	if due {
-		a.loggedAt = now
-	}
-	a.mu.Unlock()
-	if due {
-		a.incidents.Add(ctx, 1)
-		a.log.ErrorContext(ctx, "redis denies access", "redis", a.name, "error", err)
+	switch {
+	case err == nil:
+		a.of.Served()
+	case misconfigured(err):
+		a.of.Denied(ctx, err)
 	}
 }
 

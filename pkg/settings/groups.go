@@ -85,12 +85,16 @@ func (m MySQL) Validate(bool) error {
 	return nil
 }
 
-// RocketMQ holds the addresses of the name servers.
+// RocketMQ holds the addresses of the name servers, and how a client is let in by the brokers.
 type RocketMQ struct {
 	// Name servers.
 	NameServers []string `env:"ROCKETMQ_NAMESRV" envDefault:"127.0.0.1:9876"`
 	// Prefix of topics and groups; lets several installations share a broker.
 	Prefix string `env:"ROCKETMQ_PREFIX"`
+	// User of the [ACL](kubernetes.md#users-of-rocketmq); without it requests are not signed.
+	AccessKey string `env:"ROCKETMQ_ACCESS_KEY" secret:"true"`
+	// Its password. A change needs a restart.
+	SecretKey Credential `env:"ROCKETMQ_SECRET_KEY" secret:"true"`
 }
 
 // Validate reports the first wrong setting.
@@ -107,7 +111,10 @@ func (r RocketMQ) Validate(bool) error {
 	if len(r.Prefix) > 64 {
 		return Wrong("ROCKETMQ_PREFIX", "is longer than 64 characters")
 	}
-	return nil
+	if r.SecretKey.IsSet() && r.AccessKey == "" {
+		return Wrong("ROCKETMQ_SECRET_KEY", "needs ROCKETMQ_ACCESS_KEY")
+	}
+	return checkLogin("ROCKETMQ_ACCESS_KEY", r.AccessKey, "ROCKETMQ_SECRET_KEY", r.SecretKey)
 }
 
 // Brokerless configures the transport of messages while RocketMQ is unavailable.

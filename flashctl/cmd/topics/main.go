@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 
 	"flashsale.internal/pkg/bus/rocketmq"
 	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/settings"
 )
 
 // timeout allows for a broker that registers 10 s after it listens, on a slow machine.
@@ -28,10 +28,13 @@ func main() {
 }
 
 func run(ctx context.Context) error {
+	var s struct{ settings.RocketMQ }
+	if err := settings.Load(&s, nil); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	return rocketmq.EnsureTopics(ctx, rocketmq.Config{
-		NameServers: strings.Split(os.Getenv("ROCKETMQ_NAMESRV"), ","),
-		Prefix:      os.Getenv("ROCKETMQ_PREFIX"),
+		NameServers: s.NameServers, Prefix: s.Prefix, AccessKey: s.AccessKey, SecretKey: s.SecretKey.AtStart(),
 	}, contract.Topics(), contract.Groups())
 }

@@ -17,7 +17,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/apache/rocketmq-client-go/v2/primitive"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+
 	"flashsale.internal/pkg/bus"
+	"flashsale.internal/pkg/lifecycle"
 )
 
 // Config is the configuration of a Bus.
@@ -28,6 +33,13 @@ type Config struct {
 	Prefix string
 	// PublishTimeout bounds one Publish, including the wait for a send slot. Default 3 s.
 	PublishTimeout time.Duration
+	// AccessKey and SecretKey are those of a user of the brokers' ACL. Without them requests are not signed. The client
+	// library keeps them for good.
+	AccessKey, SecretKey string
+	// Publishes holds the topics whose right to publish is checked at the start.
+	Publishes []string
+	// Incidents counts the denials of the brokers, once a minute; nil for no count.
+	Incidents metric.Int64Counter
 	// MaxSends bounds the sends in flight, including those whose caller has returned. Default 64.
 	MaxSends int
 }
@@ -39,7 +51,14 @@ func (c Config) withDefaults() Config {
 	if c.MaxSends == 0 {
 		c.MaxSends = 64
 	}
+	if c.Incidents == nil {
+		c.Incidents = noop.Int64Counter{}
+	}
 	return c
+}
+
+func (c Config) login() primitive.Credentials {
+	return primitive.Credentials{AccessKey: c.AccessKey, SecretKey: c.SecretKey}
 }
 
 func (c Config) validate() error {
@@ -62,7 +81,11 @@ type Bus struct {
 	cfg    Config
 	log    *slog.Logger
 	sender *sender
+	access *lifecycle.Access
 	tune   func(*subscription) // for tests; may be nil
+
+	endCheck context.CancelFunc // of checkPublishing
+	checked  chan struct{}      // closed when it has returned
 
 	mu     sync.Mutex
 	closed bool
@@ -71,7 +94,7 @@ type Bus struct {
 
 var _ bus.Bus = (*Bus)(nil)
 
-// New returns a bus. It opens no connection, so it works while RocketMQ is down; an error means an invalid
+// New returns a bus. It needs no connection, so it works while RocketMQ is down; an error means an invalid
 // configuration. The client library has one logger in a process, which is that of the first bus.
 func New(cfg Config, log *slog.Logger) (*Bus, error) {
 	if err := cfg.validate(); err != nil {
@@ -79,12 +102,26 @@ func New(cfg Config, log *slog.Logger) (*Bus, error) {
 	}
 	cfg = cfg.withDefaults()
 	bridgeClientLog(log)
-	s, err := newSender(cfg, log)
+	access := lifecycle.NewAccess("rocketmq", "", log, cfg.Incidents)
+	s, err := newSender(cfg, log, access)
 	if err != nil {
 		return nil, err
 	}
-	return &Bus{cfg: cfg, log: log, sender: s}, nil
+	b := &Bus{cfg: cfg, log: log, sender: s, access: access, checked: make(chan struct{})}
+	ctx, end := context.WithCancel(context.Background())
+	b.endCheck = end
+	go func() {
+		defer close(b.checked)
+		if len(cfg.Publishes) > 0 {
+			b.checkPublishing(ctx)
+		}
+	}()
+	return b, nil
 }
+
+// Ready returns the denial while the brokers deny a process that has just started what it publishes or consumes; see
+// lifecycle.Access.
+func (b *Bus) Ready() error { return b.access.Ready() }
 
 // Publish sends the message and waits until the broker has stored it.
 func (b *Bus) Publish(ctx context.Context, m bus.Message) error {
@@ -112,7 +149,7 @@ func (b *Bus) Subscribe(s bus.Subscription, h bus.Handler) error {
 			return fmt.Errorf("bus: group %s is subscribed already", s.Group)
 		}
 	}
-	sub := newSubscription(b.cfg, s.WithDefaults(), h, b.log)
+	sub := newSubscription(b.cfg, s.WithDefaults(), h, b.access, b.log)
 	if b.tune != nil {
 		b.tune(sub)
 	}
@@ -128,6 +165,8 @@ func (b *Bus) Close(ctx context.Context) error {
 	subs := b.subs
 	b.subs = nil
 	b.mu.Unlock()
+	b.endCheck()
+	<-b.checked // each of its requests ends with the context
 
 	errs := make([]error, len(subs)+1)
 	var ends sync.WaitGroup

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/apache/rocketmq-client-go/v2/primitive"
 )
 
 // errNoTopic: no name server has a route of the topic. The topic does not exist yet, or its brokers are down.
@@ -20,47 +22,67 @@ type brokerQueues struct {
 }
 
 // connections keeps one connection to each address. It is used by one goroutine.
-type connections map[string]*connection
+type connections struct {
+	login primitive.Credentials
+	open  map[string]*connection
+}
 
-// request sends a request over the open connection to addr. If there is none or it fails, it opens a new one.
-func (ls connections) request(ctx context.Context, addr string, code int, fields map[string]string) (response, error) {
-	if l := ls[addr]; l != nil {
-		a, err := l.request(ctx, code, fields)
+func newConnections(cfg Config) *connections {
+	return &connections{login: cfg.login(), open: make(map[string]*connection)}
+}
+
+// request sends a request over the open connection to addr. If there is none or it fails, it opens a new one. It fails
+// with ErrDenied after a response of that code.
+func (ls *connections) request(ctx context.Context, addr string, code int, fields map[string]string, body []byte) (
+	response, error,
+) {
+	a, err := ls.send(ctx, addr, code, fields, body)
+	if err == nil && a.code == responseDenied {
+		err = fmt.Errorf("%s: %w: code %d: %s", addr, ErrDenied, a.code, a.remark)
+	}
+	return a, err
+}
+
+func (ls *connections) send(ctx context.Context, addr string, code int, fields map[string]string, body []byte) (
+	response, error,
+) {
+	if l := ls.open[addr]; l != nil {
+		a, err := l.request(ctx, code, fields, body)
 		if err == nil {
 			return a, nil
 		}
 		l.close()
-		delete(ls, addr)
+		delete(ls.open, addr)
 	}
-	l, err := dial(ctx, addr)
+	l, err := dial(ctx, addr, ls.login)
 	if err != nil {
 		return response{}, err
 	}
-	a, err := l.request(ctx, code, fields)
+	a, err := l.request(ctx, code, fields, body)
 	if err != nil {
 		l.close()
 		return response{}, fmt.Errorf("%s: %w", addr, err)
 	}
-	ls[addr] = l
+	ls.open[addr] = l
 	return a, nil
 }
 
-func (ls connections) close() {
-	for _, l := range ls {
+func (ls *connections) close() {
+	for _, l := range ls.open {
 		l.close()
 	}
-	clear(ls)
+	clear(ls.open)
 }
 
 // route queries the name servers, one after the other, for the brokers that have the topic. It fails with errNoTopic
 // when at least one responded and none has the topic.
-func (ls connections) route(ctx context.Context, nameServers []string, topic string) ([]brokerQueues, error) {
+func (ls *connections) route(ctx context.Context, nameServers []string, topic string) ([]brokerQueues, error) {
 	var failed []error
 	unknown := false
 	for _, addr := range nameServers {
 		// Without the second field, map keys come unquoted, which is not JSON.
 		a, err := ls.request(ctx, addr, requestRoute,
-			map[string]string{"topic": topic, "acceptStandardJsonOnly": "true"})
+			map[string]string{"topic": topic, "acceptStandardJsonOnly": "true"}, nil)
 		switch {
 		case err != nil:
 			failed = append(failed, err)
@@ -112,9 +134,9 @@ func parseRoute(body []byte) ([]brokerQueues, error) {
 }
 
 // consumers queries a broker for the ids of the group's consumers. It returns an error only if the broker does not
-// respond; a broker that has no such group returns none.
-func (ls connections) consumers(ctx context.Context, addr, group string) ([]string, error) {
-	a, err := ls.request(ctx, addr, requestConsumers, map[string]string{"consumerGroup": group})
+// respond or denies access; a broker that has no such group returns none.
+func (ls *connections) consumers(ctx context.Context, addr, group string) ([]string, error) {
+	a, err := ls.request(ctx, addr, requestConsumers, map[string]string{"consumerGroup": group}, nil)
 	if err != nil {
 		return nil, err
 	}

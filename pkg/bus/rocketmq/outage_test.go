@@ -81,7 +81,7 @@ func (p *dependencies) signal(t *testing.T, name string, s syscall.Signal) {
 }
 
 func (p *dependencies) hasRoute(ctx context.Context) bool {
-	conns := make(connections)
+	conns := newConnections(p.cfg)
 	defer conns.close()
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

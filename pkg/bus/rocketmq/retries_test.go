@@ -29,7 +29,7 @@ func newFakeClient(t *testing.T, h bus.Handler) *fakeClient {
 	t.Helper()
 	s := bus.Subscription{Topic: "t", Group: "g"}.WithDefaults()
 	return &fakeClient{
-		sub: newSubscription(Config{}, s, h, testLog().With("test", t.Name())),
+		sub: newSubscription(Config{}, s, h, testAccess(), testLog().With("test", t.Name())),
 		c:   &consumerObject{down: make(chan struct{})},
 	}
 }

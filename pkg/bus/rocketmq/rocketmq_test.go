@@ -12,9 +12,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/metric/noop"
 
 	"flashsale.internal/pkg/bus"
 	"flashsale.internal/pkg/bus/bustest"
+	"flashsale.internal/pkg/lifecycle"
 )
 
 // The client library has data races and leaves goroutines behind, so this package is tested without -race and goleak.
@@ -66,6 +68,12 @@ func testConfig(t *testing.T) Config {
 	return cfg
 }
 
+var testIncidents = noop.Int64Counter{}
+
+func testAccess() *lifecycle.Access {
+	return lifecycle.NewAccess("rocketmq", "", slog.New(slog.DiscardHandler), testIncidents)
+}
+
 func newBus(t *testing.T, cfg Config) *Bus {
 	t.Helper()
 	b, err := New(cfg, testLog().With("test", t.Name()))
@@ -91,7 +99,7 @@ func deleteTopic(t *testing.T, cfg Config, topic string) {
 	const requestDeleteInBroker, requestDeleteInNameServer = 215, 216
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	conns := make(connections)
+	conns := newConnections(cfg)
 	defer conns.close()
 	found, err := conns.route(ctx, cfg.NameServers, topic)
 	if err != nil {
@@ -99,11 +107,11 @@ func deleteTopic(t *testing.T, cfg Config, topic string) {
 		return
 	}
 	for _, s := range found {
-		_, err = conns.request(ctx, s.addr, requestDeleteInBroker, map[string]string{"topic": topic})
+		_, err = conns.request(ctx, s.addr, requestDeleteInBroker, map[string]string{"topic": topic}, nil)
 		require.NoError(t, err)
 	}
 	for _, addr := range cfg.NameServers {
-		_, err = conns.request(ctx, addr, requestDeleteInNameServer, map[string]string{"topic": topic})
+		_, err = conns.request(ctx, addr, requestDeleteInNameServer, map[string]string{"topic": topic}, nil)
 		require.NoError(t, err)
 	}
 }

@@ -24,7 +24,8 @@ const (
 type routeMonitor struct {
 	nameServers  []string
 	topic, group string // names in the broker
-	connections  connections
+	connections  *connections
+	access       *lifecycle.Access
 	log          *slog.Logger
 }
 
@@ -33,6 +34,7 @@ type view struct {
 	topic, retry []brokerQueues
 	alive        []string      // addresses of the brokers that respond
 	over         []*connection // the connections over which they do
+	denied       error         // ErrDenied of a broker, which is not among those that respond
 }
 
 func sortByBroker(s []brokerQueues) {
@@ -44,7 +46,12 @@ func (m *routeMonitor) ready(ctx context.Context) (view, error) {
 	var failures lifecycle.Failures
 	for {
 		v, _, err := m.check(ctx, nil)
-		if err == nil && len(v.alive) == 0 {
+		interval := readyInterval
+		switch {
+		case err != nil || len(v.alive) > 0:
+		case v.denied != nil:
+			err, interval = v.denied, deniedInterval
+		default:
 			err = errors.New("no broker responds")
 		}
 		if ctx.Err() == nil {
@@ -53,7 +60,7 @@ func (m *routeMonitor) ready(ctx context.Context) (view, error) {
 		if err == nil {
 			return v, nil
 		}
-		if err := pause(ctx, readyInterval); err != nil {
+		if err := pause(ctx, interval); err != nil {
 			return view{}, err
 		}
 	}
@@ -90,7 +97,8 @@ func (m *routeMonitor) watch(ctx context.Context, built view, instance string) e
 }
 
 // check returns the present view, and the ids of the group's consumers. While the name servers do not respond, the
-// routes of last are used instead, because a consumer works without name servers.
+// routes of last are used instead, because a consumer works without name servers. A broker that denies access, as one
+// that lacks the user, counts as one that does not respond: the others still work.
 func (m *routeMonitor) check(ctx context.Context, last *view) (v view, consumers []string, err error) {
 	err = m.routes(ctx, &v)
 	if err != nil {
@@ -103,11 +111,19 @@ func (m *routeMonitor) check(ctx context.Context, last *view) (v view, consumers
 		if slices.Contains(v.alive, s.addr) {
 			continue
 		}
-		if ids, err := m.consumers(ctx, s.addr); err == nil {
+		ids, err := m.consumers(ctx, s.addr)
+		switch {
+		case err == nil:
 			v.alive = append(v.alive, s.addr)
-			v.over = append(v.over, m.connections[s.addr])
+			v.over = append(v.over, m.connections.open[s.addr])
 			consumers = append(consumers, ids...)
+		case errors.Is(err, ErrDenied):
+			v.denied = err
+			m.access.Denied(ctx, err)
 		}
+	}
+	if v.denied == nil && len(v.alive) > 0 {
+		m.access.Served()
 	}
 	return v, consumers, ctx.Err()
 }
@@ -128,6 +144,9 @@ func (m *routeMonitor) routes(ctx context.Context, v *view) (err error) {
 func (m *routeMonitor) consumers(ctx context.Context, broker string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
+	if err := m.connections.mayConsume(ctx, broker, m.topic, m.group); err != nil {
+		return nil, fmt.Errorf("consume %s: %w", m.topic, err)
+	}
 	return m.connections.consumers(ctx, broker, m.group)
 }
 

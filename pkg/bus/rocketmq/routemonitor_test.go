@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,10 +19,13 @@ import (
 	"flashsale.internal/pkg/porttest"
 )
 
-// listingBroker is a name server and a broker at one address. It lists one consumer in every group.
+// listingBroker is a name server and a broker at one address. It lists one consumer in every group. As a broker with an
+// ACL does, it denies what acl refuses; a name server has none.
 type listingBroker struct {
 	listener net.Listener
 	consumer string
+	acl      atomic.Pointer[acl] // nil: everything is let in
+	unknown  []string            // topics without a route
 
 	mu   sync.Mutex
 	open []net.Conn
@@ -72,16 +77,21 @@ func (b *listingBroker) accept() {
 func (b *listingBroker) respond(conn net.Conn) {
 	requests := &connection{conn: conn}
 	for {
-		request, _, err := requests.read()
+		request, sent, err := requests.read()
 		if err != nil {
 			return
 		}
+		answer := command{Opaque: request.Opaque, Flag: responseFlag}
 		body := fmt.Sprintf(`{"consumerIdList":[%q]}`, b.consumer)
-		if request.Code == requestRoute {
+		if request.Code == requestRoute && slices.Contains(b.unknown, request.ExtFields["topic"]) {
+			answer.Code, body = responseNoTopic, ""
+		} else if request.Code == requestRoute {
 			body = fmt.Sprintf(`{"queueDatas":[{"brokerName":"a","readQueueNums":4,"writeQueueNums":4,"perm":6}],
 				"brokerDatas":[{"brokerName":"a","brokerAddrs":{"0":%q}}]}`, b.addr())
+		} else if refused := b.acl.Load().refuses(request, sent); refused != "" {
+			answer.Code, answer.Remark, body = responseDenied, refused, ""
 		}
-		header, err := json.Marshal(command{Opaque: request.Opaque, Flag: responseFlag})
+		header, err := json.Marshal(answer)
 		if err != nil {
 			return
 		}
@@ -101,7 +111,7 @@ func TestAConsumerSaysWhatItWaitsFor(t *testing.T) {
 	waits := make(chan string, 8)
 	address := porttest.Refusing(t)
 	monitor := &routeMonitor{
-		nameServers: []string{address}, topic: "t", group: "g", connections: make(connections),
+		nameServers: []string{address}, topic: "t", group: "g", connections: newConnections(Config{}), access: testAccess(),
 		log: slog.New(slog.NewTextHandler(lines(waits), nil)),
 	}
 	defer monitor.connections.close()
@@ -133,7 +143,7 @@ func TestARestartBetweenTwoChecksIsNoticed(t *testing.T) {
 	defer cancel()
 	broker := newListingBroker(t, "127.0.0.1@this")
 	monitor := &routeMonitor{
-		nameServers: []string{broker.addr()}, topic: "t", group: "g", connections: make(connections),
+		nameServers: []string{broker.addr()}, topic: "t", group: "g", connections: newConnections(Config{}), access: testAccess(),
 		log: slog.New(slog.DiscardHandler),
 	}
 	defer monitor.connections.close()

@@ -15,7 +15,11 @@ import (
 	"github.com/apache/rocketmq-client-go/v2/producer"
 
 	"flashsale.internal/pkg/bus"
+	"flashsale.internal/pkg/lifecycle"
 )
+
+// publishers is the name of the producers' group, after the prefix.
+const publishers = "publishers"
 
 // replaceAfter is the time without any response after which the producer is replaced, and the minimum time between two
 // replacements. A new producer has neither a half-open connection nor an outdated route.
@@ -25,9 +29,10 @@ const replaceAfter = 10 * time.Second
 // accepts connections but never responds, one send takes 24 s). A caller whose time is up therefore returns, and the
 // send continues without it.
 type sender struct {
-	cfg   Config
-	log   *slog.Logger
-	slots chan struct{} // one element for each send in flight
+	cfg    Config
+	log    *slog.Logger
+	access *lifecycle.Access
+	slots  chan struct{} // one element for each send in flight
 
 	close   sync.Once
 	closing chan struct{} // closed when no more sends may begin
@@ -38,13 +43,13 @@ type sender struct {
 	silentSince time.Time // start of the time without any response; zero after a response
 }
 
-func newSender(cfg Config, log *slog.Logger) (*sender, error) {
+func newSender(cfg Config, log *slog.Logger, access *lifecycle.Access) (*sender, error) {
 	p, err := newProducer(cfg)
 	if err != nil {
 		return nil, err
 	}
 	return &sender{
-		cfg: cfg, log: log, slots: make(chan struct{}, cfg.MaxSends), closing: make(chan struct{}),
+		cfg: cfg, log: log, access: access, slots: make(chan struct{}, cfg.MaxSends), closing: make(chan struct{}),
 		producer: p, builtAt: time.Now(),
 	}, nil
 }
@@ -52,7 +57,8 @@ func newSender(cfg Config, log *slog.Logger) (*sender, error) {
 func newProducer(cfg Config) (client.Producer, error) {
 	p, err := client.NewProducer(
 		producer.WithNsResolver(resolver(cfg.NameServers)),
-		producer.WithGroupName(cfg.Prefix+"publishers"),
+		producer.WithGroupName(cfg.Prefix+publishers),
+		producer.WithCredentials(cfg.login()),
 		producer.WithInstanceName(instanceName()),
 		producer.WithSendMsgTimeout(cfg.PublishTimeout),
 		producer.WithRetry(0),                          // callers retry, with a pause
@@ -67,7 +73,7 @@ func newProducer(cfg Config) (client.Producer, error) {
 	return p, nil
 }
 
-// send sends a message. It returns nil only after the response SendOK.
+// send sends a message. It returns nil only after the response SendOK, and ErrDenied if the broker denies access.
 func (s *sender) send(ctx context.Context, m bus.Message) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.PublishTimeout, errors.New("no response in time"))
 	defer cancel()
@@ -84,6 +90,13 @@ func (s *sender) send(ctx context.Context, m bus.Message) error {
 			err = fmt.Errorf("stored with less durability than required: status %d", res.Status)
 		}
 		s.noteResponse(err == nil || strings.HasPrefix(err.Error(), "CODE:"))
+		err = sendError(err)
+		switch {
+		case err == nil:
+			s.access.Served()
+		case errors.Is(err, ErrDenied):
+			s.access.Denied(ctx, err)
+		}
 		sent <- err
 	}()
 	select {

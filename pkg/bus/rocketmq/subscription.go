@@ -16,6 +16,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"flashsale.internal/pkg/bus"
+	"flashsale.internal/pkg/lifecycle"
 )
 
 const (
@@ -43,6 +44,7 @@ type subscription struct {
 	retryLevel func(attempt int) int
 	retries    *retries
 	holdFor    time.Duration
+	access     *lifecycle.Access
 	log        *slog.Logger
 
 	slots   chan struct{}   // one element for each running handler call, of all consumer objects
@@ -52,10 +54,12 @@ type subscription struct {
 	ended   chan struct{} // closed when run has returned
 }
 
-func newSubscription(cfg Config, s bus.Subscription, h bus.Handler, log *slog.Logger) *subscription {
+func newSubscription(
+	cfg Config, s bus.Subscription, h bus.Handler, access *lifecycle.Access, log *slog.Logger,
+) *subscription {
 	sub := &subscription{
 		cfg: cfg, sub: s, handler: h,
-		retryLevel: retryLevel, retries: newRetries(firstRetry, maxRetryPause), holdFor: holdFor,
+		retryLevel: retryLevel, retries: newRetries(firstRetry, maxRetryPause), holdFor: holdFor, access: access,
 		log:   log.With("topic", s.Topic, "group", s.Group),
 		slots: make(chan struct{}, s.Concurrency), closing: make(chan struct{}), ended: make(chan struct{}),
 	}
@@ -69,7 +73,7 @@ func (s *subscription) run() {
 	defer close(s.ended)
 	monitor := &routeMonitor{
 		nameServers: s.cfg.NameServers, topic: s.cfg.Prefix + s.sub.Topic, group: s.cfg.Prefix + s.sub.Group,
-		connections: make(connections), log: s.log,
+		connections: newConnections(s.cfg), access: s.access, log: s.log,
 	}
 	defer monitor.connections.close()
 	again := backoff.NewExponentialBackOff()
@@ -156,6 +160,7 @@ func (s *subscription) start() (*consumerObject, error) {
 		consumer.WithNsResolver(resolver(s.cfg.NameServers)),
 		consumer.WithGroupName(s.cfg.Prefix+s.sub.Group),
 		consumer.WithInstance(c.instance),
+		consumer.WithCredentials(s.cfg.login()),
 		consumer.WithConsumerModel(consumer.Clustering),
 		consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset),
 		consumer.WithConsumeGoroutineNums(s.sub.Concurrency+maxWaiting),

@@ -22,8 +22,9 @@ const (
 func retryTopic(group string) string { return "%RETRY%" + group }
 
 // EnsureTopics creates the topics, and the retry topics of the groups, on every broker that lacks them, and waits until
-// the name servers have them. It retries until it is done or ctx ends. Existing topics stay as they are. A retry topic
-// that does not exist when a group starts is created by the broker, which delays the first redelivery.
+// the name servers have them. It retries until it is done, a broker denies access, or ctx ends. Existing topics stay as
+// they are. A retry topic that does not exist when a group starts is created by the broker, which delays the first
+// redelivery.
 func EnsureTopics(ctx context.Context, cfg Config, topics, groups []string) error {
 	if err := cfg.validate(); err != nil {
 		return err
@@ -35,7 +36,7 @@ func EnsureTopics(ctx context.Context, cfg Config, topics, groups []string) erro
 	for _, g := range groups {
 		queues[retryTopic(cfg.Prefix+g)] = retryQueues
 	}
-	conns := make(connections)
+	conns := newConnections(cfg)
 	defer conns.close()
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.MaxInterval = 100*time.Millisecond, 5*time.Second
@@ -43,6 +44,10 @@ func EnsureTopics(ctx context.Context, cfg Config, topics, groups []string) erro
 		missing, err := conns.createMissing(ctx, cfg.NameServers, queues)
 		if err == nil && missing == 0 {
 			return nil
+		}
+		if errors.Is(err, ErrDenied) {
+			return fmt.Errorf("rocketmq: create topics: the user of ROCKETMQ_ACCESS_KEY needs the right Create on Topic:%[1]s* "+
+				"and Group:%[1]s*: %[2]w", cfg.Prefix, err)
 		}
 		select {
 		case <-ctx.Done():
@@ -53,7 +58,7 @@ func EnsureTopics(ctx context.Context, cfg Config, topics, groups []string) erro
 }
 
 // createMissing creates each topic on the brokers that lack it, and returns how many it created.
-func (ls connections) createMissing(ctx context.Context, nameServers []string, queues map[string]int) (
+func (ls *connections) createMissing(ctx context.Context, nameServers []string, queues map[string]int) (
 	missing int, err error,
 ) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
@@ -84,13 +89,13 @@ func (ls connections) createMissing(ctx context.Context, nameServers []string, q
 	return missing, nil
 }
 
-func (ls connections) createTopic(ctx context.Context, broker, topic string, queues int) error {
+func (ls *connections) createTopic(ctx context.Context, broker, topic string, queues int) error {
 	a, err := ls.request(ctx, broker, requestCreateTopic, map[string]string{
 		"topic": topic, "defaultTopic": "TBW102", "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0",
 		"order": "false",
 		// readable and writable
 		"readQueueNums": strconv.Itoa(queues), "writeQueueNums": strconv.Itoa(queues), "perm": "6",
-	})
+	}, nil)
 	if err != nil {
 		return fmt.Errorf("create topic %s: %w", topic, err)
 	}

@@ -218,6 +218,13 @@ func eachServiceGetsOnlyItsSecrets(t *testing.T) {
 		require.Equal(t, name != "order", slices.Contains(seen(redis, name), "flashsale-redis/REDIS_PASSWORD"),
 			"%s: order uses the Redis of the limits only", name)
 	}
+	rocketmq := everyRendering()["rocketmq users"].objects(t)
+	for _, name := range append(slices.Clone(services), "topics") {
+		require.Subset(t, seen(rocketmq, name), []string{
+			"flashsale-rocketmq/" + strings.ToUpper(name) + "_ACCESS_KEY",
+			"flashsale-rocketmq/" + strings.ToUpper(name) + "_SECRET_KEY",
+		}, name)
+	}
 	for _, o := range large {
 		require.NotEqual(t, "Secret", o.kind(), "existing ones are used")
 	}

@@ -168,6 +168,7 @@ set these from its Secrets. VALUES of a component
 - name: OIDC_CLIENT_SECRET
   valueFrom: {secretKeyRef: {name: {{ $client }}, key: OIDC_CLIENT_SECRET}}
 {{- end }}
+{{- include "flashsale.rocketmqEnv" . }}
 {{- with $root.Values.redis.existingSecret }}
 {{- if and (include "flashsale.gateUser" $) (not (has "REDIS_PASSWORD" $given)) }}
 - name: REDIS_PASSWORD
@@ -182,6 +183,21 @@ set these from its Secrets. VALUES of a component
 {{- if not (has "LIMIT_REDIS_PASSWORD" $given) }}
 - name: LIMIT_REDIS_PASSWORD
   valueFrom: {secretKeyRef: {name: {{ . }}, key: LIMIT_REDIS_PASSWORD}}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* The user of RocketMQ, of a service and of the topics Job. dict "root" $ "name" COMPONENT "own" VALUES */}}
+{{- define "flashsale.rocketmqEnv" -}}
+{{- $given := include "flashsale.given" .own | fromJsonArray -}}
+{{- $name := upper .name -}}
+{{- with .root.Values.rocketmq.existingSecret }}
+{{- $secret := . }}
+{{- range list "ACCESS_KEY" "SECRET_KEY" }}
+{{- if not (has (printf "ROCKETMQ_%s" .) $given) }}
+- name: ROCKETMQ_{{ . }}
+  valueFrom: {secretKeyRef: {name: {{ $secret }}, key: {{ $name }}_{{ . }}}}
+{{- end }}
 {{- end }}
 {{- end }}
 {{- end }}

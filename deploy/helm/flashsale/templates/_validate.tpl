@@ -44,6 +44,7 @@
 {{- end -}}
 {{- if and $tls.serverName (not $tls.enabled) }}{{ fail "redis.tls.serverName needs redis.tls.enabled." }}{{ end -}}
 {{- if and $rocketmq $v.rocketmq.nameServers }}{{ fail "rocketmq.nameServers names others while devdeps.rocketmq is enabled: set devdeps.rocketmq.enabled to false, or remove them." }}{{ end -}}
+{{- if and $rocketmq $v.rocketmq.existingSecret }}{{ fail "rocketmq.existingSecret is for another RocketMQ than that of devdeps.rocketmq: set devdeps.rocketmq.enabled to false, or remove it." }}{{ end -}}
 {{- if and (not $rocketmq) (not $v.rocketmq.nameServers) }}{{ fail "rocketmq.nameServers is required: host:port of the name servers." }}{{ end -}}
 {{- if and $v.auth.jwksURL $v.auth.devTokens }}{{ fail "auth.devTokens signs with the shared secret and cannot be true with auth.jwksURL." }}{{ end -}}
 {{- if and (eq $v.environment "production") $v.auth.jwksURL (not (hasPrefix "https://" $v.auth.jwksURL)) }}{{ fail "auth.jwksURL must be an https URL with environment: production." }}{{ end -}}
