@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -323,24 +324,42 @@ func startWithSentinels(t *testing.T) (data []*server, environ map[string]string
 	return data, environ, sentinels
 }
 
-// killMaster kills the master that a Sentinel names, and returns what starts it again.
-func killMaster(t *testing.T, data []*server, sentinel *server) (restart func()) {
+// killMaster kills the server whose address master returns, and returns what starts it again once another one is the
+// master.
+func killMaster(t *testing.T, servers []*server, master func(ctx context.Context) (addr string, err error)) (restart func()) {
 	t.Helper()
-	got, err := sentinel.admin.Do(t.Context(), "sentinel", "get-master-addr-by-name", "sale").StringSlice()
+	was, err := master(t.Context())
 	require.NoError(t, err)
-	for _, s := range data {
-		if strconv.Itoa(s.port) == got[1] {
+	for _, s := range servers {
+		if s.addr() == was {
 			s.kill()
-			return s.run
+			return func() {
+				require.Eventually(t, func() bool {
+					now, err := master(t.Context())
+					return err == nil && now != was
+				}, patience, 50*time.Millisecond, "another master")
+				s.run()
+			}
 		}
 	}
-	require.FailNow(t, "no such master", "%v", got)
+	require.FailNow(t, "no such master", was)
 	return nil
+}
+
+// masterAt returns the master that a Sentinel names.
+func masterAt(sentinel *server) func(ctx context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		got, err := sentinel.admin.Do(ctx, "sentinel", "get-master-addr-by-name", "sale").StringSlice()
+		if err != nil {
+			return "", err
+		}
+		return net.JoinHostPort(got[0], got[1]), nil
+	}
 }
 
 func TestSentinels(t *testing.T) {
 	data, environ, sentinels := startWithSentinels(t)
-	drill(t, environ, func() func() { return killMaster(t, data, sentinels[0]) }, data)
+	drill(t, environ, func() func() { return killMaster(t, data, masterAt(sentinels[0])) }, data)
 }
 
 // login are the credentials of a service.
@@ -392,28 +411,31 @@ func startCluster(t *testing.T) (nodes []*server, environ map[string]string) {
 	return nodes, login("REDIS_MODE=cluster", "REDIS_ADDRS="+nodes[0].addr())
 }
 
-// killMasterOf kills the master of a sale's gate, and returns what starts it again.
-func killMasterOf(t *testing.T, nodes []*server, activityID string) (restart func()) {
-	t.Helper()
-	slot, err := nodes[0].admin.ClusterKeySlot(t.Context(), "fs:{"+activityID+"}:gate").Result()
-	require.NoError(t, err)
-	slots, err := nodes[0].admin.ClusterSlots(t.Context()).Result() //nolint:staticcheck // as clients read it
-	require.NoError(t, err)
-	for _, r := range slots {
+// masterOf returns the master of a sale's gate, as the nodes of a cluster see it that respond.
+func masterOf(nodes []*server, activityID string) func(ctx context.Context) (string, error) {
+	return func(ctx context.Context) (addr string, err error) {
 		for _, s := range nodes {
-			if int64(r.Start) <= slot && slot <= int64(r.End) && r.Nodes[0].Addr == s.addr() {
-				s.kill()
-				return s.run
+			var slot int64
+			if slot, err = s.admin.ClusterKeySlot(ctx, "fs:{"+activityID+"}:gate").Result(); err != nil {
+				continue
+			}
+			var slots []redis.ClusterSlot
+			if slots, err = s.admin.ClusterSlots(ctx).Result(); err != nil { //nolint:staticcheck // as clients read it
+				continue
+			}
+			for _, r := range slots {
+				if int64(r.Start) <= slot && slot <= int64(r.End) {
+					return r.Nodes[0].Addr, nil
+				}
 			}
 		}
+		return "", errors.Join(errors.New("no master of the gate"), err)
 	}
-	require.FailNow(t, "no master of the gate", "%v", slots)
-	return nil
 }
 
 func TestClusterByOneSeed(t *testing.T) {
 	nodes, environ := startCluster(t)
-	drill(t, environ, func() func() { return killMasterOf(t, nodes, activityID) }, nodes)
+	drill(t, environ, func() func() { return killMaster(t, nodes, masterOf(nodes, activityID)) }, nodes)
 }
 
 // formCluster makes the first three nodes masters and the others their replicas.
