@@ -59,6 +59,9 @@ func newKeySet(url string, client *http.Client) *keySet {
 	return &keySet{url: url, client: &guarded}
 }
 
+// CheckKeys reports why the keys published at a URL cannot be used.
+func CheckKeys(ctx context.Context, url string) error { return newKeySet(url, nil).fetch(ctx) }
+
 // checkRedirect follows a few redirects, and none from https to http: on the way, another server could put its own keys
 // into the response.
 func checkRedirect(req *http.Request, via []*http.Request) error {

@@ -40,7 +40,9 @@ type Spec struct {
 	Migrate     func(ctx context.Context, log *slog.Logger, m Migration) error
 	Await       func(ctx context.Context, log *slog.Logger) error // waits until all migrations are applied
 	CheckConfig func() error
-	More        []Subcommand
+	// Connect checks the settings and each back end, of which it writes a line. It fails if one cannot be used.
+	Connect func(ctx context.Context, out io.Writer) error
+	More    []Subcommand
 }
 
 // Subcommand is a command that only one service has, such as contacts reencrypt of order.
@@ -102,6 +104,10 @@ func run(ctx context.Context, s Spec, args []string, stdout, stderr io.Writer) i
 		if err = s.CheckConfig(); err == nil {
 			fmt.Fprintln(stdout, "The settings are valid.")
 		}
+	case command == "check-config" && s.Connect != nil && len(rest) == 1 && rest[0] == "--connect":
+		if err = s.Connect(ctx, stdout); err != nil && ctx.Err() != nil {
+			err = ctx.Err()
+		}
 	case command == "version" && len(rest) == 0:
 		fmt.Fprintf(stdout, "%s %s\n", s.Name, Version())
 	case (command == "help" || command == "-h" || command == "--help") && len(rest) == 0:
@@ -122,7 +128,7 @@ func run(ctx context.Context, s Spec, args []string, stdout, stderr io.Writer) i
 		return exitOK
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		return exitOK // ended by a signal
-	case errors.As(err, &wrong), s.CheckConfig != nil && len(args) > 0 && args[0] == "check-config":
+	case errors.As(err, &wrong), s.CheckConfig != nil && len(args) == 1 && args[0] == "check-config":
 		fmt.Fprintf(stderr, "%s: %v\n", s.Name, err)
 		return exitUsage
 	default:
@@ -151,7 +157,11 @@ func usage(s Spec) string {
 		text += "  migrate wait     wait until all migrations are applied\n"
 	}
 	if s.CheckConfig != nil {
-		text += "  check-config     check the settings and exit\n"
+		text += "  check-config     check the settings and exit"
+		if s.Connect != nil {
+			text += "; --connect: also check each back end"
+		}
+		text += "\n"
 	}
 	for _, c := range s.More {
 		line := strings.TrimSpace(strings.Join(c.Words, " ") + " " + c.Arguments)

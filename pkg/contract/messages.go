@@ -43,6 +43,20 @@ func PublishedBy(service string) []string {
 	return nil
 }
 
+// ConsumedBy returns the topics that a service consumes, by consumer group.
+func ConsumedBy(service string) map[string]string {
+	switch service {
+	case "order":
+		return map[string]string{GroupOrderDeductions: TopicDeductions}
+	case "inventory":
+		return map[string]string{
+			GroupInventoryReservations: TopicReservations, GroupInventoryOrderEvents: TopicOrderEvents,
+			GroupInventoryOrderClose: TopicOrderClose, GroupInventoryDeadLetters: TopicDeadLetters,
+		}
+	}
+	return nil
+}
+
 // Groups lists every consumer group of the system.
 func Groups() []string {
 	return []string{

@@ -27,8 +27,13 @@ func Denied(err error) bool {
 		return true
 	}
 	var reply redis.Error
-	return errors.As(err, &reply) && (strings.Contains(reply.Error(), "The user executing the script ") || // 7.0
-		strings.Contains(reply.Error(), "ACL failure in script")) // later versions
+	return errors.As(err, &reply) && deniedInScript(reply.Error())
+}
+
+// deniedInScript reports whether the text is that of a script whose user lacks a right for one of its commands.
+func deniedInScript(text string) bool {
+	return strings.Contains(text, "The user executing the script ") || // 7.0
+		strings.Contains(text, "ACL failure in script") // later versions
 }
 
 // wrongKind reports whether a server is none of the kind that the settings name: Sentinels have no scripts, and a single

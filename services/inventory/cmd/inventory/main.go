@@ -8,7 +8,7 @@ import (
 
 func main() {
 	command.Main(command.Spec{
-		Name: "inventory", Serve: serve, CheckConfig: checkConfig,
+		Name: "inventory", Serve: serve, CheckConfig: checkConfig, Connect: connect,
 		Migrate: command.Migrate(inventory.Migrations, inventory.Migrate),
 		Await:   command.AwaitMigrations(inventory.Migrations),
 		More:    epochCommands(),

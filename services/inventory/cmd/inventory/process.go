@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"log/slog"
 
 	"flashsale.internal/pkg/command"
@@ -40,6 +41,20 @@ func load() (config, error) {
 func checkConfig() error {
 	_, err := load()
 	return err
+}
+
+// connect checks each back end of the settings.
+func connect(ctx context.Context, out io.Writer) error {
+	c, err := load()
+	if err != nil {
+		return err
+	}
+	all := []process.BackEnd{
+		c.Process.DatabaseBackEnd("inventory", c.MySQL, inventory.Migrations), c.Process.GateBackEnd(), c.Process.LimitsBackEnd(),
+		c.Process.BrokerBackEnd("inventory"),
+		process.ServiceBackEnd("order", "ORDER_INTERNAL_URL", c.OrderURL, "/internal/v1/refunds", c.Secrets),
+	}
+	return process.Connect(ctx, out, append(all, process.KeysBackEnd(c.Auth)...)...)
 }
 
 func serve(ctx context.Context, _ *slog.Logger) error {

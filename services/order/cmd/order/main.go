@@ -10,7 +10,7 @@ import (
 
 func main() {
 	command.Main(command.Spec{
-		Name: "order", Serve: serve, CheckConfig: checkConfig,
+		Name: "order", Serve: serve, CheckConfig: checkConfig, Connect: connect,
 		Migrate: command.Migrate(order.Migrations, order.Migrate),
 		Await:   command.AwaitMigrations(order.Migrations),
 		More:    slices.Concat(contactCommands(), paymentCommands()),

@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"io"
 	"log/slog"
 
 	"flashsale.internal/pkg/command"
+	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/httpserver"
 	"flashsale.internal/pkg/process"
 	"flashsale.internal/pkg/settings"
@@ -49,6 +51,19 @@ func load() (config, error) {
 func checkConfig() error {
 	_, err := load()
 	return err
+}
+
+// connect checks each back end of the settings.
+func connect(ctx context.Context, out io.Writer) error {
+	c, err := load()
+	if err != nil {
+		return err
+	}
+	all := []process.BackEnd{
+		c.Process.DatabaseBackEnd("order", c.MySQL, order.Migrations), c.Process.LimitsBackEnd(), c.Process.BrokerBackEnd("order"),
+		process.ServiceBackEnd("inventory", "INVENTORY_INTERNAL_URL", c.InventoryURL, contract.ModesPath, c.Secrets),
+	}
+	return process.Connect(ctx, out, append(all, process.KeysBackEnd(c.Auth)...)...)
 }
 
 func serve(ctx context.Context, _ *slog.Logger) error {

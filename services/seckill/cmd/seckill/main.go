@@ -10,7 +10,7 @@ import (
 
 func main() {
 	command.Main(command.Spec{
-		Name: "seckill", Serve: serve, CheckConfig: checkConfig,
+		Name: "seckill", Serve: serve, CheckConfig: checkConfig, Connect: connect,
 		Migrate: func(ctx context.Context, log *slog.Logger, _ command.Migration) error {
 			log.InfoContext(ctx, "seckill has no tables: nothing to migrate")
 			return nil

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"io"
 	"log/slog"
 
+	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/process"
 	"flashsale.internal/pkg/settings"
 	"flashsale.internal/services/seckill"
@@ -27,6 +29,23 @@ func load() (config, error) {
 func checkConfig() error {
 	_, err := load()
 	return err
+}
+
+// connect checks each back end of the settings.
+func connect(ctx context.Context, out io.Writer) error {
+	c, err := load()
+	if err != nil {
+		return err
+	}
+	all := []process.BackEnd{
+		c.Process.GateBackEnd(), c.Process.LimitsBackEnd(), c.Process.BrokerBackEnd("seckill"),
+		process.ServiceBackEnd("inventory", "INVENTORY_INTERNAL_URL", c.InventoryURL, contract.ModesPath, c.Secrets),
+	}
+	all = append(all, process.KeysBackEnd(c.Auth)...)
+	if c.OIDC.On() {
+		all = append(all, process.HTTPBackEnd("identity provider", "OIDC_ISSUER", c.OIDC.Issuer, c.OIDC.Check))
+	}
+	return process.Connect(ctx, out, all...)
 }
 
 func serve(ctx context.Context, _ *slog.Logger) error {

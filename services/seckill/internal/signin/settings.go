@@ -1,7 +1,10 @@
 package signin
 
 import (
+	"context"
 	"strings"
+
+	"github.com/coreos/go-oidc/v3/oidc"
 
 	"flashsale.internal/pkg/settings"
 )
@@ -22,6 +25,12 @@ type Settings struct {
 
 // On reports whether there is a provider.
 func (s Settings) On() bool { return s.Issuer != "" }
+
+// Check reports why the provider cannot be used: its discovery document is missing or of another issuer.
+func (s Settings) Check(ctx context.Context) error {
+	_, err := oidc.NewProvider(ctx, s.Issuer)
+	return err
+}
 
 // Validate returns an error for the first wrong setting.
 func (s Settings) Validate(production bool) error {
