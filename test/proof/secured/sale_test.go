@@ -32,7 +32,7 @@ const (
 	prefix        = "shop-"
 )
 
-// system is the whole of Flashsale with back ends that let in nobody without TLS and rights.
+// system is the whole of Flashsale with back ends that refuse clients without TLS and rights.
 type system struct {
 	*rig.Rig
 	db *database
