@@ -17,7 +17,7 @@ func podsAreRestricted(t *testing.T) {
 		for _, w := range workloads(r.objects(t)) {
 			t.Run(name+" "+w.id(), func(t *testing.T) {
 				permitted := []string{"name", "configMap", "emptyDir"}
-				if name == "everything" { // what the installation adds
+				if name == "everything" || name == "secured" { // what the installation adds
 					permitted = append(permitted, "secret", "projected")
 				}
 				require.Equal(t, false, at(w.spec, "automountServiceAccountToken"))
