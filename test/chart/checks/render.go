@@ -30,6 +30,10 @@ func production(set ...string) rendering {
 	return rendering{values: []string{"values-production.yaml"}, set: set}
 }
 
+func secured() rendering {
+	return rendering{values: []string{"values-production.yaml", "values-secured.yaml"}}
+}
+
 // An object is a rendered Kubernetes object.
 type object map[string]any
 
@@ -180,6 +184,7 @@ func everyRendering() map[string]rendering {
 	return map[string]rendering{
 		"kind":       kind(),
 		"production": production(),
+		"secured":    secured(),
 		"ingress": production("ingress.enabled=true", "ingress.host=shop.example.com", "ingress.className=nginx",
 			"ingress.tlsSecret=shop-tls", "edge.trustedProxies={10.0.0.0/8}"),
 		"strict network": {values: []string{"values-kind.yaml"}, set: []string{
@@ -277,10 +282,13 @@ func wrongObjectsAreInvalid(t *testing.T) {
 }
 
 func lint(t *testing.T) {
-	for _, file := range []string{"values.yaml", "values-kind.yaml", "values-production.yaml"} {
-		out, err := exec.Command(tools.helm[tested], "lint", "--strict", chart(), "--values",
-			filepath.Join(chart(), file)).CombinedOutput()
-		require.NoError(t, err, "%s: %s", file, out)
+	for _, files := range [][]string{{"values.yaml"}, {"values-kind.yaml"}, {"values-production.yaml"}, secured().values} {
+		args := []string{"lint", "--strict", chart()}
+		for _, file := range files {
+			args = append(args, "--values", filepath.Join(chart(), file))
+		}
+		out, err := exec.Command(tools.helm[tested], args...).CombinedOutput()
+		require.NoError(t, err, "%s: %s", files, out)
 	}
 }
 

@@ -17,7 +17,7 @@ func podsAreRestricted(t *testing.T) {
 		for _, w := range workloads(r.objects(t)) {
 			t.Run(name+" "+w.id(), func(t *testing.T) {
 				permitted := []string{"name", "configMap", "emptyDir"}
-				if name == "everything" { // what the installation adds
+				if name == "everything" || name == "secured" { // what the installation adds
 					permitted = append(permitted, "secret", "projected")
 				}
 				require.Equal(t, false, at(w.spec, "automountServiceAccountToken"))
@@ -169,9 +169,8 @@ func probesUseTheAdminPortAndDrainingHasTime(t *testing.T) {
 
 // A service gets the secrets that it needs and no other; no ConfigMap holds a secret.
 func eachServiceGetsOnlyItsSecrets(t *testing.T) {
-	seen := func(all []object, component string) []string {
+	of := func(w workload) []string {
 		var keys []string
-		w := deployment(t, all, component)
 		c := w.containers()[len(w.containers())-1]
 		for _, e := range list(c, "env") {
 			if s := fields(e, "valueFrom", "secretKeyRef"); s != nil {
@@ -181,6 +180,7 @@ func eachServiceGetsOnlyItsSecrets(t *testing.T) {
 		slices.Sort(keys)
 		return keys
 	}
+	seen := func(all []object, component string) []string { return of(deployment(t, all, component)) }
 	small := kind().objects(t)
 	require.Equal(t, []string{
 		"flashsale-secrets/AUTH_HS256_SECRET", "flashsale-secrets/INTERNAL_SECRET", "flashsale-secrets/PATH_SECRETS",
@@ -219,12 +219,14 @@ func eachServiceGetsOnlyItsSecrets(t *testing.T) {
 			"%s: order uses the Redis of the limits only", name)
 	}
 	rocketmq := everyRendering()["rocketmq users"].objects(t)
-	for _, name := range append(slices.Clone(services), "topics") {
+	for _, name := range services {
 		require.Subset(t, seen(rocketmq, name), []string{
 			"flashsale-rocketmq/" + strings.ToUpper(name) + "_ACCESS_KEY",
 			"flashsale-rocketmq/" + strings.ToUpper(name) + "_SECRET_KEY",
 		}, name)
 	}
+	require.Equal(t, []string{"flashsale-rocketmq/TOPICS_ACCESS_KEY", "flashsale-rocketmq/TOPICS_SECRET_KEY"},
+		of(job(t, rocketmq, "topics")))
 	for _, o := range large {
 		require.NotEqual(t, "Secret", o.kind(), "existing ones are used")
 	}

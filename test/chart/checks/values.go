@@ -26,6 +26,8 @@ func wrongValuesAreRefused(t *testing.T) {
 		"redis.sentinel.master=sale":                    "redis.sentinel.master needs redis.mode: sentinel",
 		"redis.existingSecret=r":                        "redis.tls.enabled is required with redis.existingSecret and environment: production",
 		"limits.redis.existingSecret=r":                 "redis.tls.enabled is required with limits.redis.existingSecret and environment: production",
+		"redis.username=gate":                           "redis.username needs redis.existingSecret, a Secret with REDIS_PASSWORD",
+		"limits.redis.username=limits":                  "limits.redis.username needs limits.redis.existingSecret, a Secret with LIMIT_REDIS_PASSWORD",
 		"redis.tls.serverName=redis":                    "redis.tls.serverName needs redis.tls.enabled",
 		"limits.redis.mode=cluster,limits.redis.db=1":   "limits.redis.db must be 0 with a cluster",
 		"limits.redis.addresses=null,limits.redis.db=1": "limits.redis.db and limits.redis.mode need limits.redis.addresses",
@@ -131,6 +133,9 @@ func wrongValuesAreRefused(t *testing.T) {
 	require.Contains(t, kind("redis.addresses[0]=redis:6379").refused(t),
 		"names another Redis while devdeps.redis is enabled")
 	require.Contains(t, kind("redis.tls.enabled=true").refused(t), "for another Redis than that of devdeps.redis")
+	require.Contains(t, kind("rocketmq.existingSecret=users").refused(t), "for another RocketMQ than that of devdeps.rocketmq")
+	// A password may come from a file.
+	require.NotEmpty(t, production("redis.username=gate", "defaults.env.REDIS_PASSWORD_FILE=/run/x").objects(t))
 	require.Contains(t, kind("ingress.enabled=true", "ingress.host=x", "edge.enabled=false").refused(t),
 		"ingress.enabled needs edge.enabled")
 	// Without any values the message names values-kind.yaml.

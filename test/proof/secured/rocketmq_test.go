@@ -43,16 +43,10 @@ func startBroker(t *testing.T, prefix string) *broker {
 	b.write(t, "namesrv.conf", fmt.Sprintf("listenPort=%d\nbindAddress=127.0.0.1\nkvConfigPath=%s/kv.json\n", port, b.dir))
 	shared, err := os.ReadFile("../../../scripts/dev/rocketmq/broker.conf")
 	require.NoError(t, err)
-	const classes = "org.apache.rocketmq.auth."
+	acl := regexp.MustCompile("(?s)```properties\n(authenticationEnabled=true\n.*?)```").FindStringSubmatch(b.document(t))
+	require.NotNil(t, acl, "docs/kubernetes.md has the lines of broker.conf")
 	b.write(t, "broker.conf", fmt.Sprintf("%s\nlistenPort=%d\nhaListenPort=%d\nstorePathRootDir=%s/store\nbindAddress=127.0.0.1\n"+
-		"brokerIP1="+tunnelled+"\nauthenticationEnabled=true\nauthorizationEnabled=true\n"+
-		"authenticationProvider="+classes+"authentication.provider.DefaultAuthenticationProvider\n"+
-		"authenticationMetadataProvider="+classes+"authentication.provider.LocalAuthenticationMetadataProvider\n"+
-		"authorizationProvider="+classes+"authorization.provider.DefaultAuthorizationProvider\n"+
-		"authorizationMetadataProvider="+classes+"authorization.provider.LocalAuthorizationMetadataProvider\n"+
-		`initAuthenticationUser={"username":"admin","password":"%[5]s"}`+"\n"+
-		`innerClientAuthenticationCredentials={"accessKey":"admin","secretKey":"%[5]s"}`+"\n",
-		shared, port+3, port+4, b.dir, mqKey))
+		"brokerIP1="+tunnelled+"\n%s", shared, port+3, port+4, b.dir, strings.ReplaceAll(acl[1], "<admin's key>", mqKey)))
 	b.write(t, "conf/tools.yml", "accessKey: admin\nsecretKey: "+mqKey+"\n")
 	b.flags = strings.Fields("--add-exports java.base/sun.nio.ch=ALL-UNNAMED --add-opens java.base/java.nio=ALL-UNNAMED " +
 		"--add-opens java.base/java.util=ALL-UNNAMED --add-opens java.base/java.lang=ALL-UNNAMED -XX:+UseSerialGC " +
@@ -94,13 +88,18 @@ func (b *broker) command(heap string, flags []string, class string, args ...stri
 	return exec.Command("java", append(append(all, "org.apache.rocketmq."+class), args...)...)
 }
 
-// createUsers runs the lines of docs/kubernetes.md, for users whose names have this end.
-func (b *broker) createUsers(t *testing.T, prefix, end string) {
+func (b *broker) document(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("../../../docs/kubernetes.md")
 	require.NoError(t, err)
+	return string(text)
+}
+
+// createUsers runs the lines of docs/kubernetes.md, for users whose names have this end.
+func (b *broker) createUsers(t *testing.T, prefix, end string) {
+	t.Helper()
 	for verb, count := range map[string]int{"createUser": 4, "createAcl": 7} {
-		lines := regexp.MustCompile(`(?m)^mqadmin (`+verb+` .*)$`).FindAllStringSubmatch(string(text), -1)
+		lines := regexp.MustCompile(`(?m)^mqadmin (`+verb+` .*)$`).FindAllStringSubmatch(b.document(t), -1)
 		require.Len(t, lines, count, "docs/kubernetes.md")
 		var calls errgroup.Group
 		calls.SetLimit(2) // each is a JVM

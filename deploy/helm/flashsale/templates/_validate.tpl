@@ -84,6 +84,7 @@
   {{- range $c.sidecars -}}
     {{- if and $c.autoscaling.enabled (not (dig "resources" "requests" "cpu" "" .)) }}{{ fail (printf "components.%s.autoscaling needs resources.requests.cpu of the sidecar %s: its target is a share of what the whole pod requests." $name .name) }}{{ end -}}
   {{- end -}}
+  {{- include "flashsale.validateRedisUsers" (dict "root" $ "name" $name "own" $c) -}}
   {{- $env := $c.env | default dict -}}
   {{- range $c.extraEnv }}{{ $env = set $env .name (.value | default "") }}{{ end -}}
   {{- $memory := toString (dig "limits" "memory" "" $c.resources) -}}
@@ -93,6 +94,21 @@
   {{- include "flashsale.validateAutoscaling" (dict "where" (printf "components.%s" $name) "own" $c) -}}
 {{- end -}}
 {{- include "flashsale.validatePod" (dict "root" . "where" "jobs" "own" (include "flashsale.jobOwn" (dict "root" . "own" dict) | fromYaml)) -}}
+{{- end }}
+
+{{/*
+Checks that each user of Redis has a password: of a Secret, or one that an installation adds, by envFrom too.
+dict "root" $ "name" COMPONENT "own" VALUES
+*/}}
+{{- define "flashsale.validateRedisUsers" -}}
+{{- $given := include "flashsale.given" .own | fromJsonArray -}}
+{{- $users := dict "limits.redis" (list .root.Values.limits.redis "LIMIT_REDIS_PASSWORD") -}}
+{{- if include "flashsale.gateUser" . }}{{ $_ := set $users "redis" (list .root.Values.redis "REDIS_PASSWORD") }}{{ end -}}
+{{- $component := .name }}{{ $added := .own.envFrom -}}
+{{- range $group, $u := $users -}}
+  {{- $r := index $u 0 }}{{ $password := index $u 1 -}}
+  {{- if and $r.username (not (or $r.existingSecret $added (has $password $given))) }}{{ fail (printf "%s.username needs %s.existingSecret, a Secret with %s, or %s in components.%s.extraEnv." $group $group $password $password $component) }}{{ end -}}
+{{- end -}}
 {{- end }}
 
 {{/* Checks the values of an autoscaler. dict "where" PATH "own" VALUES */}}
