@@ -52,6 +52,11 @@ func TestCommands(t *testing.T) {
 		},
 		Await:       func(context.Context, *slog.Logger) error { did = "await"; return nil },
 		CheckConfig: func() error { did = "check"; return nil },
+		Connect: func(_ context.Context, out io.Writer) error {
+			did = "connect"
+			fmt.Fprintln(out, "shelf  FAILED")
+			return errors.New("1 of 1 back ends cannot be used")
+		},
 		More: []Subcommand{{
 			Words: []string{"shelf", "tidy"}, Arguments: "--for <id>", Does: "tidy the shelf",
 			Run: func(_ context.Context, _ *slog.Logger, args []string, out io.Writer) error {
@@ -69,26 +74,27 @@ func TestCommands(t *testing.T) {
 		did          string
 		out, problem string
 	}{
-		"serve":               {0, "serve", "", ""},
-		"migrate up":          {0, "migrate true 0s", "", ""},
-		"migrate up -wait 5m": {0, "migrate true 5m0s", "", ""},
-		"migrate status":      {0, "migrate false 0s", "", ""},
-		"migrate wait":        {0, "await", "", ""},
-		"check-config":        {0, "check", "The settings are valid.", ""},
-		"version":             {0, "", "shop ", ""},
-		"help":                {0, "", "Usage: shop", ""},
-		"shelf tidy --for 7":  {0, "tidy for 7", "The shelf is tidy.", ""},
-		"shelf tidy":          {2, "", "", "shelf tidy --for <id>  tidy the shelf"},
-		"shelf":               {2, "", "", "Usage: shop"},
-		"":                    {2, "", "", "Usage: shop"},
-		"dance":               {2, "", "", "Usage: shop"},
-		"serve now":           {2, "", "", "Usage: shop"},
-		"migrate":             {2, "", "", "migrate up"},
-		"migrate down":        {2, "", "", "migrate up"},
-		"migrate up -wait 2h": {2, "", "", "migrate up"},
-		"migrate up -wait x":  {2, "", "", "migrate up"},
-		"migrate up now":      {2, "", "", "migrate up"},
-		"check-config twice":  {2, "", "", "Usage"},
+		"serve":                  {0, "serve", "", ""},
+		"migrate up":             {0, "migrate true 0s", "", ""},
+		"migrate up -wait 5m":    {0, "migrate true 5m0s", "", ""},
+		"migrate status":         {0, "migrate false 0s", "", ""},
+		"migrate wait":           {0, "await", "", ""},
+		"check-config":           {0, "check", "The settings are valid.", ""},
+		"check-config --connect": {1, "connect", "shelf  FAILED", "shop: 1 of 1 back ends cannot be used"},
+		"version":                {0, "", "shop ", ""},
+		"help":                   {0, "", "Usage: shop", ""},
+		"shelf tidy --for 7":     {0, "tidy for 7", "The shelf is tidy.", ""},
+		"shelf tidy":             {2, "", "", "shelf tidy --for <id>  tidy the shelf"},
+		"shelf":                  {2, "", "", "Usage: shop"},
+		"":                       {2, "", "", "Usage: shop"},
+		"dance":                  {2, "", "", "Usage: shop"},
+		"serve now":              {2, "", "", "Usage: shop"},
+		"migrate":                {2, "", "", "migrate up"},
+		"migrate down":           {2, "", "", "migrate up"},
+		"migrate up -wait 2h":    {2, "", "", "migrate up"},
+		"migrate up -wait x":     {2, "", "", "migrate up"},
+		"migrate up now":         {2, "", "", "migrate up"},
+		"check-config twice":     {2, "", "", "Usage"},
 	} {
 		t.Run(line, func(t *testing.T) {
 			did = ""

@@ -36,8 +36,8 @@ type BackEnd struct {
 	check     func(ctx context.Context) error
 }
 
-// Connect checks all back ends at the same time, each for at most 4 s, and writes one line of each: ok, or what is wrong
-// with its variables and likely causes. It fails if one is not ok.
+// Connect checks all back ends at the same time, each for at most 4 s, and writes one line of each: ok, or what is
+// wrong with its variables and likely causes. It fails if one is not ok.
 func Connect(ctx context.Context, out io.Writer, all ...BackEnd) error {
 	redisconn.LogTo(slog.New(slog.DiscardHandler))
 	lines, failed := make([]string, len(all)), make([]bool, len(all))
@@ -107,7 +107,8 @@ func redisBackEnd(name string, s settings.Redis, rights redisconn.Rights, own []
 // BrokerBackEnd is RocketMQ, as a service uses it.
 func (s *Settings) BrokerBackEnd(service string) BackEnd {
 	variables := map[string]string{"$ADDRESS": "ROCKETMQ_NAMESRV"}
-	return BackEnd{"rocketmq", strings.Join(s.NameServers, ","), kindRocketMQ, variables, func(ctx context.Context) error {
+	at := strings.Join(s.NameServers, ",")
+	return BackEnd{"rocketmq", at, kindRocketMQ, variables, func(ctx context.Context) error {
 		return rocketmq.Check(ctx, rocketmq.Config{
 			NameServers: s.NameServers, Prefix: s.Prefix, AccessKey: s.AccessKey, SecretKey: s.SecretKey.AtStart(),
 			Publishes: contract.PublishedBy(service),
@@ -130,8 +131,7 @@ func (s *Settings) DatabaseBackEnd(service string, m settings.MySQL, migrations 
 	}}
 }
 
-// ServiceBackEnd is the internal listener of another service at the URL of a variable. path is a route of it that a GET
-// reads.
+// ServiceBackEnd is the internal listener of another service at the URL of a variable. path is a route that GET reads.
 func ServiceBackEnd(service, variable, url, path string, secrets []string) BackEnd {
 	return HTTPBackEnd(service, variable, url, func(ctx context.Context) error {
 		status := 0

@@ -29,8 +29,8 @@ func GateRights() Rights {
 	return Rights{
 		prefixes: []string{"fs:"},
 		calls: []string{
-			"set KEY 0 PX 1000", "get KEY", "getrange KEY 0 0", "setrange KEY 0 1", "exists KEY", "rename KEY KEY", "persist KEY",
-			"pexpireat KEY 9999999999999", "pexpire KEY 1000", "pttl KEY", "ping", "time", "info memory",
+			"set KEY 0 PX 1000", "get KEY", "getrange KEY 0 0", "setrange KEY 0 1", "exists KEY", "rename KEY KEY",
+			"persist KEY", "pexpireat KEY 9999999999999", "pexpire KEY 1000", "pttl KEY", "ping", "time", "info memory",
 			"hget KEY f", "hset KEY f 1", "hsetnx KEY f 1", "hdel KEY f", "hexists KEY f", "hgetall KEY", "hincrby KEY f 1",
 			"hlen KEY", "hmget KEY f", "hscan KEY 0",
 			"sadd KEY m", "srem KEY m", "scard KEY", "smembers KEY",
@@ -62,8 +62,8 @@ func LimitRights() Rights {
 // noScript is the hash of no script.
 const noScript = "ffffffffffffffffffffffffffffffffffffffff"
 
-// perPrefix is the number of keys of each prefix, each in a slot of its own: a client of a single server that is a node
-// of a cluster gets MOVED for one of them.
+// perPrefix is the number of keys of each prefix, in as many slots: a client of a single server gets MOVED for one of
+// them if the server is a node of a cluster.
 const perPrefix = 16
 
 // attempts is a script that makes calls, and returns the failed ones, each followed by its error.
@@ -85,10 +85,13 @@ return failed`
 // CheckRights makes every call that the rights permit, on keys of its own. It fails if the user lacks one, if a master
 // of a cluster is unreachable, or if the server does not take writes.
 func CheckRights(ctx context.Context, rdb redis.UniversalClient, r Rights) error {
+	if err := rdb.Ping(ctx).Err(); err != nil {
+		return err
+	}
 	cluster, isCluster := rdb.(*redis.ClusterClient)
 	if isCluster {
-		err := cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error { return master.Ping(ctx).Err() })
-		if err != nil {
+		ping := func(ctx context.Context, master *redis.Client) error { return master.Ping(ctx).Err() }
+		if err := cluster.ForEachMaster(ctx, ping); err != nil {
 			return err
 		}
 	}

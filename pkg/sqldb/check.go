@@ -10,8 +10,8 @@ import (
 	"gorm.io/gorm"
 )
 
-// Check reports why a program with these migrations cannot work on the database: it does not respond or takes no writes,
-// or its newest migration is another one. It changes nothing.
+// Check reports why a program with these migrations cannot work on the database: it does not respond or takes no
+// writes, or its newest migration is another one. It changes nothing.
 func Check(ctx context.Context, db *gorm.DB, migrations fs.FS) error {
 	dir := "migrations/sqlite"
 	if !IsSQLite(db) {

@@ -236,3 +236,25 @@ func TestEnsureTopicsEndsAtADenial(t *testing.T) {
 		require.ErrorContains(t, err, d.states, name)
 	}
 }
+
+// Check names the right to publish or to consume that is missing.
+func TestCheckReportsDenials(t *testing.T) {
+	t.Parallel()
+	broker := newListingBroker(t, "127.0.0.1@this")
+	cfg := Config{NameServers: []string{broker.addr()}, Publishes: []string{"t"}, AccessKey: "user", SecretKey: "key"}
+	consumes := map[string]string{"g": "c"}
+	all := []string{"Pub Topic:t", "Sub Topic:c", "Sub Group:g"}
+	for i, right := range all {
+		broker.acl.Store(&acl{"user", "key", slices.Delete(slices.Clone(all), i, i+1)})
+		err := Check(t.Context(), cfg, consumes)
+		require.ErrorIs(t, err, ErrDenied)
+		_, resource, _ := strings.Cut(right, " ")
+		require.ErrorContains(t, err, "no permission to access "+resource)
+	}
+	broker.acl.Store(&acl{"user", "key", all})
+	require.NoError(t, Check(t.Context(), cfg, consumes))
+	broker.unknown = []string{"c"}
+	require.ErrorIs(t, Check(t.Context(), cfg, consumes), errNoTopic)
+	cfg.NameServers = append(cfg.NameServers, "127.0.0.1:1")
+	require.ErrorContains(t, Check(t.Context(), cfg, consumes), "list brokers: no name server responds")
+}

@@ -6,8 +6,8 @@ import (
 )
 
 // Check reports why a process cannot use RocketMQ: a name server that does not respond, a missing topic, a broker that
-// does not respond, or a right that its user lacks (ErrDenied) to publish to cfg.Publishes or to consume the topics, which
-// are by consumer group.
+// does not respond, or a right that its user lacks (ErrDenied) to publish to cfg.Publishes or to consume. consumes
+// holds topics by consumer group.
 func Check(ctx context.Context, cfg Config, consumes map[string]string) error {
 	if err := cfg.validate(); err != nil {
 		return err

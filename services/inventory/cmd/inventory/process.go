@@ -50,8 +50,8 @@ func connect(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	all := []process.BackEnd{
-		c.Process.DatabaseBackEnd("inventory", c.MySQL, inventory.Migrations), c.Process.GateBackEnd(), c.Process.LimitsBackEnd(),
-		c.Process.BrokerBackEnd("inventory"),
+		c.Process.DatabaseBackEnd("inventory", c.MySQL, inventory.Migrations), c.Process.GateBackEnd(),
+		c.Process.LimitsBackEnd(), c.Process.BrokerBackEnd("inventory"),
 		process.ServiceBackEnd("order", "ORDER_INTERNAL_URL", c.OrderURL, "/internal/v1/refunds", c.Secrets),
 	}
 	return process.Connect(ctx, out, append(all, process.KeysBackEnd(c.Auth)...)...)

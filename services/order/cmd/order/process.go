@@ -60,7 +60,8 @@ func connect(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	all := []process.BackEnd{
-		c.Process.DatabaseBackEnd("order", c.MySQL, order.Migrations), c.Process.LimitsBackEnd(), c.Process.BrokerBackEnd("order"),
+		c.Process.DatabaseBackEnd("order", c.MySQL, order.Migrations), c.Process.LimitsBackEnd(),
+		c.Process.BrokerBackEnd("order"),
 		process.ServiceBackEnd("inventory", "INVENTORY_INTERNAL_URL", c.InventoryURL, contract.ModesPath, c.Secrets),
 	}
 	return process.Connect(ctx, out, append(all, process.KeysBackEnd(c.Auth)...)...)
