@@ -246,6 +246,28 @@ func TestConnectSaysWhatIsWrong(t *testing.T) {
 			}
 		})
 	}
+	t.Run("seckill", func(t *testing.T) {
+		lines, exit := checked(t, "seckill", changed(right, "INVENTORY_INTERNAL_URL="+right["ORDER_INTERNAL_URL"],
+			"AUTH_JWKS_URL=http://"+nothing, "OIDC_ISSUER=http://"+nothing, "OIDC_CLIENT_ID=seckill",
+			"PUBLIC_URL=http://127.0.0.1:8081"))
+		require.Equal(t, 1, exit)
+		require.Len(t, lines, 6)
+		for _, backEnd := range []string{gate, limits, "rocketmq"} {
+			require.True(t, strings.HasPrefix(lines[backEnd], "ok     "), "%v", lines)
+		}
+		require.Contains(t, lines["inventory"], "FAILED INVENTORY_INTERNAL_URL: "+right["ORDER_INTERNAL_URL"]+" responds 404: ")
+		require.Contains(t, lines["published keys"], "FAILED AUTH_JWKS_URL: ")
+		require.Contains(t, lines["identity provider"], "FAILED OIDC_ISSUER: ")
+	})
+	t.Run("order", func(t *testing.T) {
+		lines, exit := checked(t, "order", changed(right, dsn("shop:hush", d.addr, "empty?tls=true")))
+		require.Equal(t, 1, exit)
+		require.Len(t, lines, 4)
+		require.Contains(t, lines[mysql], "run order migrate up")
+		require.True(t, strings.HasPrefix(lines[limits], "ok     "), "%v", lines)
+		require.True(t, strings.HasPrefix(lines["rocketmq"], "ok     "), "%v", lines)
+		require.Contains(t, lines["inventory"], "FAILED INVENTORY_INTERNAL_URL: ")
+	})
 	t.Run("read-only MySQL", func(t *testing.T) {
 		d.run(t, "SET GLOBAL read_only = 1")
 		defer d.run(t, "SET GLOBAL read_only = 0")
