@@ -133,6 +133,7 @@ func (s *Settings) DatabaseBackEnd(service string, m settings.MySQL, migrations 
 
 // ServiceBackEnd is the internal listener of another service at the URL of a variable. path is a route that GET reads.
 func ServiceBackEnd(service, variable, url, path string, secrets []string) BackEnd {
+	client := http.Client{Timeout: connectTimeout}
 	return HTTPBackEnd(service, variable, url, func(ctx context.Context) error {
 		status := 0
 		err := auth.TrySecrets(secrets, func(secret string) (int, error) {
@@ -141,7 +142,7 @@ func ServiceBackEnd(service, variable, url, path string, secrets []string) BackE
 				return 0, err
 			}
 			auth.SignInternal(req, secret)
-			resp, err := http.DefaultClient.Do(req)
+			resp, err := client.Do(req)
 			if err != nil {
 				return 0, err
 			}

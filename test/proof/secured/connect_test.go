@@ -37,7 +37,7 @@ func checked(t *testing.T, service string, environ map[string]string) (lines map
 	out, err := cmd.CombinedOutput()
 	require.Less(t, time.Since(began), longestCheck, "%s", out)
 	if err != nil {
-		require.IsType(t, &exec.ExitError{}, err)
+		require.ErrorAs(t, err, new(*exec.ExitError))
 	}
 	t.Logf("%s after %s:\n%s", service, time.Since(began).Round(time.Millisecond), out)
 	lines = map[string]string{}
@@ -185,57 +185,99 @@ func TestConnectSaysWhatIsWrong(t *testing.T) {
 		backEnd string
 		says    []string // the variables, and the cause
 	}{
-		{"wrong password", changed(right, "REDIS_PASSWORD=wrong"), gate,
-			[]string{"REDIS_USERNAME, REDIS_PASSWORD: WRONGPASS", "the user or its password is wrong"}},
-		{"unknown user", changed(right, "REDIS_USERNAME=nobody"), gate,
-			[]string{"REDIS_USERNAME, REDIS_PASSWORD: WRONGPASS", "the user or its password is wrong"}},
-		{"no credentials", changed(right, "REDIS_USERNAME=", "REDIS_PASSWORD="), gate,
-			[]string{"REDIS_PASSWORD: NOAUTH", "the server requires a login and none is set"}},
-		{"missing rights", changed(right, "REDIS_USERNAME=half", "REDIS_PASSWORD=half-password"), gate,
-			[]string{"REDIS_USERNAME: the user lacks +xadd: ", "Users of Redis"}},
-		{"missing rights of no script", changed(right, "REDIS_USERNAME=outside", "REDIS_PASSWORD=outside-password"), gate,
-			[]string{"REDIS_USERNAME: the user lacks +wait: ", "Users of Redis"}},
-		{"missing rights of the limits", changed(right, "LIMIT_REDIS_USERNAME=few", "LIMIT_REDIS_PASSWORD=few-password"), limits,
-			[]string{"LIMIT_REDIS_USERNAME: the user lacks +subscribe +unsubscribe &rl:check-config +multi +exec: ", "Users of Redis"}},
-		{"the other user", changed(right, "REDIS_USERNAME=limits", "REDIS_PASSWORD=limits-password"), gate,
-			[]string{"REDIS_USERNAME: ", "NOPERM", "Users of Redis"}},
+		{
+			"wrong password", changed(right, "REDIS_PASSWORD=wrong"), gate,
+			[]string{"REDIS_USERNAME, REDIS_PASSWORD: WRONGPASS", "the user or its password is wrong"},
+		},
+		{
+			"unknown user", changed(right, "REDIS_USERNAME=nobody"), gate,
+			[]string{"REDIS_USERNAME, REDIS_PASSWORD: WRONGPASS", "the user or its password is wrong"},
+		},
+		{
+			"no credentials", changed(right, "REDIS_USERNAME=", "REDIS_PASSWORD="), gate,
+			[]string{"REDIS_PASSWORD: NOAUTH", "the server requires a login and none is set"},
+		},
+		{
+			"missing rights", changed(right, "REDIS_USERNAME=half", "REDIS_PASSWORD=half-password"), gate,
+			[]string{"REDIS_USERNAME: the user lacks +xadd: ", "Users of Redis"},
+		},
+		{
+			"missing rights of no script", changed(right, "REDIS_USERNAME=outside", "REDIS_PASSWORD=outside-password"), gate,
+			[]string{"REDIS_USERNAME: the user lacks +wait: ", "Users of Redis"},
+		},
+		{
+			"missing rights of the limits", changed(right, "LIMIT_REDIS_USERNAME=few", "LIMIT_REDIS_PASSWORD=few-password"), limits,
+			[]string{"LIMIT_REDIS_USERNAME: the user lacks +subscribe +unsubscribe &rl:check-config +multi +exec: ", "Users of Redis"},
+		},
+		{
+			"the other user", changed(right, "REDIS_USERNAME=limits", "REDIS_PASSWORD=limits-password"), gate,
+			[]string{"REDIS_USERNAME: ", "NOPERM", "Users of Redis"},
+		},
 		{"plain text to a TLS port", changed(right, "REDIS_TLS=false"), gate, []string{"REDIS_TLS, ", "it requires TLS and TLS is off"}},
-		{"TLS to a plain port", changed(right, "REDIS_ADDRS="+plain), gate,
-			[]string{"REDIS_TLS, REDIS_ADDRS: ", "TLS is on and the server has none"}},
-		{"unknown authority", changed(right, "REDIS_ADDRS="+untrusted), gate,
-			[]string{"SSL_CERT_DIR: ", "the authority of the server's certificate is not trusted", "tls.caConfigMap"}},
-		{"wrong server name", changed(right, "REDIS_TLS_SERVER_NAME=other.test"), gate,
-			[]string{"REDIS_TLS_SERVER_NAME, REDIS_ADDRS: ", "the certificate has other names"}},
+		{
+			"TLS to a plain port", changed(right, "REDIS_ADDRS="+plain), gate,
+			[]string{"REDIS_TLS, REDIS_ADDRS: ", "TLS is on and the server has none"},
+		},
+		{
+			"unknown authority", changed(right, "REDIS_ADDRS="+untrusted), gate,
+			[]string{"SSL_CERT_DIR: ", "the authority of the server's certificate is not trusted", "tls.caConfigMap"},
+		},
+		{
+			"wrong server name", changed(right, "REDIS_TLS_SERVER_NAME=other.test"), gate,
+			[]string{"REDIS_TLS_SERVER_NAME, REDIS_ADDRS: ", "the certificate has other names"},
+		},
 		{"nothing listens", changed(right, "REDIS_ADDRS="+nothing), gate, []string{"REDIS_ADDRS: ", "nothing listens there"}},
-		{"nothing listens for the limits", changed(right, "LIMIT_REDIS_ADDRS="+nothing), limits,
-			[]string{"LIMIT_REDIS_ADDRS: ", "nothing listens there"}},
+		{
+			"nothing listens for the limits", changed(right, "LIMIT_REDIS_ADDRS="+nothing), limits,
+			[]string{"LIMIT_REDIS_ADDRS: ", "nothing listens there"},
+		},
 		{"replica", changed(right, "REDIS_ADDRS="+replica.addr()), gate, []string{"REDIS_ADDRS: ", "the server is a replica"}},
-		{"no such master", changed(sentinel, append(common, "REDIS_SENTINEL_MASTER=nothing")...), gate,
-			[]string{"REDIS_SENTINEL_MASTER: ", "the Sentinels watch a master of another name"}},
-		{"wrong password at the Sentinels", changed(sentinel, append(common, "REDIS_SENTINEL_PASSWORD=wrong")...), gate,
-			[]string{"REDIS_SENTINEL_USERNAME, REDIS_SENTINEL_PASSWORD: ", "the user at the Sentinels or its password is wrong"}},
-		{"node of a cluster", changed(cluster, append(common, "REDIS_MODE=single")...), gate,
-			[]string{"REDIS_MODE: ", "MOVED", "REDIS_MODE=cluster is missing"}},
+		{
+			"no such master", changed(sentinel, append(common, "REDIS_SENTINEL_MASTER=nothing")...), gate,
+			[]string{"REDIS_SENTINEL_MASTER: ", "the Sentinels watch a master of another name"},
+		},
+		{
+			"wrong password at the Sentinels", changed(sentinel, append(common, "REDIS_SENTINEL_PASSWORD=wrong")...), gate,
+			[]string{"REDIS_SENTINEL_USERNAME, REDIS_SENTINEL_PASSWORD: ", "the user at the Sentinels or its password is wrong"},
+		},
+		{
+			"node of a cluster", changed(cluster, append(common, "REDIS_MODE=single")...), gate,
+			[]string{"REDIS_MODE: ", "MOVED", "REDIS_MODE=cluster is missing"},
+		},
 		{"no cluster", changed(right, "REDIS_MODE=cluster"), gate, []string{"REDIS_MODE, REDIS_USERNAME: ", "no node of a cluster"}},
 
-		{"wrong password of MySQL", changed(right, dsn("shop:wrong", d.addr, "flashsale_inventory?tls=true")), mysql,
-			[]string{"MYSQL_DSN: Error 1045", "the user or its password is wrong"}},
+		{
+			"wrong password of MySQL", changed(right, dsn("shop:wrong", d.addr, "flashsale_inventory?tls=true")), mysql,
+			[]string{"MYSQL_DSN: Error 1045", "the user or its password is wrong"},
+		},
 		{"MySQL without TLS", changed(right, dsn("shop:hush", d.addr, "flashsale_inventory")), mysql, []string{"MYSQL_DSN: ", "tls=true"}},
-		{"unknown authority of MySQL", changed(right, dsn("shop:hush", untrustedDB.addr, "flashsale_inventory?tls=true")), mysql,
-			[]string{"SSL_CERT_DIR: ", "the authority of the server's certificate is not trusted"}},
-		{"unknown database", changed(right, dsn("shop:hush", d.addr, "absent?tls=true")), mysql,
-			[]string{"MYSQL_DSN: Error 1049", "the server has no such database"}},
-		{"not migrated", changed(right, dsn("shop:hush", d.addr, "empty?tls=true")), mysql,
-			[]string{"MYSQL_DSN: migration ", "run inventory migrate up"}},
-		{"no MySQL", changed(right, dsn("shop:hush", nothing, "flashsale_inventory?tls=true")), mysql,
-			[]string{"MYSQL_DSN: ", "nothing listens there"}},
+		{
+			"unknown authority of MySQL", changed(right, dsn("shop:hush", untrustedDB.addr, "flashsale_inventory?tls=true")), mysql,
+			[]string{"SSL_CERT_DIR: ", "the authority of the server's certificate is not trusted"},
+		},
+		{
+			"unknown database", changed(right, dsn("shop:hush", d.addr, "absent?tls=true")), mysql,
+			[]string{"MYSQL_DSN: Error 1049", "the server has no such database"},
+		},
+		{
+			"not migrated", changed(right, dsn("shop:hush", d.addr, "empty?tls=true")), mysql,
+			[]string{"MYSQL_DSN: migration ", "run inventory migrate up"},
+		},
+		{
+			"no MySQL", changed(right, dsn("shop:hush", nothing, "flashsale_inventory?tls=true")), mysql,
+			[]string{"MYSQL_DSN: ", "nothing listens there"},
+		},
 
 		{"no RocketMQ", changed(right, "ROCKETMQ_NAMESRV="+nothing), "rocketmq", []string{"ROCKETMQ_NAMESRV: ", "nothing listens there"}},
 		{"wrong prefix", changed(right, "ROCKETMQ_PREFIX=other-"), "rocketmq", []string{"ROCKETMQ_PREFIX: ", "the topics are not created"}},
-		{"other secret", changed(right, "INTERNAL_SECRET=another-secret-of-32-characters-or-more"), "order",
-			[]string{"INTERNAL_SECRET: ", "responds 401", "accepts other secrets"}},
-		{"no order", changed(right, "ORDER_INTERNAL_URL=http://"+nothing), "order",
-			[]string{"ORDER_INTERNAL_URL: ", "nothing listens there"}},
+		{
+			"other secret", changed(right, "INTERNAL_SECRET=another-secret-of-32-characters-or-more"), "order",
+			[]string{"INTERNAL_SECRET: ", "responds 401", "accepts other secrets"},
+		},
+		{
+			"no order", changed(right, "ORDER_INTERNAL_URL=http://"+nothing), "order",
+			[]string{"ORDER_INTERNAL_URL: ", "nothing listens there"},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			lines, exit := checked(t, "inventory", c.environ)
@@ -246,6 +288,28 @@ func TestConnectSaysWhatIsWrong(t *testing.T) {
 			}
 		})
 	}
+	t.Run("seckill", func(t *testing.T) {
+		lines, exit := checked(t, "seckill", changed(right, "INVENTORY_INTERNAL_URL="+right["ORDER_INTERNAL_URL"],
+			"AUTH_JWKS_URL=http://"+nothing, "OIDC_ISSUER=http://"+nothing, "OIDC_CLIENT_ID=seckill",
+			"PUBLIC_URL=http://127.0.0.1:8081"))
+		require.Equal(t, 1, exit)
+		require.Len(t, lines, 6)
+		for _, backEnd := range []string{gate, limits, "rocketmq"} {
+			require.True(t, strings.HasPrefix(lines[backEnd], "ok     "), "%v", lines)
+		}
+		require.Contains(t, lines["inventory"], "FAILED INVENTORY_INTERNAL_URL: "+right["ORDER_INTERNAL_URL"]+" responds 404: ")
+		require.Contains(t, lines["published keys"], "FAILED AUTH_JWKS_URL: ")
+		require.Contains(t, lines["identity provider"], "FAILED OIDC_ISSUER: ")
+	})
+	t.Run("order", func(t *testing.T) {
+		lines, exit := checked(t, "order", changed(right, dsn("shop:hush", d.addr, "empty?tls=true")))
+		require.Equal(t, 1, exit)
+		require.Len(t, lines, 4)
+		require.Contains(t, lines[mysql], "run order migrate up")
+		require.True(t, strings.HasPrefix(lines[limits], "ok     "), "%v", lines)
+		require.True(t, strings.HasPrefix(lines["rocketmq"], "ok     "), "%v", lines)
+		require.Contains(t, lines["inventory"], "FAILED INVENTORY_INTERNAL_URL: ")
+	})
 	t.Run("read-only MySQL", func(t *testing.T) {
 		d.run(t, "SET GLOBAL read_only = 1")
 		defer d.run(t, "SET GLOBAL read_only = 0")
