@@ -40,7 +40,6 @@ type Buyers struct {
 	PerSecond int             // arrivals
 	Together  int             // buyers who arrive at the same time; 0 means 1
 	Until     <-chan struct{} // arrivals end before Count when it is closed; nil means that they do not
-	Pays      bool            // every buyer pays
 	Rand      *rand.Rand      // decides who pays; no other goroutine may use it
 
 	mu                            sync.Mutex
@@ -72,7 +71,7 @@ func (s *Buyers) Start(ctx context.Context) (failed context.Context, wait func()
 				case <-tick.C:
 				}
 			}
-			pays := s.Pays || s.Rand.IntN(2) == 0
+			pays := s.Rand.IntN(2) == 0
 			group.Go(func() error {
 				userID := prefix + strconv.Itoa(n)
 				if err := s.buy(inner, userID, pays); err != nil {

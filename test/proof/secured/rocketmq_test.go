@@ -66,7 +66,7 @@ func startBroker(t *testing.T, prefix string) *broker {
 	b.write(t, "stunnel.conf", conf)
 	spawn(t, "stunnel", exec.Command("stunnel", b.dir+"/stunnel.conf"))
 	waitListening(t, b.nameServer)
-	b.createUsers(t, prefix, "")
+	b.createUsers(t, prefix)
 	return b
 }
 
@@ -95,8 +95,8 @@ func (b *broker) document(t *testing.T) string {
 	return string(text)
 }
 
-// createUsers runs the lines of docs/kubernetes.md, for users whose names have this end.
-func (b *broker) createUsers(t *testing.T, prefix, end string) {
+// createUsers runs the lines of docs/kubernetes.md.
+func (b *broker) createUsers(t *testing.T, prefix string) {
 	t.Helper()
 	for verb, count := range map[string]int{"createUser": 4, "createAcl": 7} {
 		lines := regexp.MustCompile(`(?m)^mqadmin (`+verb+` .*)$`).FindAllStringSubmatch(b.document(t), -1)
@@ -104,8 +104,7 @@ func (b *broker) createUsers(t *testing.T, prefix, end string) {
 		var calls errgroup.Group
 		calls.SetLimit(2) // each is a JVM
 		for _, m := range lines {
-			line := regexp.MustCompile(`(-u |User:)(\w+)`).ReplaceAllString(m[1], "$1$2"+end)
-			line = strings.NewReplacer("<prefix>", prefix, "<key>", mqKey).Replace(line)
+			line := strings.NewReplacer("<prefix>", prefix, "<key>", mqKey).Replace(m[1])
 			calls.Go(func() error { return b.mqadmin(line) })
 		}
 		require.NoError(t, calls.Wait())
