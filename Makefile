@@ -90,7 +90,7 @@ chart-tools: $(KUBECONFORM) $(helms)
 test: deps $(GOTESTSUM) ## Runs all tests but those of make proof (PKG=./pkg/lock for one package, RACE=all for all with the race detector)
 	@RACE=$(RACE) scripts/dev/with-dependencies scripts/dev/test $(GOTESTSUM) $(PKG)
 
-secured: deps ## Sells on Redis, MariaDB and RocketMQ that require TLS and rights: failovers, wrong settings
+secured: deps ## Sells on Redis, MariaDB and RocketMQ that require TLS and rights: failovers, new passwords, wrong settings
 	@scripts/dev/deps secured
 	@go test -count=1 -timeout 15m ./test/proof/secured
 
