@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,6 +16,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
+
+	"flashsale.internal/test/rig"
 )
 
 const (
@@ -48,10 +51,7 @@ func startBroker(t *testing.T, prefix string) *broker {
 	b.write(t, "broker.conf", fmt.Sprintf("%s\nlistenPort=%d\nhaListenPort=%d\nstorePathRootDir=%s/store\nbindAddress=127.0.0.1\n"+
 		"brokerIP1="+tunnelled+"\n%s", shared, port+3, port+4, b.dir, strings.ReplaceAll(acl[1], "<admin's key>", mqKey)))
 	b.write(t, "conf/tools.yml", "accessKey: admin\nsecretKey: "+mqKey+"\n")
-	b.flags = strings.Fields("--add-exports java.base/sun.nio.ch=ALL-UNNAMED --add-opens java.base/java.nio=ALL-UNNAMED " +
-		"--add-opens java.base/java.util=ALL-UNNAMED --add-opens java.base/java.lang=ALL-UNNAMED -XX:+UseSerialGC " +
-		"-XX:TieredStopAtLevel=1 -XX:-UsePerfData -Drocketmq.home.dir=" + b.dir + " -Duser.home=" + b.dir +
-		" -cp " + jars(t) + "/*")
+	b.flags = append(localFlags(t), "-Drocketmq.home.dir="+b.dir, "-Duser.home="+b.dir)
 	tls := []string{"-Dtls.server.mode=enforcing", "-Dtls.enable=true", "-Dtls.config.file=" + b.dir + "/tls.properties"}
 	b.java(t, "name server", "-Xmx128m", tls, "namesrv.NamesrvStartup", "-c", b.dir+"/namesrv.conf")
 	waitListening(t, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
@@ -84,8 +84,8 @@ func (b *broker) java(t *testing.T, name, heap string, flags []string, class str
 }
 
 func (b *broker) command(heap string, flags []string, class string, args ...string) *exec.Cmd {
-	all := append([]string{heap}, append(flags, b.flags...)...)
-	return exec.Command("java", append(append(all, "org.apache.rocketmq."+class), args...)...)
+	all := slices.Concat([]string{heap}, b.flags, flags, []string{"org.apache.rocketmq." + class}, args)
+	return exec.Command("java", all...)
 }
 
 func (b *broker) document(t *testing.T) string {
@@ -129,12 +129,14 @@ func (b *broker) settingsOf(user string) map[string]string {
 	return map[string]string{"ROCKETMQ_NAMESRV": b.nameServer, "ROCKETMQ_ACCESS_KEY": user, "ROCKETMQ_SECRET_KEY": mqKey}
 }
 
-// jars returns the folder that scripts/dev/deps filled.
-func jars(t *testing.T) string {
+// localFlags returns the flags of Java for the local set, which has no TLS: later ones win.
+func localFlags(t *testing.T) []string {
 	t.Helper()
-	out, err := exec.Command("bash", "-c", ". ../../../scripts/dev/lib.sh; echo $ROCKETMQ_LIB").Output()
+	cmd := exec.Command("bash", "-c", `. scripts/dev/lib.sh && . scripts/dev/rocketmq.sh && printf '%s\n' "${rocketmq_flags[@]}"`)
+	cmd.Dir = rig.Root(t)
+	out, err := cmd.Output()
 	require.NoError(t, err)
-	return strings.TrimSpace(string(out))
+	return strings.Split(strings.TrimSpace(string(out)), "\n")
 }
 
 // spawn runs a process until the test ends.

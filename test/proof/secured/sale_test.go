@@ -34,8 +34,6 @@ type system struct {
 	*rig.Rig
 	db *database
 	mq *broker
-	// files of the credentials of each service, by process and setting
-	files map[string]string
 }
 
 // startSystem starts the services. environ has the settings of their Redis, open makes the test's own client of it.
@@ -43,7 +41,7 @@ func startSystem(
 	t *testing.T, environ map[string]string, open func() redis.UniversalClient, opts ...rig.Option,
 ) *system {
 	t.Helper()
-	s := &system{db: startDatabase(t), mq: startBroker(t, prefix), files: map[string]string{}}
+	s := &system{db: startDatabase(t), mq: startBroker(t, prefix)}
 	dsn := map[string]string{}
 	for _, service := range []string{"order", "inventory"} {
 		s.db.run(t, fmt.Sprintf("CREATE DATABASE flashsale_%[1]s CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;"+
@@ -62,17 +60,16 @@ func startSystem(
 	}
 	s.Rig = rig.New(t, opts...)
 	for _, p := range s.Processes() {
-		s.inFile(t, p, "REDIS_PASSWORD", environ["REDIS_PASSWORD"])
-		s.inFile(t, p, "LIMIT_REDIS_PASSWORD", environ["LIMIT_REDIS_PASSWORD"])
+		inFile(t, p, "REDIS_PASSWORD", environ["REDIS_PASSWORD"])
+		inFile(t, p, "LIMIT_REDIS_PASSWORD", environ["LIMIT_REDIS_PASSWORD"])
 		if environ["REDIS_SENTINEL_PASSWORD"] != "" {
-			s.inFile(t, p, "REDIS_SENTINEL_PASSWORD", environ["REDIS_SENTINEL_PASSWORD"])
+			inFile(t, p, "REDIS_SENTINEL_PASSWORD", environ["REDIS_SENTINEL_PASSWORD"])
 		}
-		service := strings.TrimSuffix(p.Name, "-2")
-		for name, value := range s.mq.settingsOf(service) {
+		for name, value := range s.mq.settingsOf(p.Name) {
 			p.Set(name, value)
 		}
-		if dsn[service] != "" {
-			s.inFile(t, p, "MYSQL_DSN", dsn[service])
+		if dsn[p.Name] != "" {
+			inFile(t, p, "MYSQL_DSN", dsn[p.Name])
 		}
 	}
 	s.createTopics(t)
@@ -94,16 +91,11 @@ func (s *system) createTopics(t *testing.T) {
 }
 
 // inFile gives a process a credential in a file.
-func (s *system) inFile(t *testing.T, p *rig.Process, setting, value string) {
+func inFile(t *testing.T, p *rig.Process, setting, value string) {
 	t.Helper()
-	path, ok := s.files[p.Name+" "+setting]
-	if !ok {
-		path = filepath.Join(t.TempDir(), "credential")
-		s.files[p.Name+" "+setting] = path
-		p.FromFile(setting, path)
-	}
-	require.NoError(t, os.WriteFile(path+".new", []byte(value), 0o600))
-	require.NoError(t, os.Rename(path+".new", path))
+	path := filepath.Join(t.TempDir(), "credential")
+	require.NoError(t, os.WriteFile(path, []byte(value), 0o600))
+	p.FromFile(setting, path)
 }
 
 // survives sells to buyers while kill ends a master of the gate, and requires that the sale goes on, that no answered
