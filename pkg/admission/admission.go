@@ -106,6 +106,15 @@ func Local(s Settings, tel *telemetry.Telemetry) (*Limits, error) {
 // Redis returns the client for the Redis of the limits, nil without Redis. Its owner is l.
 func (l *Limits) Redis() redis.UniversalClient { return l.rdb }
 
+// Limiter returns a limiter that all processes of the service share, or one of this process without Redis. While Redis is
+// unavailable, this process applies its share.
+func (l *Limits) Limiter(name string, s ratelimit.Spec) (ratelimit.Limiter, error) {
+	if l.conn == nil {
+		return ratelimit.NewLocal(s)
+	}
+	return l.conn.NewRedis(name, s, ratelimit.RedisOptions{})
+}
+
 // Breaker returns the state of the breaker before the Redis of the limits: closed or open; "" without Redis.
 func (l *Limits) Breaker() string {
 	switch {

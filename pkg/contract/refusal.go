@@ -38,6 +38,7 @@ const (
 	CodeOverloaded           Code = "overloaded"
 	CodeGateUnavailable      Code = "gate_unavailable"
 	CodeJournalFull          Code = "journal_full"
+	CodeProviderBusy         Code = "provider_busy"
 	CodeUnavailable          Code = "unavailable"
 	CodeInternal             Code = "internal"
 )

@@ -67,6 +67,7 @@ var kinds = func() map[contract.Code]kind {
 		contract.CodeOverloaded:           {http.StatusServiceUnavailable, "Overloaded", nil},
 		contract.CodeGateUnavailable:      {http.StatusServiceUnavailable, "Purchases are not available right now", nil},
 		contract.CodeJournalFull:          {http.StatusServiceUnavailable, "Purchases are not accepted right now", nil},
+		contract.CodeProviderBusy:         {http.StatusServiceUnavailable, "The payment provider is busy", nil},
 		contract.CodeUnavailable:          {http.StatusServiceUnavailable, "Not available right now", nil},
 		contract.CodeInternal:             {http.StatusInternalServerError, "Internal error", nil},
 	}

@@ -53,7 +53,7 @@ func TestEveryCodeHasItsStatus(t *testing.T) {
 			contract.CodeQuotaExceeded,
 		},
 		429: {contract.CodeRateLimited, contract.CodeRoomWaiting},
-		503: {contract.CodeOverloaded, contract.CodeGateUnavailable, contract.CodeJournalFull, contract.CodeUnavailable},
+		503: {contract.CodeOverloaded, contract.CodeGateUnavailable, contract.CodeJournalFull, contract.CodeProviderBusy, contract.CodeUnavailable},
 		500: {contract.CodeInternal, "made_up"},
 	} {
 		for _, code := range codes {

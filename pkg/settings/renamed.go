@@ -12,6 +12,7 @@ var replaced = map[string]string{
 	"CHALLENGE_HOSTNAMES": "PUBLIC_URL, the address of the pages without a path, such as https://shop.example.com",
 	"INVENTORY_CONSUMERS": "CONSUMERS",
 	"ORDER_CONSUMERS":     "CONSUMERS",
+	"PAYMENTS_SANDBOX":    "PAYMENT_PROVIDERS=sandbox, unless it was false",
 	"MIGRATE_PATIENCE":    "the flag of the command, such as: migrate up -wait 5m",
 }
 

@@ -117,7 +117,7 @@ func IsTransient(err error) bool {
 	if r := (*contract.Refusal)(nil); errors.As(err, &r) {
 		switch r.Code {
 		case contract.CodeRateLimited, contract.CodeOverloaded, contract.CodeGateUnavailable, contract.CodeJournalFull,
-			contract.CodeUnavailable, contract.CodeInternal:
+			contract.CodeProviderBusy, contract.CodeUnavailable, contract.CodeInternal:
 			return true
 		}
 		return false

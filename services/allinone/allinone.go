@@ -159,7 +159,7 @@ type purchases struct {
 }
 
 // loadServices reads the services' settings from the environment. In one process some are fixed: the addresses of the
-// dependencies, BROKERLESS_AFTER and PAYMENTS_SANDBOX. Developers' tokens are on unless AUTH_DEV_TOKENS=false.
+// dependencies, BROKERLESS_AFTER and PAYMENT_PROVIDERS. Developers' tokens are on unless AUTH_DEV_TOKENS=false.
 func loadServices(cfg Config, environ map[string]string, internalURL string) (services, error) {
 	given := map[string]string{
 		// Messages and timers of closings live in memory. After a kill only the sweepers find what is due, so they run
@@ -176,7 +176,7 @@ func loadServices(cfg Config, environ map[string]string, internalURL string) (se
 	if given["AUTH_DEV_TOKENS"] == "" {
 		given["AUTH_DEV_TOKENS"] = "true"
 	}
-	given["PAYMENTS_SANDBOX"] = "true"
+	given["PAYMENT_PROVIDERS"] = settings.Sandbox
 	given["ORDER_INTERNAL_URL"], given["INVENTORY_INTERNAL_URL"] = internalURL, internalURL
 	given["BROKERLESS_AFTER"] = "0" // the bus is part of the process
 	for _, name := range []string{"LIMIT_REDIS_ADDRS", "LIMIT_REDIS_DB"} {

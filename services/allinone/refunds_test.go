@@ -33,7 +33,7 @@ func TestRefundsThatWait(t *testing.T) {
 	orderDB := dbtest.SQLite(t, orders.Migrations)
 	orderService, err := orders.New(orders.Config{
 		Auth: identity, Internal: settings.Internal{Secrets: []string{internal}},
-		Payments: orders.Payments{Sandbox: true, SandboxSecrets: []string{internal}, SandboxCallbackURL: "http://sandbox.invalid"},
+		Payments: orders.Payments{Payments: settings.Payments{Providers: []string{settings.Sandbox}}, SandboxSecrets: []string{internal}, SandboxCallbackURL: "http://sandbox.invalid"},
 	}, orders.Deps{DB: orderDB, Bus: bus, Telemetry: tel})
 	require.NoError(t, err)
 	orderServer := httptest.NewServer(orderService.InternalHandler())

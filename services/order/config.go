@@ -30,8 +30,10 @@ type Config struct {
 
 // Payments configures the payment providers.
 type Payments struct {
-	// A payment provider that takes no money; refused in production.
-	Sandbox bool `env:"PAYMENTS_SANDBOX"`
+	settings.Payments
+	// Calls of each kind that a payment provider takes in a second, from all processes; further ones wait for their turn,
+	// buyers with 503 `provider_busy`. 0: no limit.
+	Rate int `env:"PAYMENT_RATE" envDefault:"0"`
 	// Signs the sandbox's callbacks: `new,old` while it is rotated.
 	SandboxSecrets []string `env:"PAYMENTS_SANDBOX_SECRET" secret:"true"`
 	// Target of the sandbox's callbacks; without it the service's own public listener.
@@ -82,13 +84,18 @@ func (c Contacts) sealer() (*seal.Keys, error) {
 // DevelopmentSandboxSecret signs callbacks if no secret is set. Production has no sandbox.
 const DevelopmentSandboxSecret = "development-only-secret-of-the-sandbox-provider"
 
+const maxPaymentRate = 10_000
+
 // Validate reports the first wrong setting.
 func (p Payments) Validate(production bool) error {
-	if !p.Sandbox {
-		return nil
+	if err := p.Payments.Validate(production); err != nil {
+		return err
 	}
-	if production {
-		return settings.Wrong("PAYMENTS_SANDBOX", "must not be true with APP_ENV=production: it takes no money")
+	if p.Rate < 0 || p.Rate > maxPaymentRate {
+		return settings.Wrong("PAYMENT_RATE", "is %d and must be 0 to %d", p.Rate, maxPaymentRate)
+	}
+	if !p.Has(settings.Sandbox) {
+		return nil
 	}
 	if len(p.SandboxSecrets) > 0 {
 		if err := settings.CheckSecrets("PAYMENTS_SANDBOX_SECRET", p.SandboxSecrets, production); err != nil {

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
+	"flashsale.internal/pkg/admission"
 	"flashsale.internal/services/order/internal/core"
 	"flashsale.internal/services/order/internal/genes"
-	"flashsale.internal/services/order/internal/payment/sandbox"
 	"flashsale.internal/services/order/internal/record"
 	"flashsale.internal/services/order/internal/store"
 )
@@ -28,10 +28,9 @@ func ReconcilePayments(
 	if deps.Now == nil {
 		deps.Now = time.Now
 	}
-	var providers []core.Provider
-	if cfg.Sandbox {
-		book := store.NewSandboxBook(deps.DB, deps.DatabaseNow)
-		providers = append(providers, sandbox.New(sandbox.Config{Now: deps.Now}, book))
+	providers, _, err := cfg.providers(deps, admission.None(deps.Telemetry))
+	if err != nil {
+		return err
 	}
 	svc := core.New(store.New(deps.DB, deps.Telemetry, nil, store.WithClock(deps.DatabaseNow)), nil, genes.ByUser{}, rec,
 		providers, nil, core.Options{Now: deps.Now})

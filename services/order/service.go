@@ -27,7 +27,6 @@ import (
 	"flashsale.internal/services/order/internal/core"
 	"flashsale.internal/services/order/internal/genes"
 	"flashsale.internal/services/order/internal/httpapi"
-	"flashsale.internal/services/order/internal/payment/sandbox"
 	"flashsale.internal/services/order/internal/publisher"
 	"flashsale.internal/services/order/internal/record"
 	"flashsale.internal/services/order/internal/store"
@@ -127,17 +126,12 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	s.relay = outbox.NewRelay(deps.DB, s.bus, tel.Log, outbox.Clock(s.deps.DatabaseNow),
 		outbox.CheckClocks(s.clocks.Check))
 
-	var providers []core.Provider
-	var sandboxProvider httpapi.Sandbox // stays nil without the sandbox
-	if cfg.Payments.Sandbox {
-		if cfg.Payments.SandboxCallbackURL == "" {
-			return nil, settings.Wrong("PAYMENTS_SANDBOX_CALLBACK_URL", "is required and not set")
-		}
-		box := sandbox.New(sandbox.Config{
-			Secrets: cfg.Payments.SandboxSecrets, CallbackURL: cfg.Payments.SandboxCallbackURL,
-			Now: deps.Now, Transport: tel.Transport(deps.Transport),
-		}, store.NewSandboxBook(s.deps.DB, s.deps.DatabaseNow))
-		providers, sandboxProvider = append(providers, box), box
+	if cfg.Payments.Has(settings.Sandbox) && cfg.Payments.SandboxCallbackURL == "" {
+		return nil, settings.Wrong("PAYMENTS_SANDBOX_CALLBACK_URL", "is required and not set")
+	}
+	providers, sandboxProvider, err := cfg.Payments.providers(s.deps, deps.Limits)
+	if err != nil {
+		return nil, fmt.Errorf("payment providers: %w", err)
 	}
 	orders := store.New(deps.DB, tel, s.relay.Wake, store.WithClock(s.deps.DatabaseNow))
 	s.store = orders
@@ -154,7 +148,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		v.AddClocks(ctx, s.clocks)
 		return v
 	})
-	s.public = httpapi.NewPublic(s.core, tel, verifier, sandboxProvider, deps.Limits, deps.Now)
+	s.public = httpapi.NewPublic(s.core, tel, verifier, sandboxProvider, deps.Limits)
 	s.internal = httpapi.NewInternal(s.core, tel, cfg.Internal.Secrets, s.bus.Listener())
 	return s, nil
 }
@@ -207,7 +201,7 @@ const contactSweepEvery = time.Minute
 // Components returns the background loops. Each keeps running while the database or the broker is unavailable.
 func (s *Service) Components() []lifecycle.Component {
 	log := s.deps.Telemetry.Log
-	if !s.cfg.Payments.Sandbox {
+	if len(s.cfg.Payments.Providers) == 0 {
 		log.Warn("no payment provider is configured: orders cannot be paid")
 	}
 	return []lifecycle.Component{
@@ -227,6 +221,10 @@ func (s *Service) Components() []lifecycle.Component {
 		}),
 		lifecycle.Every("order closings sweep", s.timers.sweepEvery, log, s.clocks.Gate(func(ctx context.Context) error {
 			_, err := s.core.ResendClosings(ctx)
+			return err
+		})),
+		lifecycle.Every("order payments of closed orders", s.timers.refundEvery, log, s.clocks.Gate(func(ctx context.Context) error {
+			_, err := s.core.CancelDue(ctx)
 			return err
 		})),
 		lifecycle.Every("order refunds", s.timers.refundEvery, log, s.clocks.Gate(func(ctx context.Context) error {

@@ -73,7 +73,7 @@ func run(t *testing.T, db *gorm.DB, changes ...change) *running {
 	cfg := order.Config{
 		Auth:     settings.Auth{Lenient: true, HS256Secrets: []string{settings.DevelopmentAuthSecret}},
 		Internal: settings.Internal{Secrets: []string{settings.DevelopmentInternalSecret}},
-		Payments: order.Payments{Sandbox: true, SandboxCallbackURL: url},
+		Payments: order.Payments{Payments: settings.Payments{Providers: []string{settings.Sandbox}}, SandboxCallbackURL: url},
 		Timers:   settings.Timers{TestTimers: map[string]time.Duration{"order.refund_every": 50 * time.Millisecond}},
 	}
 	deps := order.Deps{DB: db, Bus: broker, Telemetry: telemetry.Discard(t), Transport: transport}
@@ -504,7 +504,7 @@ func TestCallbacks(t *testing.T) {
 func TestTheSandboxWorksOnlyIfEnabled(t *testing.T) {
 	t.Parallel()
 	db := ordertest.MariaDB(t)
-	off := run(t, db, func(c *order.Config, _ *order.Deps) { c.Payments.Sandbox = false })
+	off := run(t, db, func(c *order.Config, _ *order.Deps) { c.Payments.Providers = nil })
 	d := off.created("u1")
 	require.Equal(t, 400, off.call("POST", "/v1/orders/"+d.OrderSN+"/payments", "u1", paySandbox, "Idempotency-Key", "k").status)
 	require.Equal(t, 404, off.call("POST", "/v1/payments/1/sandbox", "u1", succeeded).status)
@@ -804,12 +804,16 @@ func TestSettings(t *testing.T) {
 	}
 	require.NoError(t, load(map[string]string{}))
 	require.NoError(t, load(production))
-	require.NoError(t, load(map[string]string{"PAYMENTS_SANDBOX": "true", "PAYMENTS_SANDBOX_SECRET": "new,old"}))
+	require.NoError(t, load(map[string]string{"PAYMENT_PROVIDERS": "sandbox", "PAYMENTS_SANDBOX_SECRET": "new,old"}))
 	for variable, environ := range map[string]map[string]string{
-		"PAYMENTS_SANDBOX":              with(production, "PAYMENTS_SANDBOX", "true"),
-		"PAYMENTS_SANDBOX_SECRET":       {"PAYMENTS_SANDBOX": "true", "PAYMENTS_SANDBOX_SECRET": "new,,old"},
-		"PAYMENTS_SANDBOX_SECRET has":   {"PAYMENTS_SANDBOX": "true", "PAYMENTS_SANDBOX_SECRET": "new, old"},
-		"PAYMENTS_SANDBOX_CALLBACK_URL": {"PAYMENTS_SANDBOX": "true", "PAYMENTS_SANDBOX_CALLBACK_URL": "callbacks"},
+		"PAYMENT_PROVIDERS must not":    with(production, "PAYMENT_PROVIDERS", "sandbox"),
+		"PAYMENT_PROVIDERS holds":       {"PAYMENT_PROVIDERS": "sandbox,paypal"},
+		"twice":                         {"PAYMENT_PROVIDERS": "sandbox,sandbox"},
+		"PAYMENT_RATE":                  {"PAYMENT_RATE": "-1"},
+		"PAYMENTS_SANDBOX is no longer": {"PAYMENTS_SANDBOX": "true"},
+		"PAYMENTS_SANDBOX_SECRET":       {"PAYMENT_PROVIDERS": "sandbox", "PAYMENTS_SANDBOX_SECRET": "new,,old"},
+		"PAYMENTS_SANDBOX_SECRET has":   {"PAYMENT_PROVIDERS": "sandbox", "PAYMENTS_SANDBOX_SECRET": "new, old"},
+		"PAYMENTS_SANDBOX_CALLBACK_URL": {"PAYMENT_PROVIDERS": "sandbox", "PAYMENTS_SANDBOX_CALLBACK_URL": "callbacks"},
 		"INTERNAL_SECRET":               with(production, "INTERNAL_SECRET", settings.DevelopmentInternalSecret),
 		"AUTH_HS256_SECRET":             with(production, "AUTH_HS256_SECRET", "short"),
 		"ORDER_PAYMENT_GRACE":           {"ORDER_PAYMENT_GRACE": "1ms"},
@@ -835,4 +839,21 @@ func TestSettings(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "http://"+want+"/v1/payments/callbacks/sandbox", url)
 	}
+}
+
+// Providers take a limited number of calls. A buyer beyond it gets the time of a turn, and has it then.
+func TestBuyersBeyondTheRateOfAProviderWait(t *testing.T) {
+	t.Parallel()
+	r := run(t, ordertest.MariaDB(t), func(c *order.Config, _ *order.Deps) { c.Payments.Rate = 1 })
+	first, second := r.created("u1"), r.created("u2")
+	r.pay(first, "k")
+	pay := func() response {
+		return r.call("POST", "/v1/orders/"+second.OrderSN+"/payments", "u2", paySandbox, "Idempotency-Key", "k")
+	}
+	busy := pay()
+	require.Equal(t, 503, busy.status, busy.raw)
+	require.Equal(t, "provider_busy", busy.code())
+	require.Contains(t, []string{"1", "2"}, busy.header.Get("Retry-After"))
+	eventually(t, func() bool { return pay().status == 201 }, "the turn")
+	require.Len(t, r.order(second)["payments"], 1)
 }

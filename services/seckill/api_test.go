@@ -26,7 +26,7 @@ func TestTimeIsThatOfRedisAndNeverCached(t *testing.T) {
 
 func TestConfigOfThePages(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, setup{cfg: func(c *config) { c.Sandbox, c.Accent = true, "#003366" }})
+	r := newRig(t, setup{cfg: func(c *config) { c.Providers, c.Accent = []string{"sandbox"}, "#003366" }})
 	got := r.call("GET", "/v1/config", "", nil).is(t, http.StatusOK, "")
 	require.Equal(t, "public, max-age=10", got.Header.Get("Cache-Control"))
 	require.Equal(t, "dev", got.body["sign_in"])

@@ -32,8 +32,7 @@ type Pages struct {
 	AccentInkDark string `env:"PAGES_ACCENT_INK_DARK"`
 	// Origins, beside that of the pages, from which a browser may load images of sales.
 	ImageOrigins []string `env:"PAGES_IMAGE_ORIGINS"`
-	// The pages offer the sandbox of order as a payment provider.
-	Sandbox bool `env:"PAYMENTS_SANDBOX"`
+	settings.Payments
 }
 
 // Colours of the pages where none is set: accent and the text on it, light and dark.
@@ -187,15 +186,12 @@ func luminance(c string) float64 {
 // pagesConfig returns what GET /v1/config responds.
 func (c *Config) pagesConfig(signIn api.PagesConfigSignIn) api.PagesConfig {
 	out := api.PagesConfig{
-		SignIn: signIn, PaymentProviders: []string{}, Languages: []string{"en", "zh"}, Version: command.Version(),
+		SignIn: signIn, PaymentProviders: append([]string{}, c.Providers...), Languages: []string{"en", "zh"}, Version: command.Version(),
 		CaptchaWork: api.PagesConfigCaptchaWork(c.Challenges.Work),
 		Brand: api.Brand{
 			Name: or(c.Name, "Flashsale"), LogoUrl: c.LogoURL, Accent: c.Accent, AccentInk: c.AccentInk,
 			AccentDark: c.AccentDark, AccentInkDark: c.AccentInkDark,
 		},
-	}
-	if c.Sandbox {
-		out.PaymentProviders = append(out.PaymentProviders, "sandbox")
 	}
 	return out
 }

@@ -118,7 +118,7 @@ func New(t testing.TB, opts ...Option) *Rig {
 	process := func(name string, instance int, env ...string) *Process {
 		public, admin := porttest.Free(t), porttest.Free(t)
 		env = append(env, "HTTP_ADDR="+public, "ADMIN_ADDR="+admin, "APP_ENV=development", "AUTH_DEV_TOKENS=true",
-			"PAYMENTS_SANDBOX=true", "REDIS_ADDRS="+p.RedisAddr, "REDIS_DB="+strconv.Itoa(p.redisDB),
+			"PAYMENT_PROVIDERS=sandbox", "REDIS_ADDRS="+p.RedisAddr, "REDIS_DB="+strconv.Itoa(p.redisDB),
 			"ROCKETMQ_NAMESRV="+p.NameServer, "ROCKETMQ_PREFIX="+p.TopicPrefix, "PATH="+os.Getenv("PATH"), "HOME="+logs)
 		out := &Process{
 			Name: name, URL: "http://" + public, Admin: "http://" + admin,

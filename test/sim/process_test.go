@@ -48,7 +48,7 @@ func (p *process) name() string { return fmt.Sprintf("%s/%d", p.service, p.slot)
 func (w *world) settingsOf() map[string]string {
 	first, limit := w.repeatAfter()
 	return map[string]string{
-		"AUTH_DEV_TOKENS": "true", "PAYMENTS_SANDBOX": "true", "PAYMENTS_SANDBOX_CALLBACK_URL": "http://order/v1/payments/callbacks/sandbox",
+		"AUTH_DEV_TOKENS": "true", "PAYMENT_PROVIDERS": "sandbox", "PAYMENTS_SANDBOX_CALLBACK_URL": "http://order/v1/payments/callbacks/sandbox",
 		"ORDER_INTERNAL_URL": "http://order", "INVENTORY_INTERNAL_URL": "http://inventory", "BROKERLESS_AFTER": w.brokerlessAfter(),
 		"MYSQL_DSN": "sqlite:", "HTTP_ADDR": "127.0.0.1:1", "ADMIN_ADDR": "127.0.0.1:2",
 		"ORDER_PAYMENT_GRACE": "6s", "JOURNAL_MAX": fmt.Sprint(w.sale.journalMax), "GATE_WAIT_REPLICAS": w.waitReplicas(),

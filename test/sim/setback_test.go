@@ -14,6 +14,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"flashsale.internal/pkg/settings"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/inventory"
 	"flashsale.internal/services/order"
@@ -229,7 +230,7 @@ var keptCharges = regexp.MustCompile(`charges since .*kept=([0-9]+)`)
 // reconcilePayments runs `order payments reconcile`, and returns the number of charges that were kept for later.
 func (w *world) reconcilePayments(since time.Time, keep bool) (kept int, err error) {
 	var out strings.Builder
-	err = order.ReconcilePayments(context.Background(), order.Payments{Sandbox: true},
+	err = order.ReconcilePayments(context.Background(), order.Payments{Payments: settings.Payments{Providers: []string{settings.Sandbox}}},
 		order.Deps{DB: w.books["order"], Telemetry: telemetry.Discard(nil), Now: time.Now, DatabaseNow: time.Now}, since, keep, &out)
 	w.history.note("operator", "! reconciles payments", keep, out.String())
 	if m := keptCharges.FindStringSubmatch(out.String()); m != nil {

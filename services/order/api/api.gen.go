@@ -235,7 +235,7 @@ type PaymentEvent struct {
 	Currency *string `json:"currency,omitempty"`
 	EventId  string  `json:"event_id"`
 
-	// Outcome succeeded or failed
+	// Outcome succeeded, failed, disputed or returned
 	//
 	// Example: succeeded
 	Outcome   string  `json:"outcome"`
@@ -297,7 +297,7 @@ type SandboxRequestOutcome string
 
 // StartedPayment Example: {"pay_url":"/v1/payments/4984557191785365628/sandbox","payment_id":"4984557191785365628","state":"started"}
 type StartedPayment struct {
-	// PayUrl Relative to the origin
+	// PayUrl Where the buyer pays: an https URL, or relative to the origin
 	PayUrl    string              `json:"pay_url"`
 	PaymentId string              `json:"payment_id"`
 	State     StartedPaymentState `json:"state"`
@@ -348,7 +348,7 @@ type ListOrdersParams struct {
 
 // StartPaymentParams defines parameters for StartPayment.
 type StartPaymentParams struct {
-	// IdempotencyKey The same key with the same body gets the same response for 24 h.
+	// IdempotencyKey For 24 h a key stands for one payment. A repeated call goes on with it while the order is pending.
 	IdempotencyKey string `json:"Idempotency-Key"`
 }
 
@@ -545,7 +545,7 @@ type ServerInterface interface {
 	// GetPayment One of the buyer's own payments
 	// (GET /v1/payments/{payment_id})
 	GetPayment(w http.ResponseWriter, r *http.Request, paymentId string)
-	// PlaySandbox Choose the outcome of one of the buyer's own payments, if PAYMENTS_SANDBOX is true
+	// PlaySandbox Choose the outcome of one of the buyer's own payments, if PAYMENT_PROVIDERS holds sandbox
 	// (POST /v1/payments/{payment_id}/sandbox)
 	PlaySandbox(w http.ResponseWriter, r *http.Request, paymentId string)
 }
@@ -602,7 +602,7 @@ func (_ Unimplemented) GetPayment(w http.ResponseWriter, r *http.Request, paymen
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// PlaySandbox Choose the outcome of one of the buyer's own payments, if PAYMENTS_SANDBOX is true
+// PlaySandbox Choose the outcome of one of the buyer's own payments, if PAYMENT_PROVIDERS holds sandbox
 // (POST /v1/payments/{payment_id}/sandbox)
 func (_ Unimplemented) PlaySandbox(w http.ResponseWriter, r *http.Request, paymentId string) {
 	w.WriteHeader(http.StatusNotImplemented)

@@ -15,7 +15,8 @@ func wrongValuesAreRefused(t *testing.T) {
 	for set, message := range map[string]string{
 		// Combinations.
 		"auth.devTokens=true":                           "auth.devTokens issues a token to any client and cannot be true with environment: production",
-		"payments.sandbox=true":                         "payments.sandbox takes no money and cannot be true with environment: production",
+		"payments.providers={sandbox}":                  "payments.providers: sandbox takes no money and is refused with environment: production",
+		"payments.sandbox=true":                         "payments.sandbox is no longer read: remove it and set payments.providers to [sandbox]",
 		"devdeps.enabled=true":                          "devdeps.enabled installs a database without a replica",
 		"mysql.existingSecret=":                         "mysql.existingSecret is required",
 		"redis.addresses=null":                          "redis.addresses is required",

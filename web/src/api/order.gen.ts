@@ -120,7 +120,8 @@ export interface paths {
         /**
          * Receive an event of a payment provider, signed over the raw body
          * @description `Payment-Signature: t=<unix seconds>,v1=<hex HMAC-SHA256 of "t.body">`, accepted for 5 minutes before and after
-         *     t. A repeated event changes nothing. Unknown fields of the body are ignored.
+         *     t. A repeated event changes nothing. Unknown fields of the body are ignored. An outcome `disputed` (the buyer's
+         *     bank asks for the money) or `returned` (money was returned at the provider) raises an incident and changes nothing.
          */
         post: operations["paymentCallback"];
         delete?: never;
@@ -139,7 +140,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Choose the outcome of one of the buyer's own payments, if PAYMENTS_SANDBOX is true
+         * Choose the outcome of one of the buyer's own payments, if PAYMENT_PROVIDERS holds sandbox
          * @description Sends the callback that a provider would send. The event_id is derived from payment, outcome and amount, so
          *     that a repeated call sends the same event.
          */
@@ -349,7 +350,7 @@ export interface components {
             payment_id: string;
             /** @enum {string} */
             state: "started";
-            /** @description Relative to the origin */
+            /** @description Where the buyer pays: an https URL, or relative to the origin */
             pay_url: string;
         };
         /**
@@ -367,7 +368,7 @@ export interface components {
             event_id: string;
             payment_id?: string;
             /**
-             * @description succeeded or failed
+             * @description succeeded, failed, disputed or returned
              * @example succeeded
              */
             outcome: string;
@@ -562,7 +563,7 @@ export interface operations {
         parameters: {
             query?: never;
             header: {
-                /** @description The same key with the same body gets the same response for 24 h. */
+                /** @description For 24 h a key stands for one payment. A repeated call goes on with it while the order is pending. */
                 "Idempotency-Key": string;
             };
             path: {
@@ -589,7 +590,7 @@ export interface operations {
             400: components["responses"]["InvalidRequest"];
             401: components["responses"]["Unauthenticated"];
             404: components["responses"]["NotFound"];
-            /** @description `order_not_payable`: not pending, or past its deadline; or `idempotency_conflict` */
+            /** @description `order_not_payable`: not pending, past its deadline, or refused by the provider; or `idempotency_conflict` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -601,7 +602,19 @@ export interface operations {
             413: components["responses"]["BodyTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             429: components["responses"]["RateLimited"];
-            503: components["responses"]["Unavailable"];
+            /**
+             * @description `provider_busy`: many buyers pay at present; repeat the call with the same key after Retry-After, it keeps its
+             *     turn. `unavailable`: the outcome may be unknown; repeat the call with the same key
+             */
+            503: {
+                headers: {
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             default: components["responses"]["Failed"];
         };
     };

@@ -1,18 +1,16 @@
 // Paying, wherever an order is shown.
 
-import {useState} from 'preact/hooks'
+import {useEffect, useRef, useState} from 'preact/hooks'
+import type {Failure} from '../api/client.ts'
 import {getOrder, startPayment} from '../api/orders.ts'
 import type {Order} from '../api/types.ts'
-import {config, lost} from '../base/app.ts'
+import {config, lost, tick} from '../base/app.ts'
+import {clockFace} from '../base/format.ts'
 import {say} from '../base/problem.ts'
-import {newKey} from '../base/random.ts'
 import {go} from '../base/route.ts'
+import {sleep} from '../base/timer.ts'
 import {orderURL} from './parts.tsx'
 import {w} from './words.ts'
-
-// One Idempotency-Key for each order until its payment has started: a repeated press is the same payment. It is in
-// memory only; after a reload the payments of the order show what was started.
-const keys = new Map<string, string>()
 
 // expecting holds orders whose payment the buyer just made: their page reads them often until it is confirmed.
 export const expecting = new Set<string>()
@@ -24,27 +22,26 @@ const CLOSING_MS = 15_000
 export const confirming = (o: Order, now: number) =>
   Date.parse(o.paying_until ?? '') > now || (!!o.payments?.some((p) => p.state === 'started') && now < Date.parse(o.expires_at) + CLOSING_MS)
 
-// pay starts a payment, or goes on with one that is started, and leaves for its page. It returns what went wrong.
-async function pay(order_sn: string): Promise<string> {
+// pay starts a payment, or goes on with the one that is started, and leaves for its page. While the provider is busy, it
+// waits for the turn of this payment, of whose time it tells, until the caller stops it. It returns what went wrong.
+//
+// The key changes only when a payment has failed, so that a press, a reload and another device go on with the same
+// payment and turn.
+async function pay(order_sn: string, turn: (at: number) => void, stop: AbortSignal): Promise<string> {
   const provider = config.value.payment_providers[0]
   if (!provider) return w('no_provider')
   const order = await getOrder(order_sn)
-  if (order.ok && provider === 'sandbox') {
-    const started = order.data.payments?.find((p) => p.state === 'started' && p.provider === provider)
-    if (started && order.data.state === 'pending') {
-      go(orderURL(order_sn, started.payment_id))
-      return ''
-    }
+  if (!order.ok) return refused(order)
+  const failed = order.data.payments?.filter((p) => p.state === 'failed').length ?? 0
+  const key = `${order_sn}-${provider}-${failed}`
+  let r = await startPayment(order_sn, provider, key)
+  while (!r.ok && r.code === 'provider_busy') {
+    turn(tick.value + r.retryAfterS * 1000)
+    await sleep(r.retryAfterS * 1000 + Math.random() * 1000, stop)
+    if (stop.aborted) return ''
+    r = await startPayment(order_sn, provider, key)
   }
-  const key = keys.get(order_sn) ?? newKey()
-  keys.set(order_sn, key)
-  const r = await startPayment(order_sn, provider, key)
-  if (!r.ok) {
-    if (r.code === 'unauthenticated') lost()
-    if (r.status >= 400 && r.status < 500 && r.status !== 429) keys.delete(order_sn)
-    return say(r)
-  }
-  keys.delete(order_sn)
+  if (!r.ok) return refused(r)
   if (provider === 'sandbox') {
     go(orderURL(order_sn, r.data.payment_id))
     return ''
@@ -52,6 +49,11 @@ async function pay(order_sn: string): Promise<string> {
   const url = new URL(r.data.pay_url, location.origin)
   if (url.protocol === 'https:' || url.origin === location.origin) location.assign(url)
   return ''
+}
+
+function refused(f: Failure): string {
+  if (f.code === 'unauthenticated') lost()
+  return say(f)
 }
 
 interface Pay {
@@ -62,17 +64,22 @@ interface Pay {
 
 export function PayButton({order_sn, amount, onRefused}: Pay) {
   const [busy, setBusy] = useState(false)
+  const [turn, setTurn] = useState(0) // when the provider takes this payment, 0 if it does not wait
+  const leaving = useRef(new AbortController())
+  useEffect(() => () => leaving.current.abort(), [])
   const press = async () => {
     if (busy) return
     setBusy(true)
-    const why = await pay(order_sn)
+    const why = await pay(order_sn, setTurn, leaving.current.signal)
+    if (leaving.current.signal.aborted) return
     setBusy(false)
+    setTurn(0)
     onRefused(why)
   }
   return (
     <button class="primary huge" aria-disabled={busy} onClick={() => void press()}>
       {busy && <span class="spinner" aria-hidden="true" />}
-      {amount ? w('pay_amount', {amount}) : w('pay')}
+      {turn ? w('pay_turn', {t: clockFace(turn - tick.value).face}) : amount ? w('pay_amount', {amount}) : w('pay')}
     </button>
   )
 }

@@ -67,6 +67,7 @@ export const buyer = {
   see_order: 'See order',
   pay: 'Pay',
   pay_amount: 'Pay {amount}',
+  pay_turn: 'Many are paying. Your turn in {t}',
   cancel_order: 'Cancel order',
   spoken_60: 'One minute until the start.',
   spoken_10: 'Ten seconds until the start.',

@@ -69,6 +69,7 @@ export const buyer: Record<keyof typeof en, string> = {
   see_order: '查看订单',
   pay: '去支付',
   pay_amount: '去支付 {amount}',
+  pay_turn: '支付人数较多，{t} 后轮到您',
   cancel_order: '取消订单',
   spoken_60: '距开抢还有一分钟。',
   spoken_10: '距开抢还有十秒。',

@@ -11,6 +11,7 @@ export const codes = {
   unavailable: 'No answer right now. We try again in {n} s; nothing is bought twice.',
   unavailable_now: 'No answer right now. Try again in a moment; nothing is done twice.',
   rate_limited_now: 'Very many people are here. Try again in a moment.',
+  provider_busy: 'Many are paying. We try again in {n} s.',
   journal_full: 'The line is full. We try again in {n} s.',
   captcha_required: 'Please solve this first.',
   captcha_wrong: 'Not right. Here is a new one.',

@@ -12,6 +12,7 @@ export const codes: Record<keyof typeof en, string> = {
   unavailable: '暂无响应，{n} 秒后重试，不会重复购买。',
   unavailable_now: '暂无响应，请稍后再试，不会重复提交。',
   rate_limited_now: '人数过多，请稍后再试。',
+  provider_busy: '支付人数较多，{n} 秒后重试。',
   journal_full: '队列已满，{n} 秒后重试。',
   captcha_required: '请先完成验证。',
   captcha_wrong: '验证码不正确，已换一张。',

@@ -47,6 +47,20 @@ test('a second press on Pay, here or in another tab, goes on with the same payme
   expect(shop.payments.size).toBe(1)
 })
 
+test('while the payment provider is busy, the button counts down to the turn and goes on by itself', async ({page, shop}) => {
+  shop.sale('1')
+  await signIn(page)
+  await page.goto('/sales/1')
+  await buy(page).click()
+  await expect(status(page)).toContainText('Order created')
+  shop.faults.push({match: /\/payments$/, method: 'POST', times: 2, status: 503, code: 'provider_busy', retryAfter: 2})
+  await page.getByRole('button', {name: /^Pay /}).click()
+  await expect(page.getByRole('button', {name: /^Many are paying. Your turn in 00:0/})).toBeVisible()
+  await page.getByRole('button', {name: 'Payment succeeds'}).click({timeout: 15_000})
+  await expect(page.getByRole('status').first()).toContainText('Paid. Thank you.')
+  expect(shop.payments.size).toBe(1)
+})
+
 test('cancel gives the unit to another buyer', async ({page, shop, browser, address, problems}) => {
   shop.sale('1', {items: [{sku_id: '11', name: 'A', price: 100, currency: 'EUR', total: 1, left: 1}]})
   await signIn(page)

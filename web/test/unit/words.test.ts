@@ -61,7 +61,7 @@ test('every code of the API has wording', () => {
 })
 
 // Codes with which no call of a buyer for a path or a purchase of a published sale is refused.
-const uncounted = new Set(['invalid_request', 'unauthenticated', 'forbidden', 'not_found', 'order_not_payable', 'state_conflict', 'idempotency_conflict'])
+const uncounted = new Set(['invalid_request', 'unauthenticated', 'forbidden', 'not_found', 'order_not_payable', 'provider_busy', 'state_conflict', 'idempotency_conflict'])
 
 test('the board words every reason of a refusal and of an ended purchase', () => {
   for (const code of codes.filter((c) => !elsewhere.has(c) && !generic.has(c) && !uncounted.has(c))) assert.ok(`reason_${code}` in consoleEn, code)

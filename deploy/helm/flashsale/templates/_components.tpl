@@ -96,7 +96,7 @@ http://{{ include "flashsale.devdep" (dict "root" . "name" "jaeger") }}:4317
 {{- if .facts.internalPort }}{{ $_ := set $s "INTERNAL_ADDR" (printf ":%v" .facts.internalPort) }}{{ end -}}
 {{- if has .name (list "order" "seckill") -}}
 {{- $_ := set $s "INVENTORY_INTERNAL_URL" (printf "http://%s-inventory-internal:7083" (include "flashsale.fullname" .root)) -}}
-{{- $_ := set $s "PAYMENTS_SANDBOX" (toString $v.payments.sandbox) -}}
+{{- with $v.payments.providers }}{{ $_ := set $s "PAYMENT_PROVIDERS" (join "," .) }}{{ end -}}
 {{- end -}}
 {{- if eq .name "seckill" -}}
 {{- with $v.oidc -}}
@@ -115,6 +115,7 @@ http://{{ include "flashsale.devdep" (dict "root" . "name" "jaeger") }}:4317
 {{- end -}}
 {{- end -}}
 {{- if eq .name "order" -}}
+{{- with $v.payments.rate }}{{ $_ := set $s "PAYMENT_RATE" (. | int64 | toString) }}{{ end -}}
 {{- $_ := set $s "CONTACT_KEEP" (dig "keep" "2160h" ($v.contacts | default dict)) -}}
 {{- end -}}
 {{- if eq .name "inventory" -}}
@@ -156,7 +157,7 @@ set these from its Secrets. VALUES of a component
 {{- $given := include "flashsale.given" .own | fromJsonArray -}}
 {{- $keys := .facts.secrets -}}
 {{- if not $root.Values.auth.jwksURL }}{{ $keys = append $keys "AUTH_HS256_SECRET" }}{{ end -}}
-{{- if and (eq .name "order") $root.Values.payments.sandbox }}{{ $keys = append $keys "PAYMENTS_SANDBOX_SECRET" }}{{ end -}}
+{{- if and (eq .name "order") (has "sandbox" ($root.Values.payments.providers | default list)) }}{{ $keys = append $keys "PAYMENTS_SANDBOX_SECRET" }}{{ end -}}
 {{- range $keys }}
 {{- if not (has . $given) }}
 - name: {{ . }}

@@ -7,7 +7,7 @@
 {{- $rocketmq := and $dev.enabled (dig "rocketmq" "enabled" true $dev) -}}
 {{- if eq $v.environment "production" -}}
   {{- if $v.auth.devTokens }}{{ fail "auth.devTokens issues a token to any client and cannot be true with environment: production." }}{{ end -}}
-  {{- if $v.payments.sandbox }}{{ fail "payments.sandbox takes no money and cannot be true with environment: production." }}{{ end -}}
+  {{- if has "sandbox" ($v.payments.providers | default list) }}{{ fail "payments.providers: sandbox takes no money and is refused with environment: production." }}{{ end -}}
   {{- if $dev.enabled }}{{ fail "devdeps.enabled installs a database without a replica and cannot be true with environment: production." }}{{ end -}}
   {{- range $key, $networks := dict "limits" $v.limits.trustedProxies "edge" $v.edge.trustedProxies -}}
     {{- range $networks -}}
@@ -15,6 +15,7 @@
     {{- end -}}
   {{- end -}}
 {{- end -}}
+{{- if $v.payments.sandbox }}{{ fail "payments.sandbox is no longer read: remove it and set payments.providers to [sandbox]." }}{{ end -}}
 {{- if and $mysql $v.mysql.existingSecret }}{{ fail "mysql.existingSecret names another database while devdeps.mysql is enabled: set devdeps.mysql.enabled to false, or remove the Secret." }}{{ end -}}
 {{- $given := true -}}
 {{- range $name, $facts := include "flashsale.facts" . | fromYaml -}}

@@ -43,8 +43,8 @@ func reconcilePayments(ctx context.Context, log *slog.Logger, args []string, out
 	if err := settings.Load(&c, nil); err != nil {
 		return err
 	}
-	if !c.Sandbox {
-		return settings.Wrong("PAYMENTS_SANDBOX", "is not true, so no payment provider is configured")
+	if len(c.Providers) == 0 {
+		return settings.Wrong("PAYMENT_PROVIDERS", "is not set, so there is no payment provider")
 	}
 	tel, err := telemetry.Setup(ctx, "order", command.Version(),
 		telemetry.Options{Production: c.Production(), LogLevel: c.LogLevel})

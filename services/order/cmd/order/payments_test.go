@@ -32,8 +32,8 @@ func TestPaymentsAreReconciledByTheCommand(t *testing.T) {
 		return out.String(), err
 	}
 	_, err = reconcile("--since", at.Format(time.RFC3339))
-	require.ErrorContains(t, err, "PAYMENTS_SANDBOX")
-	t.Setenv("PAYMENTS_SANDBOX", "true")
+	require.ErrorContains(t, err, "PAYMENT_PROVIDERS")
+	t.Setenv("PAYMENT_PROVIDERS", "sandbox")
 	for _, args := range [][]string{nil, {"--since", "yesterday"}, {"--since", at.Format(time.RFC3339), "now"}, {"--all"}} {
 		_, err := reconcile(args...)
 		require.ErrorIs(t, err, command.ErrUsage, "%q", args)

@@ -38,7 +38,7 @@ func load() (config, error) {
 	if err := settings.Load(&c, nil); err != nil {
 		return c, err
 	}
-	if c.Payments.Sandbox && c.Payments.SandboxCallbackURL == "" {
+	if c.Payments.Has(settings.Sandbox) && c.Payments.SandboxCallbackURL == "" {
 		url, err := order.CallbackURL(c.Process.HTTP.Addr)
 		if err != nil {
 			return c, err

@@ -2,8 +2,6 @@ package core
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 
 	"flashsale.internal/pkg/contract"
 )
@@ -52,91 +50,6 @@ func (s *Service) Payment(ctx context.Context, userID, paymentID string) (Paymen
 	return p, nil
 }
 
-// StartedPayment is the response to a started payment.
-type StartedPayment struct {
-	PaymentID string       `json:"payment_id"`
-	State     PaymentState `json:"state"`
-	PayURL    string       `json:"pay_url"`
-}
-
-// StartPayment starts a payment of a pending order before its deadline. The deadline does not change. A repeated call
-// (call.Key) returns the same response. While this process must not decide by time, StartPayment refuses a new payment
-// as unavailable, with ErrClocks.
-//
-// One statement decides and inserts. The order is read only if it is not payable, to find the reason.
-func (s *Service) StartPayment(
-	ctx context.Context, userID, orderSN, provider string, call Call,
-) (started StartedPayment, err error) {
-	if !s.genes.Belongs(orderSN, userID) {
-		return started, errNoOrder
-	}
-	prov, ok := s.providers[provider]
-	if !ok {
-		return started, contract.InvalidField("provider", "is not a configured payment provider")
-	}
-	undecidable := s.requireClocks(ctx) // before the transaction: it may read the clocks
-	err = s.store.InTx(ctx, "payment transaction", func(tx Tx) error {
-		id, err := s.genes.NewPaymentID(userID)
-		if err != nil {
-			return fmt.Errorf("generate payment id: %w", err)
-		}
-		started = StartedPayment{PaymentID: id, State: PaymentStarted, PayURL: prov.PayURL(id)}
-		body, err := json.Marshal(started)
-		if err != nil {
-			return err
-		}
-		stored, found, err := tx.StoreResponse(call, 201, body)
-		if err != nil {
-			return err
-		}
-		if found {
-			started = StartedPayment{}
-			return json.Unmarshal(stored, &started)
-		}
-		if undecidable == nil {
-			p := Payment{PaymentID: id, OrderSN: orderSN, UserID: userID, Provider: provider, State: PaymentStarted}
-			if n, err := tx.BeginPayment(p, s.opts.MaxPayments); err != nil || n == 1 {
-				return err
-			}
-		}
-		return s.refusePayment(tx, userID, orderSN, undecidable)
-	})
-	if err != nil {
-		return StartedPayment{}, err
-	}
-	return started, nil
-}
-
-// refusePayment returns why no payment of an order can be started. undecidable is the refusal of a process that must
-// not decide by time; nil if it may. If the order has become payable meanwhile, the error is ErrRetry.
-func (s *Service) refusePayment(tx Tx, userID, orderSN string, undecidable error) error {
-	o, err := lockOwnOrder(tx, userID, orderSN)
-	if err != nil {
-		return err
-	}
-	if o.State == Pending && undecidable != nil {
-		return undecidable
-	}
-	if o.State != Pending {
-		return contract.Refuse(contract.CodeOrderNotPayable, "The order is "+string(o.State)+".").With("state", o.State)
-	}
-	now, err := tx.Now()
-	if err != nil {
-		return err
-	}
-	if !now.Before(o.ExpiresAt) {
-		return contract.Refuse(contract.CodeOrderNotPayable, "The time to pay has expired.").With("state", o.State)
-	}
-	earlier, err := tx.PaymentsOf([]string{orderSN})
-	if err != nil {
-		return err
-	}
-	if len(earlier) >= s.opts.MaxPayments {
-		return contract.Refuse(contract.CodeOrderNotPayable, "Too many payments were started for this order.")
-	}
-	return ErrRetry
-}
-
 // Cancel closes a pending order of the user, also past its deadline. It returns an order that is already closed as it
 // is, for whatever reason it was closed. It refuses for a paid order.
 func (s *Service) Cancel(ctx context.Context, userID, orderSN string) (Order, error) {
@@ -163,6 +76,9 @@ func (s *Service) Cancel(ctx context.Context, userID, orderSN string) (Order, er
 				return err
 			}
 			if err := expectOne(tx.Close([]string{orderSN}, ReasonCancelled, now)); err != nil {
+				return err
+			}
+			if err := tx.CancelPayments([]string{orderSN}, now); err != nil {
 				return err
 			}
 			o.State, o.ClosedAt, o.CloseReason = Closed, now, ReasonCancelled

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -49,6 +50,7 @@ type callbackEffect struct {
 	unknown  bool   // the event was stored as unknown for the first time
 	paid     bool
 	refund   *Refund
+	alarm    bool // the event is one that an operator decides about, and is new
 	reused   bool // the event_id belongs to another event
 	disagree bool // the payment has succeeded before, with another amount or currency
 }
@@ -153,6 +155,9 @@ func insertNewEvent(tx Tx, e PaymentEvent) error {
 func applyEvent(tx Tx, o Order, p Payment, e PaymentEvent, now time.Time, done *callbackEffect) error {
 	done.handled = EventIgnored
 	switch {
+	case e.Outcome == OutcomeDisputed || e.Outcome == OutcomeReturned:
+		done.alarm = true
+		return nil
 	case p.State == PaymentSucceeded: // final: no later event changes it
 		done.disagree = e.Outcome == OutcomeSucceeded && (e.Amount != p.PaidAmount || e.Currency != p.PaidCurrency)
 		return nil
@@ -166,6 +171,7 @@ func applyEvent(tx Tx, o Order, p Payment, e PaymentEvent, now time.Time, done *
 
 	// A failed payment can still succeed: the money was taken, whatever was reported before.
 	p.State, p.FinishedAt, p.PaidAmount, p.PaidCurrency = PaymentSucceeded, now, e.Amount, e.Currency
+	p.Reference = cmp.Or(e.Reference, p.Reference)
 	done.handled = EventApplied
 	reason := refundReason(o, p, e)
 	if reason == "" {
@@ -231,6 +237,12 @@ func (s *Service) reportCallback(ctx context.Context, e PaymentEvent, done callb
 	case done.unknown:
 		s.rec.Incident(ctx, "unknown_payment", "provider reports a payment that does not exist",
 			"provider", e.Provider, "payment_id", e.PaymentID, "outcome", string(e.Outcome), "amount", e.Amount)
+	case done.alarm && e.Outcome == OutcomeDisputed:
+		s.rec.Incident(ctx, "payment_disputed", "buyer's bank disputes a payment: an operator decides",
+			"provider", e.Provider, "payment_id", e.PaymentID, "order_sn", done.orderSN, "amount", e.Amount)
+	case done.alarm:
+		s.rec.Incident(ctx, "payment_returned", "money of a payment was returned at its provider: an operator decides",
+			"provider", e.Provider, "payment_id", e.PaymentID, "order_sn", done.orderSN, "amount", e.Amount)
 	case done.disagree:
 		s.rec.Incident(ctx, "payment_disagreement",
 			"provider reports another amount or currency for a payment that has succeeded",

@@ -92,6 +92,11 @@ func (s *Service) closeIn(tx Tx, orderSNs []string, reason string) (c closed, er
 	if _, begun, err := withoutPayments(tx, sns, reason); err != nil || len(begun) > 0 {
 		return c, cmp.Or(err, ErrRetry) // a payment that was begun in time and committed after the first reading
 	}
+	if reason != ReasonExpired && c.orders > 0 { // of those that expired, none has an open payment
+		if err := tx.CancelPayments(sns, c.at); err != nil {
+			return c, err
+		}
+	}
 	if c.orders == len(sns) {
 		for _, sn := range sns {
 			c.results = append(c.results, CloseResult{OrderSN: sn, Outcome: CloseClosed, Reason: reason})
@@ -164,12 +169,18 @@ func (s *Service) closeOneByOne(tx Tx, c *closed, orderSNs []string, reason stri
 			return err
 		}
 	}
+	if len(closing) == 0 {
+		return nil
+	}
 	n, err := tx.Close(closing, reason, c.at)
 	if err == nil && n != len(closing) {
 		err = ErrRetry
 	}
+	if err != nil {
+		return err
+	}
 	c.orders += n
-	return err
+	return tx.CancelPayments(closing, c.at)
 }
 
 // decideClose returns the outcome of a closing for one locked order; found reports whether the order exists. inFlight

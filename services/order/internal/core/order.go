@@ -91,6 +91,15 @@ type Payment struct {
 	PaidCurrency string
 	CreatedAt    time.Time
 	FinishedAt   time.Time
+
+	// Reference is the provider's own id of it, empty until one is known.
+	Reference string
+	// TurnAt is when it may begin at the provider; zero if it did not have to wait.
+	TurnAt time.Time
+	// CancelAt is when the provider is next requested to end it; zero if that is not needed or done.
+	// CancelAttempts counts the calls that failed.
+	CancelAt       time.Time
+	CancelAttempts int
 }
 
 // RefundState is the state of a refund.
@@ -139,15 +148,19 @@ type Refund struct {
 // Outcome is the result of a payment as reported by a provider.
 type Outcome string
 
-// The outcomes of a payment.
+// The outcomes of a payment. The latter two raise an incident and change nothing: an operator decides.
 const (
 	OutcomeSucceeded Outcome = "succeeded"
 	OutcomeFailed    Outcome = "failed"
+	OutcomeDisputed  Outcome = "disputed" // the buyer's bank demands the money back
+	OutcomeReturned  Outcome = "returned" // money was returned at the provider, without a request of this service
 )
 
-// PaymentEvent is the content of a provider's callback. EventID is unique per provider.
+// PaymentEvent is an event of a provider about one payment. EventID is unique per provider. Reference is the
+// provider's own id of the payment, empty if the event has none. It is not stored with the event.
 type PaymentEvent struct {
 	Provider   string
+	Reference  string
 	EventID    string
 	PaymentID  string
 	Outcome    Outcome

@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"errors"
+	"net/http"
 	"time"
 
 	"flashsale.internal/pkg/contract"
@@ -22,6 +23,20 @@ type Store interface {
 	Order(ctx context.Context, orderSN string) (Order, bool, error) // with all details; tombstones too
 	List(ctx context.Context, q ListQuery) ([]Order, error)         // with all details; never tombstones
 	Payment(ctx context.Context, paymentID string) (Payment, bool, error)
+	// PaymentWithOrder is Tx.PaymentWithOrder outside of a transaction.
+	PaymentWithOrder(ctx context.Context, paymentID string) (p Payment, o Order, now time.Time, err error)
+	// StoreTurn stores TurnAt of a payment that has none.
+	StoreTurn(ctx context.Context, paymentID string, at time.Time) error
+	// StoreReference stores the provider's own id of a payment.
+	StoreReference(ctx context.Context, paymentID, reference string) error
+
+	// DueCancels returns payments whose CancelAt is not after now.
+	DueCancels(ctx context.Context, now time.Time, limit int) ([]Payment, error)
+	// ClaimCancel sets CancelAt of a payment in the state that was read, and counts an attempt. It returns false when
+	// another process was faster.
+	ClaimCancel(ctx context.Context, p Payment, next time.Time) (bool, error)
+	// EndCancel removes CancelAt.
+	EndCancel(ctx context.Context, paymentID string) error
 
 	// OrderStates returns the orders that exist, without refunds and not always with lines; tombstones too.
 	OrderStates(ctx context.Context, orderSNs []string) (map[string]Order, error)
@@ -90,17 +105,21 @@ type Tx interface {
 	// OpenPayments returns which of these orders have a payment that was started and is not finished.
 	OpenPayments(orderSNs []string) (map[string]bool, error)
 	LockPayment(paymentID string) (Payment, bool, error)
-	// PaymentWithOrder reads a payment, its order without amount and times, and the time of the database. It locks
-	// nothing. The payment is zero if it does not exist. The order and the time are zero if the order does not exist.
+	// PaymentWithOrder reads a payment, its order without amount and with no time but the deadline, and the time of the
+	// database. It locks nothing. The payment is zero if it does not exist. The order and the time are zero if the order
+	// does not exist.
 	PaymentWithOrder(paymentID string) (p Payment, o Order, now time.Time, err error)
 	InsertPayment(p Payment) error
 	// BeginPayment locks the order of p and inserts p, with the amount and currency of the order and the present time,
 	// if the order belongs to p.UserID and is pending, its deadline is later, and it has fewer than most payments. It
 	// returns the number of payments that it inserted.
 	BeginPayment(p Payment, most int) (begun int, err error)
-	// UpdatePayment updates state, amounts taken and finish time from p if the payment is in one of the states from. It
-	// returns the number of payments that it changed.
+	// UpdatePayment updates state, amounts taken, reference and finish time from p if the payment is in one of the states
+	// from. It returns the number of payments that it changed.
 	UpdatePayment(p Payment, from ...PaymentState) (int, error)
+
+	// CancelPayments sets CancelAt of the payments of these orders that are started.
+	CancelPayments(orderSNs []string, at time.Time) error
 
 	PaymentEvent(provider, eventID string) (PaymentEvent, bool, error)
 	InsertPaymentEvent(e PaymentEvent) error // ErrEventExists when the provider's event_id is taken
@@ -150,27 +169,51 @@ type Publisher interface {
 	DeadLetters(ctx context.Context, deadLetters []contract.DeadLetter) error
 }
 
-// Provider is a payment provider: it takes payments and refunds them.
+// Provider is a payment provider: it takes payments and refunds them. All calls but Parse may use the network, and no
+// transaction is open during them. Any of them may return a *ProviderBusy.
 type Provider interface {
 	Name() string
-	// PayURL returns the page on which the buyer pays, relative to the origin. The payment need not exist yet.
-	PayURL(paymentID string) string
-	// Verify checks the signature of a callback over the unparsed body.
-	Verify(signature string, body []byte, now time.Time) error
-	// Refund returns a payment in full. Calls with the same refundID take effect once. ErrRefundDeclined is final;
-	// after any other error the refund is retried without end.
-	Refund(ctx context.Context, refundID string, amount int64, currency string) error
-	// FindRefund returns the refund that the provider has made under refundID. found is false only if the provider
+	// Begin makes a payment payable until about the deadline of its order. Calls with the same payment take effect once,
+	// and return the same. ErrPaymentDeclined is final.
+	Begin(ctx context.Context, p Payment, deadline time.Time) (Begun, error)
+	// Parse returns the events of a callback, none for a callback that is about nothing here. It verifies the signature
+	// first. Its errors are refusals of the callback: unauthenticated or invalid_request.
+	Parse(h http.Header, body []byte) ([]PaymentEvent, error)
+	// Cancel ends a payment that was begun, so that it cannot be paid any more. It returns nil, too, for a payment that
+	// has succeeded or has ended: an event reports which. A provider that cannot end payments returns nil and refunds a
+	// late one.
+	Cancel(ctx context.Context, p Payment) error
+	// Refund returns what a payment has taken, in full. The id of the payment is that of the refund: calls with the same
+	// one take effect once. ErrRefundDeclined is final; after any other error the refund is retried without end.
+	Refund(ctx context.Context, p Payment) error
+	// FindRefund returns the refund that the provider has made of a payment. found is false only if the provider
 	// responded that there is none.
-	FindRefund(ctx context.Context, refundID string) (made ProviderRefund, found bool, err error)
+	FindRefund(ctx context.Context, p Payment) (made ProviderRefund, found bool, err error)
 	// FindCharge returns the charge of a payment. found is false only if the provider responded that there is none.
 	FindCharge(ctx context.Context, paymentID string) (c Charge, found bool, err error)
-	// Charges returns a page of the charges that the provider has made since a time, by its clock, oldest first. cursor
-	// is next of the previous page, empty for the first; next is empty after the last page.
+	// Charges returns a page of the charges that the provider has made since a time, by its clock, in any order. cursor is
+	// next of the previous page, empty for the first; next is empty after the last page.
 	Charges(ctx context.Context, since time.Time, cursor string, limit int) (page []Charge, next string, err error)
 	// Refunds returns a page of the refunds that the provider has made since a time, as Charges.
 	Refunds(ctx context.Context, since time.Time, cursor string, limit int) (page []ProviderRefund, next string, err error)
 }
+
+// Begun is a payment that can be paid.
+type Begun struct {
+	PayURL    string // where the buyer pays: absolute https, or relative to the origin of the pages
+	Reference string // the provider's own id of the payment; empty if it has none
+}
+
+// ErrPaymentDeclined is returned by a provider that will never take a payment.
+var ErrPaymentDeclined = errors.New("payment declined")
+
+// ProviderBusy is the error of a provider that takes no call at present.
+type ProviderBusy struct {
+	After    time.Duration // when the call may be repeated; 0 if that is not known
+	Reserved bool          // a turn was reserved for the call at that time
+}
+
+func (b *ProviderBusy) Error() string { return "provider is busy" }
 
 // ErrRefundDeclined is returned by a provider that will never make a refund.
 var ErrRefundDeclined = errors.New("refund declined")

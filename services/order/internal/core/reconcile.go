@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -142,8 +143,8 @@ func (s *Service) reconcileCharge(ctx context.Context, prov Provider, c Charge, 
 		return ReconcileReturned, s.recordReturned(ctx, p, c)
 	}
 	effect, err := s.handleEvent(ctx, PaymentEvent{
-		Provider: prov.Name(), EventID: "reconcile-" + c.PaymentID, PaymentID: c.PaymentID, Outcome: OutcomeSucceeded,
-		Amount: c.Amount, Currency: c.Currency,
+		Provider: prov.Name(), EventID: "reconcile-" + c.PaymentID, PaymentID: c.PaymentID, Reference: c.Reference,
+		Outcome: OutcomeSucceeded, Amount: c.Amount, Currency: c.Currency,
 	})
 	switch {
 	case err != nil:
@@ -160,7 +161,7 @@ func (s *Service) reconcileCharge(ctx context.Context, prov Provider, c Charge, 
 func (s *Service) returned(ctx context.Context, prov Provider, c Charge) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, reconcileTimeout)
 	defer cancel()
-	made, found, err := prov.FindRefund(ctx, c.PaymentID)
+	made, found, err := prov.FindRefund(ctx, c.payment(prov.Name()))
 	return found && made.Amount == c.Amount && made.Currency == c.Currency, err
 }
 
@@ -191,10 +192,7 @@ func (s *Service) insertCharged(
 			p = known
 			return err
 		}
-		p = Payment{
-			PaymentID: c.PaymentID, OrderSN: c.OrderSN, UserID: c.UserID, Provider: prov.Name(), State: PaymentStarted,
-			Amount: c.Amount, Currency: c.Currency, CreatedAt: c.At,
-		}
+		p = c.payment(prov.Name())
 		if exists {
 			p.UserID, p.Amount, p.Currency = o.UserID, o.Amount, o.Currency
 			return tx.InsertPayment(p)
@@ -249,6 +247,7 @@ func (s *Service) recordReturned(ctx context.Context, p Payment, c Charge) error
 			return err
 		}
 		locked.State, locked.FinishedAt, locked.PaidAmount, locked.PaidCurrency = PaymentSucceeded, now, c.Amount, c.Currency
+		locked.Reference = cmp.Or(c.Reference, locked.Reference)
 		if err := expectOne(tx.UpdatePayment(locked, PaymentStarted, PaymentFailed)); err != nil {
 			return err
 		}

@@ -25,9 +25,18 @@ type Charge struct {
 	PaymentID string
 	OrderSN   string
 	UserID    string
+	Reference string // the provider's own id of the payment; empty if it has none
 	Amount    int64
 	Currency  string
 	At        time.Time // by the provider's clock
+}
+
+// payment returns the payment of a charge as its provider has taken it.
+func (c Charge) payment(provider string) Payment {
+	return Payment{
+		PaymentID: c.PaymentID, OrderSN: c.OrderSN, UserID: c.UserID, Provider: provider, Reference: c.Reference,
+		State: PaymentStarted, Amount: c.Amount, Currency: c.Currency, CreatedAt: c.At,
+	}
 }
 
 // RefundAction is a decision about a refund that its provider has refused.
@@ -183,9 +192,13 @@ func (s *Service) madeAlready(ctx context.Context, refundID string) (made *Provi
 	if !ok {
 		return nil, unanswered(fmt.Errorf("%w: %q", errNoProvider, r.Provider))
 	}
+	p, err := s.paymentOf(ctx, r)
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, findRefundTimeout)
 	defer cancel()
-	known, found, err := prov.FindRefund(ctx, r.PaymentID)
+	known, found, err := prov.FindRefund(ctx, p)
 	if err != nil {
 		return nil, unanswered(err)
 	}

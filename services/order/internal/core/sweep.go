@@ -21,8 +21,8 @@ const (
 	// Of orders whose delayed closings may not be delivered, the sweep sends the first closings.
 	overdueUnsent = time.Second
 
-	refundBatch      = 64
-	refundWorkers    = 4
+	providerBatch    = 64  // calls to providers in one step of a sweep
+	providerCalls    = 4   // at the same time
 	incidentAttempts = 5   // failed attempts after which a pending refund raises an incident
 	incidentEvery    = 144 // failed attempts from one later incident to the next: a day with the longest pause
 )
@@ -107,20 +107,25 @@ func (s *Service) RefundDue(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	due, err := s.store.DueRefunds(ctx, now, refundBatch)
+	due, err := s.store.DueRefunds(ctx, now, providerBatch)
 	if err != nil || len(due) == 0 {
 		return 0, err
 	}
+	return len(due), each(due, func(r Refund) error { return s.attemptRefund(ctx, r) })
+}
+
+// each calls a provider for each of the items, for a few at the same time, and returns all errors.
+func each[T any](items []T, call func(T) error) error {
 	var (
 		wg    sync.WaitGroup
 		mu    sync.Mutex
 		fails []error
-		next  = make(chan Refund)
+		next  = make(chan T)
 	)
-	for range min(refundWorkers, len(due)) {
+	for range min(providerCalls, len(items)) {
 		wg.Go(func() {
-			for r := range next {
-				if err := s.attemptRefund(ctx, r); err != nil {
+			for item := range next {
+				if err := call(item); err != nil {
 					mu.Lock()
 					fails = append(fails, err)
 					mu.Unlock()
@@ -128,12 +133,12 @@ func (s *Service) RefundDue(ctx context.Context) (int, error) {
 			}
 		})
 	}
-	for _, r := range due {
-		next <- r
+	for _, item := range items {
+		next <- item
 	}
 	close(next)
 	wg.Wait()
-	return len(due), errors.Join(fails...)
+	return errors.Join(fails...)
 }
 
 // attemptRefund makes one attempt at a refund. It returns an error only if the store fails or ctx ends. An error of
@@ -162,6 +167,10 @@ func (s *Service) attemptRefund(ctx context.Context, r Refund) error {
 	case errors.Is(refundErr, ErrRefundDeclined):
 		return s.finishRefund(ctx, r, RefundFailed, refundErr.Error())
 	}
+	var busy *ProviderBusy
+	if errors.As(refundErr, &busy) {
+		return s.store.StoreRefundError(ctx, r.PaymentID, refundErr.Error())
+	}
 	if attempts == incidentAttempts || attempts%incidentEvery == 0 {
 		s.rec.Incident(ctx, "refund_failing", "refund keeps failing and is retried",
 			"payment_id", r.PaymentID, "order_sn", r.OrderSN, "provider", r.Provider, "error", refundErr.Error())
@@ -177,9 +186,21 @@ func (s *Service) callRefund(ctx context.Context, r Refund) error {
 	if !ok {
 		return fmt.Errorf("%w: %q", errNoProvider, r.Provider)
 	}
+	p, err := s.paymentOf(ctx, r)
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.opts.RefundTimeout)
 	defer cancel()
-	return prov.Refund(ctx, r.PaymentID, r.Amount, r.Currency)
+	return prov.Refund(ctx, p)
+}
+
+// paymentOf returns the payment of a refund as its provider has taken it, the id that the provider gave it included.
+func (s *Service) paymentOf(ctx context.Context, r Refund) (Payment, error) {
+	p, _, err := s.store.Payment(ctx, r.PaymentID)
+	p.PaymentID, p.OrderSN, p.Provider = r.PaymentID, r.OrderSN, r.Provider
+	p.PaidAmount, p.PaidCurrency = r.Amount, r.Currency
+	return p, err
 }
 
 func (s *Service) finishRefund(ctx context.Context, r Refund, to RefundState, lastError string) error {

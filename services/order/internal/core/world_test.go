@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 	"sync"
 	"testing"
@@ -355,6 +356,12 @@ type provider struct {
 	fail     func(refundID string) error // its error prevents the refund
 	late     func(refundID string) error // its error loses the response of a refund that was made
 
+	begun     []begun
+	begin     func(p core.Payment) error // its error is that of Begin
+	reference string                     // of each payment
+	cancelled []core.Payment
+	cancel    func(p core.Payment) error // its error is that of Cancel
+
 	lookups     int
 	unreachable error // of FindRefund
 
@@ -364,13 +371,40 @@ type provider struct {
 	pages   int
 }
 
-func (*provider) Name() string                   { return providerName }
-func (*provider) PayURL(paymentID string) string { return "/pay/" + paymentID }
-func (p *provider) FindRefund(_ context.Context, id string) (core.ProviderRefund, bool, error) {
+type begun struct {
+	core.Payment
+	deadline time.Time
+}
+
+func (*provider) Name() string { return providerName }
+
+func (p *provider) Begin(_ context.Context, pay core.Payment, deadline time.Time) (core.Begun, error) {
+	p.mu.Lock()
+	p.begun = append(p.begun, begun{pay, deadline})
+	p.mu.Unlock()
+	if p.begin != nil {
+		if err := p.begin(pay); err != nil {
+			return core.Begun{}, err
+		}
+	}
+	return core.Begun{PayURL: "/pay/" + pay.PaymentID, Reference: p.reference}, nil
+}
+
+func (p *provider) Cancel(_ context.Context, pay core.Payment) error {
+	p.mu.Lock()
+	p.cancelled = append(p.cancelled, pay)
+	p.mu.Unlock()
+	if p.cancel != nil {
+		return p.cancel(pay)
+	}
+	return nil
+}
+
+func (p *provider) FindRefund(_ context.Context, pay core.Payment) (core.ProviderRefund, bool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lookups++
-	amount, found := p.refunded[id]
+	amount, found := p.refunded[pay.PaymentID]
 	return core.ProviderRefund{Amount: amount, Currency: "EUR"}, found, p.unreachable
 }
 
@@ -424,8 +458,9 @@ func pageOf[T any](all []T, wanted func(T) bool, cursor string, limit int) (page
 	return page, "", nil
 }
 
-func (*provider) Verify(string, []byte, time.Time) error { return nil }
-func (p *provider) Refund(_ context.Context, id string, amount int64, _ string) error {
+func (*provider) Parse(http.Header, []byte) ([]core.PaymentEvent, error) { return nil, nil }
+func (p *provider) Refund(_ context.Context, pay core.Payment) error {
+	id, amount := pay.PaymentID, pay.PaidAmount
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.calls++

@@ -34,7 +34,6 @@ type Public struct {
 	core    *core.Service
 	tel     *telemetry.Telemetry
 	sandbox Sandbox // nil if the sandbox is off
-	now     func() time.Time
 }
 
 var _ api.ServerInterface = (*Public)(nil)
@@ -42,9 +41,8 @@ var _ api.ServerInterface = (*Public)(nil)
 // NewPublic returns the handler of the public API. sandbox is nil if the sandbox is off.
 func NewPublic(
 	svc *core.Service, tel *telemetry.Telemetry, verifier *auth.Verifier, sandbox Sandbox, limits *admission.Limits,
-	now func() time.Time,
 ) http.Handler {
-	p := &Public{core: svc, tel: tel, sandbox: sandbox, now: now}
+	p := &Public{core: svc, tel: tel, sandbox: sandbox}
 	w := api.ServerInterfaceWrapper{Handler: p, ErrorHandlerFunc: p.refuseParameter}
 	r := httpserver.NewRouter(tel)
 	r.Use(httpserver.Timeout(callTimeout))

@@ -46,6 +46,11 @@ type paymentRow struct {
 	PaidCurrency string
 	CreatedAt    time.Time
 	FinishedAt   *time.Time
+
+	Reference      string
+	TurnAt         *time.Time
+	CancelAt       *time.Time
+	CancelAttempts int
 }
 
 func (paymentRow) TableName() string { return "payments" }
@@ -120,6 +125,8 @@ func (r paymentRow) payment() core.Payment {
 		PaymentID: text(r.PaymentID), OrderSN: text(r.OrderSN), UserID: r.UserID, Provider: r.Provider,
 		State: core.PaymentState(r.State), Amount: r.Amount, Currency: r.Currency, PaidAmount: r.PaidAmount,
 		PaidCurrency: r.PaidCurrency, CreatedAt: r.CreatedAt.UTC(), FinishedAt: timeOrZero(r.FinishedAt),
+		Reference: r.Reference, TurnAt: timeOrZero(r.TurnAt), CancelAt: timeOrZero(r.CancelAt),
+		CancelAttempts: r.CancelAttempts,
 	}
 }
 

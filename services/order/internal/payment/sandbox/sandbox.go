@@ -54,12 +54,17 @@ func New(cfg Config, book Book) *Provider {
 // Name implements core.Provider.
 func (*Provider) Name() string { return Name }
 
-// PayURL implements core.Provider. It is the route on which the buyer chooses the outcome.
-func (*Provider) PayURL(paymentID string) string { return "/v1/payments/" + paymentID + "/sandbox" }
+// Begin implements core.Provider. The buyer chooses the outcome on a route of the service.
+func (*Provider) Begin(_ context.Context, p core.Payment, _ time.Time) (core.Begun, error) {
+	return core.Begun{PayURL: "/v1/payments/" + p.PaymentID + "/sandbox"}, nil
+}
 
-// Verify implements core.Provider.
-func (p *Provider) Verify(signature string, body []byte, now time.Time) error {
-	return payment.Verify(p.cfg.Secrets, signature, body, now)
+// Cancel implements core.Provider. The sandbox takes late payments on purpose, so that their refunds can be seen.
+func (*Provider) Cancel(context.Context, core.Payment) error { return nil }
+
+// Parse implements core.Provider.
+func (p *Provider) Parse(h http.Header, body []byte) ([]core.PaymentEvent, error) {
+	return payment.Parse(Name, p.cfg.Secrets, p.cfg.Now(), h, body)
 }
 
 // Book stores the charges and the refunds that the sandbox has made, with the time of each by its own clock.
@@ -100,29 +105,21 @@ func (p *Provider) Refunds(
 }
 
 // FindRefund implements core.Provider.
-func (p *Provider) FindRefund(ctx context.Context, refundID string) (core.ProviderRefund, bool, error) {
-	return p.book.FindRefund(ctx, refundID)
+func (p *Provider) FindRefund(ctx context.Context, pay core.Payment) (core.ProviderRefund, bool, error) {
+	return p.book.FindRefund(ctx, pay.PaymentID)
 }
 
 // Refund implements core.Provider. Repeating a refund succeeds; the same id with another amount or currency is
 // declined.
-func (p *Provider) Refund(ctx context.Context, refundID string, amount int64, currency string) error {
-	same, err := p.book.RecordRefund(ctx, refundID, amount, currency)
+func (p *Provider) Refund(ctx context.Context, pay core.Payment) error {
+	same, err := p.book.RecordRefund(ctx, pay.PaymentID, pay.PaidAmount, pay.PaidCurrency)
 	if err != nil {
 		return err
 	}
 	if !same {
-		return fmt.Errorf("%w: refund %s exists with another amount or currency", core.ErrRefundDeclined, refundID)
+		return fmt.Errorf("%w: refund %s exists with another amount or currency", core.ErrRefundDeclined, pay.PaymentID)
 	}
 	return nil
-}
-
-type event struct {
-	EventID   string       `json:"event_id"`
-	PaymentID string       `json:"payment_id"`
-	Outcome   core.Outcome `json:"outcome"`
-	Amount    int64        `json:"amount"`
-	Currency  string       `json:"currency"`
 }
 
 // SendCallback records the charge of a payment that succeeds, and sends the callback that reports the outcome. It
@@ -137,8 +134,8 @@ func (p *Provider) SendCallback(ctx context.Context, pay core.Payment, outcome c
 		}
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s|%s|%d|%s", pay.PaymentID, outcome, amount, pay.Currency))
-	body, err := json.Marshal(event{
-		EventID: "sbx_" + hex.EncodeToString(sum[:16]), PaymentID: pay.PaymentID, Outcome: outcome, Amount: amount,
+	body, err := json.Marshal(payment.Event{
+		EventID: "sbx_" + hex.EncodeToString(sum[:16]), PaymentID: pay.PaymentID, Outcome: string(outcome), Amount: &amount,
 		Currency: pay.Currency,
 	})
 	if err != nil {
