@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	flashsale.internal/pkg v0.0.0
+	flashsale.internal/services/order v0.0.0
 	github.com/alecthomas/kong v1.17.0
 	github.com/stretchr/testify v1.12.1
 	go.uber.org/goleak v1.3.0
@@ -46,3 +47,5 @@ require (
 )
 
 replace flashsale.internal/pkg => ../pkg
+
+replace flashsale.internal/services/order => ../services/order

@@ -5,15 +5,19 @@ import (
 	"strings"
 )
 
-// Sandbox is the payment provider that takes no money.
-const Sandbox = "sandbox"
+// The payment providers.
+const (
+	Shop    = "shop"    // the shop takes the payments itself
+	Sandbox = "sandbox" // takes no money
+)
 
 // providers are the names of all payment providers.
-var providers = []string{Sandbox}
+var providers = []string{Shop, Sandbox}
 
 // Payments names the payment providers of an installation, which order calls and the pages offer.
 type Payments struct {
-	// Payment providers; the pages offer the first. `sandbox` takes no money, and is refused in production.
+	// Payment providers; the pages offer the first. With `shop` [the shop](payments.md) takes the payments itself;
+	// `sandbox` takes no money, and is refused in production.
 	Providers []string `env:"PAYMENT_PROVIDERS"`
 }
 

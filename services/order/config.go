@@ -4,6 +4,7 @@ package order
 
 import (
 	"net"
+	"net/url"
 	"time"
 
 	"flashsale.internal/pkg/settings"
@@ -36,6 +37,12 @@ type Payments struct {
 	Rate int `env:"PAYMENT_RATE" envDefault:"0"`
 	// Signs the sandbox's callbacks: `new,old` while it is rotated.
 	SandboxSecrets []string `env:"PAYMENTS_SANDBOX_SECRET" secret:"true"`
+	// Page of the shop on which buyers pay, without a query.
+	ShopCheckoutURL string `env:"PAYMENTS_SHOP_CHECKOUT_URL"`
+	// Base of the routes that [the shop](payments.md) serves for order.
+	ShopAPIURL string `env:"PAYMENTS_SHOP_API_URL"`
+	// Signs what order sends to the shop, and the shop's callbacks: `new,old` while it is rotated.
+	ShopSecrets []string `env:"PAYMENTS_SHOP_SECRET" secret:"true"`
 	// Target of the sandbox's callbacks; without it the service's own public listener.
 	SandboxCallbackURL string `env:"PAYMENTS_SANDBOX_CALLBACK_URL"`
 }
@@ -94,6 +101,9 @@ func (p Payments) Validate(production bool) error {
 	if p.Rate < 0 || p.Rate > maxPaymentRate {
 		return settings.Wrong("PAYMENT_RATE", "is %d and must be 0 to %d", p.Rate, maxPaymentRate)
 	}
+	if err := p.checkShop(production); err != nil {
+		return err
+	}
 	if !p.Has(settings.Sandbox) {
 		return nil
 	}
@@ -106,6 +116,33 @@ func (p Payments) Validate(production bool) error {
 		return settings.CheckURL("PAYMENTS_SANDBOX_CALLBACK_URL", p.SandboxCallbackURL)
 	}
 	return nil
+}
+
+// checkShop reports the first wrong setting of the provider shop.
+func (p Payments) checkShop(production bool) error {
+	if !p.Has(settings.Shop) {
+		return nil
+	}
+	for _, c := range []struct{ variable, value string }{
+		{"PAYMENTS_SHOP_CHECKOUT_URL", p.ShopCheckoutURL}, {"PAYMENTS_SHOP_API_URL", p.ShopAPIURL},
+	} {
+		if c.value == "" {
+			return settings.Wrong(c.variable, "is required with the provider shop, and not set")
+		}
+		if err := settings.CheckURL(c.variable, c.value); err != nil {
+			return err
+		}
+		u, err := url.Parse(c.value)
+		switch {
+		case err != nil:
+			return settings.Wrong(c.variable, "is not a URL")
+		case u.RawQuery != "" || u.Fragment != "":
+			return settings.Wrong(c.variable, "must have neither a query nor a fragment")
+		case production && u.Scheme != "https":
+			return settings.Wrong(c.variable, "must be an https URL with APP_ENV=production")
+		}
+	}
+	return settings.CheckSecrets("PAYMENTS_SHOP_SECRET", p.ShopSecrets, production)
 }
 
 // Check reports the first setting that is out of range.

@@ -7,12 +7,19 @@ import (
 	"flashsale.internal/services/order/internal/httpapi"
 	"flashsale.internal/services/order/internal/payment"
 	"flashsale.internal/services/order/internal/payment/sandbox"
+	"flashsale.internal/services/order/internal/payment/shop"
 	"flashsale.internal/services/order/internal/store"
 )
 
 // providers returns the payment providers of the settings, each at its rate over all processes. box is nil without the
 // sandbox.
 func (p Payments) providers(deps Deps, limits *admission.Limits) (all []core.Provider, box httpapi.Sandbox, err error) {
+	if p.Has(settings.Shop) {
+		all = append(all, shop.New(shop.Config{
+			CheckoutURL: p.ShopCheckoutURL, APIURL: p.ShopAPIURL, Secrets: p.ShopSecrets, Now: deps.Now,
+			Transport: deps.Telemetry.Transport(deps.Transport),
+		}))
+	}
 	if p.Has(settings.Sandbox) {
 		s := sandbox.New(sandbox.Config{
 			Secrets: p.SandboxSecrets, CallbackURL: p.SandboxCallbackURL, Now: deps.Now,

@@ -809,6 +809,13 @@ func TestSettings(t *testing.T) {
 		"PAYMENT_PROVIDERS must not":    with(production, "PAYMENT_PROVIDERS", "sandbox"),
 		"PAYMENT_PROVIDERS holds":       {"PAYMENT_PROVIDERS": "sandbox,paypal"},
 		"twice":                         {"PAYMENT_PROVIDERS": "sandbox,sandbox"},
+		"PAYMENTS_SHOP_CHECKOUT_URL is required": {"PAYMENT_PROVIDERS": "shop"},
+		"PAYMENTS_SHOP_API_URL must have neither": {
+			"PAYMENT_PROVIDERS": "shop", "PAYMENTS_SHOP_CHECKOUT_URL": "https://shop.example.com/pay", "PAYMENTS_SHOP_API_URL": "https://shop.example.com/?a=b",
+		},
+		"PAYMENTS_SHOP_SECRET": {
+			"PAYMENT_PROVIDERS": "shop", "PAYMENTS_SHOP_CHECKOUT_URL": "https://shop.example.com/pay", "PAYMENTS_SHOP_API_URL": "https://shop.example.com/api",
+		},
 		"PAYMENT_RATE":                  {"PAYMENT_RATE": "-1"},
 		"PAYMENTS_SANDBOX is no longer": {"PAYMENTS_SANDBOX": "true"},
 		"PAYMENTS_SANDBOX_SECRET":       {"PAYMENT_PROVIDERS": "sandbox", "PAYMENTS_SANDBOX_SECRET": "new,,old"},

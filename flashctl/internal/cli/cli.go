@@ -23,6 +23,7 @@ type commands struct {
 	Load        loadCmd        `cmd:"" help:"Run load tests."`
 	DeadLetters deadLettersCmd `cmd:"" help:"List, replay or reject dead letters."`
 	Refunds     refundsCmd     `cmd:"" help:"List, retry or settle by hand the refunds that wait for an operator."`
+	Payments    paymentsCmd    `cmd:"" help:"Check the server of a shop that takes the payments itself."`
 	Limits      limitsCmd      `cmd:"" help:"Read, try and change the limits of all services."`
 	Room        roomCmd        `cmd:"" help:"Verify the draw of a waiting room."`
 	Reconcile   reconcileCmd   `cmd:"" help:"Compare and repair gate, ledger and allowances; fails if a mismatch remains."`

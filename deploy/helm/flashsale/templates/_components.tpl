@@ -115,6 +115,10 @@ http://{{ include "flashsale.devdep" (dict "root" . "name" "jaeger") }}:4317
 {{- end -}}
 {{- end -}}
 {{- if eq .name "order" -}}
+{{- with $v.payments.shop -}}
+{{- with .checkoutURL }}{{ $_ := set $s "PAYMENTS_SHOP_CHECKOUT_URL" . }}{{ end -}}
+{{- with .apiURL }}{{ $_ := set $s "PAYMENTS_SHOP_API_URL" . }}{{ end -}}
+{{- end -}}
 {{- with $v.payments.rate }}{{ $_ := set $s "PAYMENT_RATE" (. | int64 | toString) }}{{ end -}}
 {{- $_ := set $s "CONTACT_KEEP" (dig "keep" "2160h" ($v.contacts | default dict)) -}}
 {{- end -}}
@@ -158,6 +162,7 @@ set these from its Secrets. VALUES of a component
 {{- $keys := .facts.secrets -}}
 {{- if not $root.Values.auth.jwksURL }}{{ $keys = append $keys "AUTH_HS256_SECRET" }}{{ end -}}
 {{- if and (eq .name "order") (has "sandbox" ($root.Values.payments.providers | default list)) }}{{ $keys = append $keys "PAYMENTS_SANDBOX_SECRET" }}{{ end -}}
+{{- if and (eq .name "order") (has "shop" ($root.Values.payments.providers | default list)) }}{{ $keys = append $keys "PAYMENTS_SHOP_SECRET" }}{{ end -}}
 {{- range $keys }}
 {{- if not (has . $given) }}
 - name: {{ . }}

@@ -15,6 +15,11 @@
     {{- end -}}
   {{- end -}}
 {{- end -}}
+{{- range $key := list "checkoutURL" "apiURL" -}}
+  {{- $url := get ($v.payments.shop | default dict) $key | default "" -}}
+  {{- if and (has "shop" ($v.payments.providers | default list)) (not $url) }}{{ fail (printf "payments.shop.%s is required with payments.providers: shop." $key) }}{{ end -}}
+  {{- if and $url (eq $v.environment "production") (not (hasPrefix "https://" $url)) }}{{ fail (printf "payments.shop.%s must be an https URL with environment: production." $key) }}{{ end -}}
+{{- end -}}
 {{- if $v.payments.sandbox }}{{ fail "payments.sandbox is no longer read: remove it and set payments.providers to [sandbox]." }}{{ end -}}
 {{- if and $mysql $v.mysql.existingSecret }}{{ fail "mysql.existingSecret names another database while devdeps.mysql is enabled: set devdeps.mysql.enabled to false, or remove the Secret." }}{{ end -}}
 {{- $given := true -}}

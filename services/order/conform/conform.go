@@ -1,0 +1,129 @@
+// Package conform checks the server of a shop that takes payments itself.
+package conform
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"flashsale.internal/services/order/internal/core"
+	"flashsale.internal/services/order/internal/payment/conformance"
+	"flashsale.internal/services/order/internal/payment/shop"
+)
+
+// Options are the addresses of a shop and the secret that it shares with the order service.
+type Options struct {
+	CheckoutURL, APIURL string
+	Secrets             []string
+	// CallbackAddr is the listener to which the shop must send its callbacks during the check.
+	CallbackAddr string
+}
+
+const (
+	caseTimeout     = time.Minute
+	callbackTimeout = 10 * time.Second
+	maxCallback     = 64 << 10 // bytes
+)
+
+// Shop runs all cases against a shop, in a test installation that takes payments without money. It writes a line for
+// each case to out, and returns an error if one failed.
+func Shop(ctx context.Context, o Options, out io.Writer) error {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", o.CallbackAddr)
+	if err != nil {
+		return err
+	}
+	received := make(chan conformance.Callback, 64)
+	srv := &http.Server{ReadTimeout: callbackTimeout, WriteTimeout: callbackTimeout, Handler: http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxCallback))
+			if err != nil {
+				w.WriteHeader(http.StatusBadRequest)
+				return
+			}
+			select {
+			case received <- conformance.Callback{Header: r.Header, Body: body}:
+				w.WriteHeader(http.StatusNoContent)
+			case <-r.Context().Done():
+			}
+		})}
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(l) }()
+	defer func() {
+		_ = srv.Close()
+		<-served
+	}()
+
+	of := func(secrets []string) *shop.Provider {
+		return shop.New(shop.Config{CheckoutURL: o.CheckoutURL, APIURL: o.APIURL, Secrets: secrets, Now: time.Now})
+	}
+	subject := conformance.Subject{Provider: of(o.Secrets), New: newPayment, Pay: buyer(received)}
+	cases := append(conformance.Cases(), conformance.Case{
+		Name: "a request without a valid signature is refused",
+		Run: func(ctx context.Context, _ conformance.Subject) error {
+			_, _, err := of([]string{"another-secret-than-that-of-the-shop"}).Charges(ctx, time.Now(), "", 1)
+			if err == nil {
+				return errors.New("charges are listed for a request that another secret has signed")
+			}
+			return nil
+		},
+	})
+	failed := 0
+	for _, c := range cases {
+		ctx, cancel := context.WithTimeout(ctx, caseTimeout)
+		err := c.Run(ctx, subject)
+		cancel()
+		if err != nil {
+			failed++
+			fmt.Fprintf(out, "FAILED  %s: %v\n", c.Name, err)
+			continue
+		}
+		fmt.Fprintf(out, "ok      %s\n", c.Name)
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d of %d cases failed", failed, len(cases))
+	}
+	return nil
+}
+
+// newPayment returns a payment with ids that no earlier run has used.
+func newPayment(amount int64, currency string) core.Payment {
+	now := time.Now()
+	id := strconv.FormatInt(now.UnixNano(), 10)
+	return core.Payment{
+		PaymentID: id, OrderSN: id, UserID: "conform", Amount: amount, Currency: currency, CreatedAt: now,
+	}
+}
+
+// buyer pays by a POST of the checkout page, and waits for the callback.
+func buyer(received <-chan conformance.Callback) func(context.Context, core.Payment, core.Begun) ([]conformance.Callback, error) {
+	return func(ctx context.Context, _ core.Payment, begun core.Begun) ([]conformance.Callback, error) {
+		for len(received) > 0 { // of an earlier payment
+			<-received
+		}
+		ctx, cancel := context.WithTimeout(ctx, callbackTimeout)
+		defer cancel()
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, begun.PayURL, http.NoBody)
+		if err != nil {
+			return nil, err
+		}
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return nil, err
+		}
+		_ = res.Body.Close()
+		if res.StatusCode != http.StatusNoContent {
+			return nil, fmt.Errorf("the checkout page responds %s", res.Status)
+		}
+		select {
+		case c := <-received:
+			return []conformance.Callback{c}, nil
+		case <-ctx.Done():
+			return nil, fmt.Errorf("no callback: %w", ctx.Err())
+		}
+	}
+}
