@@ -71,6 +71,22 @@ func metrics(t *testing.T, dirs ...string) map[string]bool {
 	return found
 }
 
+// Every counter begins at 0, so that increase() sees its first event: telemetry.NewCounter makes it, or its value is
+// observed at each scrape.
+func TestCountersAreMadeByTelemetry(t *testing.T) {
+	t.Chdir("../../..")
+	for _, dir := range []string{"services", "pkg"} {
+		require.NoError(t, filepath.WalkDir(dir, func(file string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") || file == "pkg/telemetry/counter.go" {
+				return err
+			}
+			text, err := os.ReadFile(file)
+			require.NotRegexp(t, `\.(Int|Float)64Counter\(`, string(text), file)
+			return err
+		}))
+	}
+}
+
 // matches returns how often the pattern, which must occur, does.
 func matches(t *testing.T, file, pattern string) int {
 	t.Helper()

@@ -13,6 +13,7 @@ import (
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/inventory/internal/gates"
+	"flashsale.internal/services/inventory/internal/ledger"
 	"flashsale.internal/services/inventory/internal/reconcile"
 )
 
@@ -37,26 +38,29 @@ type Recorder struct {
 func New(tel *telemetry.Telemetry, system string) (*Recorder, error) {
 	r := &Recorder{tel: tel, system: system}
 	var errs []error
-	counter := func(dst *metric.Int64Counter, name, unit, text string) {
+	counter := func(dst *metric.Int64Counter, name, unit, text string, series ...metric.MeasurementOption) {
 		var err error
-		*dst, err = tel.Meter.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(text))
+		*dst, err = telemetry.NewCounter(tel.Meter, name, unit, text, series...)
 		errs = append(errs, err)
 	}
 	counter(&r.reservations, "flashsale.inventory.reservations", "{reservation}",
 		"Reservations by outcome: landed (new ledger rows that hold units), refused (accepted at the gate, rejected by "+
 			"the ledger, with the reason), displaced (refused in an activity that has sold without Redis), restored "+
-			"(their units are in the stock again).")
+			"(their units are in the stock again).", reservationSeries()...)
 	counter(&r.redisless, "flashsale.inventory.redisless", "{purchase}",
-		"Purchases that the ledger decided without the gate, by outcome.")
+		"Purchases that the ledger decided without the gate, by outcome.",
+		telemetry.Series(telemetry.AttrOutcome, contract.RedislessOutcomes)...)
 	counter(&r.rebuilt, "flashsale.inventory.gate.rebuilds", "{gate}",
 		"Gates built from the tables, the first build included.")
 	counter(&r.resettled, "flashsale.inventory.gate.resettled", "{reservation}",
 		"Ledger rows settled again before a refusal or after a change of the Redis master.")
 	counter(&r.unreadable, "flashsale.inventory.ledger.unreadable", "{row}",
 		"Ledger rows that were set aside because they cannot be read, counted again with each reading.")
-	counter(&r.repairs, "flashsale.inventory.repairs", "{repair}", "Repairs by the reconciler, by kind.")
+	counter(&r.repairs, "flashsale.inventory.repairs", "{repair}", "Repairs by the reconciler, by kind.",
+		telemetry.Series(attrRepair, reconcile.RepairKinds())...)
 	counter(&r.checks, "flashsale.inventory.reconcile.checks", "{check}",
-		"Checks by the reconciler's timer, by outcome. A comparison of all entries follows each that is not clean.")
+		"Checks by the reconciler's timer, by outcome. A comparison of all entries follows each that is not clean.",
+		telemetry.Series(telemetry.AttrOutcome, reconcile.CheckOutcomes)...)
 	var err error
 	r.lag, err = tel.Meter.Float64Histogram("flashsale.inventory.landing.lag", metric.WithUnit("s"),
 		metric.WithDescription("Time from a reservation's acceptance at the gate to its commit in the ledger."),
@@ -70,6 +74,17 @@ func New(tel *telemetry.Telemetry, system string) (*Recorder, error) {
 		metric.WithDescription("Open dead letters, which wait for an operator. No value while the database does not "+
 			"respond."))
 	return r, errors.Join(append(errs, err)...)
+}
+
+const attrRepair = attribute.Key("flashsale.repair")
+
+// reservationSeries returns the series of reservations by outcome.
+func reservationSeries() []metric.MeasurementOption {
+	all := telemetry.Series(telemetry.AttrOutcome, []string{"landed", "restored"})
+	for _, outcome := range []string{"refused", "displaced"} {
+		all = append(all, telemetry.Series(telemetry.AttrReason, ledger.RefusalReasons, telemetry.AttrOutcome.String(outcome))...)
+	}
+	return all
 }
 
 // Span implements core.Recorder.
@@ -140,7 +155,7 @@ func (r *Recorder) Unreadable(ctx context.Context, rows int) { r.unreadable.Add(
 // Repaired implements reconcile.Recorder: in the trace of the purchase, where it has one, else in that of the
 // reconciliation.
 func (r *Recorder) Repaired(ctx context.Context, activityID string, rep reconcile.Repair) {
-	kind := attribute.String("flashsale.repair", string(rep.Kind))
+	kind := attrRepair.String(string(rep.Kind))
 	r.repairs.Add(ctx, 1, metric.WithAttributes(kind))
 	attrs := []any{"kind", rep.Kind, "activity_id", activityID}
 	of := []attribute.KeyValue{kind, telemetry.AttrActivityID.String(activityID)}

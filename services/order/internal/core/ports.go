@@ -197,9 +197,15 @@ type Recorder interface {
 	Refund(ctx context.Context, state RefundState)
 	ClosingsResent(ctx context.Context, n int)
 	ContactsDeleted(ctx context.Context, n int)
-	// Incident reports a fault to operators. kind is one of a few fixed words. The attributes hold ids, never text that
-	// a user wrote.
+	// Incident reports a fault to operators. kind is one of IncidentKinds. The attributes hold ids, never text that a
+	// user wrote.
 	Incident(ctx context.Context, kind, message string, attrs ...any)
+}
+
+// IncidentKinds are the kinds of incidents. Each is counted from 0.
+var IncidentKinds = []string{
+	"activity_not_stored", "charge_without_order", "contact_unreadable", "dead_letter", "event_reused", "order_refunded",
+	"payment_disagreement", "payment_refunded", "refund_failed", "refund_failing", "refund_twice", "unknown_payment",
 }
 
 // Genes checks and issues ids that carry the gene of a user.

@@ -82,11 +82,11 @@ func New(
 			"message"),
 		metric.WithExplicitBucketBoundaries(.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 15, 60, 300))
 	err = errors.Join(err, e)
-	r.failures, e = tel.Meter.Int64Counter("flashsale.seckill.relay.failures",
-		metric.WithDescription("Failed attempts to read, publish or acknowledge a batch; each is retried"))
+	r.failures, e = telemetry.NewCounter(tel.Meter, "flashsale.seckill.relay.failures", "",
+		"Failed attempts to read, publish or acknowledge a batch; each is retried")
 	err = errors.Join(err, e)
-	r.unreadable, e = tel.Meter.Int64Counter("flashsale.seckill.relay.unreadable", metric.WithUnit("{reservation}"),
-		metric.WithDescription("Journal entries removed as unreadable; inventory journals their purchases again"))
+	r.unreadable, e = telemetry.NewCounter(tel.Meter, "flashsale.seckill.relay.unreadable", "{reservation}",
+		"Journal entries removed as unreadable; inventory journals their purchases again")
 	err = errors.Join(err, e)
 	r.length, e = tel.Reading("flashsale.seckill.journal.length", metric.WithUnit("{reservation}"),
 		metric.WithDescription("Accepted reservations that are not yet published, in all gates. No value while Redis is "+
