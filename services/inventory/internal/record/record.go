@@ -30,6 +30,9 @@ type Recorder struct {
 	incidents       metric.Int64Counter
 	redisless       metric.Int64Counter
 	openDeadLetters *telemetry.Reading
+	nextStart       *telemetry.Reading
+	differences     *telemetry.Reading
+	compared        *telemetry.Reading
 	repairs         metric.Int64Counter
 	checks          metric.Int64Counter
 }
@@ -73,6 +76,16 @@ func New(tel *telemetry.Telemetry, system string) (*Recorder, error) {
 	r.openDeadLetters, err = tel.Reading("flashsale.inventory.dead_letters.open", metric.WithUnit("{letter}"),
 		metric.WithDescription("Open dead letters, which wait for an operator. No value while the database does not "+
 			"respond."))
+	errs = append(errs, err)
+	r.nextStart, err = tel.Reading("flashsale.inventory.next_start", metric.WithUnit("s"),
+		metric.WithDescription("Start of the next sale, in seconds since 1970. No value without one, and while the database "+
+			"does not respond."))
+	errs = append(errs, err)
+	r.differences, err = tel.Reading("flashsale.inventory.differences", metric.WithUnit("{difference}"),
+		metric.WithDescription("Differences between gate and ledger that the latest comparison of each activity has left."))
+	errs = append(errs, err)
+	r.compared, err = tel.Reading("flashsale.inventory.compared", metric.WithUnit("s"),
+		metric.WithDescription("End of the last round that compared every activity that was due, in seconds since 1970."))
 	return r, errors.Join(append(errs, err)...)
 }
 
@@ -199,3 +212,19 @@ func (r *Recorder) Warn(ctx context.Context, what string, err error) {
 
 // OpenDeadLetters records the number of open dead letters, or no value if counting them failed.
 func (r *Recorder) OpenDeadLetters(n int64, err error) { r.openDeadLetters.Record(n, err) }
+
+// NextStart records the start of the next sale. The zero time means that there is none.
+func (r *Recorder) NextStart(at time.Time, err error) {
+	if err == nil && at.IsZero() {
+		err = errNoSale
+	}
+	r.nextStart.Record(at.Unix(), err)
+}
+
+var errNoSale = errors.New("no sale is scheduled")
+
+// Compared implements reconcile.Recorder.
+func (r *Recorder) Compared(at time.Time, differences int) {
+	r.compared.Record(at.Unix(), nil)
+	r.differences.Record(int64(differences), nil)
+}

@@ -189,7 +189,8 @@ var ErrOrderExists = errors.New("order exists")
 
 // Recorder counts events of the service and reports incidents.
 type Recorder interface {
-	Created(ctx context.Context, n int)
+	// Created counts n orders. lags are the times from their reservations to their creation.
+	Created(ctx context.Context, n int, lags []time.Duration)
 	Paid(ctx context.Context)
 	Closed(ctx context.Context, reason string, n int)
 	// Lateness records the time from the deadline of one of the orders of a closing to the closing.

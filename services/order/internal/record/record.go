@@ -18,7 +18,7 @@ import (
 type Recorder struct {
 	log                                          *slog.Logger
 	orders, refunds, resent, contacts, incidents metric.Int64Counter
-	lateness                                     metric.Float64Histogram
+	lag, lateness                                metric.Float64Histogram
 }
 
 var _ core.Recorder = (*Recorder)(nil)
@@ -45,6 +45,10 @@ func New(tel *telemetry.Telemetry) (*Recorder, error) {
 			"Contacts that the sweep deleted, CONTACT_KEEP after the end of their activity."),
 	}
 	var err error
+	r.lag, err = tel.Meter.Float64Histogram("flashsale.order.creation.lag", metric.WithUnit("s"),
+		metric.WithDescription("Time from a purchase's acceptance, which its buyer reads as 202, to the creation of its order."),
+		metric.WithExplicitBucketBoundaries(.05, .1, .25, .5, 1, 2, 3, 5, 10, 30, 60, 300, 1800))
+	errs = append(errs, err)
 	r.lateness, err = tel.CloseLateness()
 	errs = append(errs, err)
 	r.incidents, err = tel.Incidents(core.IncidentKinds...)
@@ -56,9 +60,12 @@ func (r *Recorder) count(ctx context.Context, n int, state string, more ...attri
 }
 
 // Created implements core.Recorder.
-func (r *Recorder) Created(ctx context.Context, n int) {
+func (r *Recorder) Created(ctx context.Context, n int, lags []time.Duration) {
 	if n > 0 {
 		r.count(ctx, n, "created")
+	}
+	for _, d := range lags {
+		r.lag.Record(ctx, max(0, d.Seconds()))
 	}
 }
 
