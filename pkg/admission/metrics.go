@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -14,7 +15,16 @@ import (
 	"flashsale.internal/pkg/telemetry"
 )
 
-const attrRule = attribute.Key("flashsale.limit")
+const (
+	attrRule   = attribute.Key("flashsale.limit")
+	attrSource = attribute.Key("flashsale.source")
+)
+
+// The outcomes of a reload.
+const (
+	takenOver = "taken over"
+	refused   = "refused"
+)
 
 // metrics holds the metrics of the limits. The rules count their decisions; observe reads those counts at each scrape.
 type metrics struct {
@@ -30,8 +40,10 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 		metric.WithDescription("Time that an admitted request waited in the queue of a limit, from arrival to "+
 			"admission."),
 		metric.WithExplicitBucketBoundaries(0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1, 2, 5, 10, 30))
-	m.reloads, more = meter.Int64Counter("flashsale.limits.reloads",
-		metric.WithDescription("Rule sets read from the file or Redis, by source and outcome (taken over, refused)."))
+	m.reloads, more = telemetry.NewCounter(meter, "flashsale.limits.reloads", "",
+		"Rule sets read from the file or Redis, by source and outcome (taken over, refused).", slices.Concat(
+			telemetry.Series(attrSource, []string{"file", "redis"}, telemetry.AttrOutcome.String(takenOver)),
+			telemetry.Series(attrSource, []string{"file", "redis"}, telemetry.AttrOutcome.String(refused)))...)
 	return m, errors.Join(err, more)
 }
 
@@ -44,12 +56,12 @@ func (m *metrics) waited(rule string, wait time.Duration) {
 }
 
 func (m *metrics) reloaded(source string, err error) {
-	outcome := "taken over"
+	outcome := takenOver
 	if err != nil {
-		outcome = "refused"
+		outcome = refused
 	}
 	m.reloads.Add(context.Background(), 1,
-		metric.WithAttributes(attribute.String("flashsale.source", source), telemetry.AttrOutcome.String(outcome)))
+		metric.WithAttributes(attrSource.String(source), telemetry.AttrOutcome.String(outcome)))
 }
 
 // observe registers the metrics that are read at each scrape.
@@ -69,18 +81,13 @@ func (m *metrics) observe(meter metric.Meter, l *Limits) error {
 				rules.Allowed: s.Allowed, rules.Waited: s.Waited, rules.Refused: s.Refused,
 				rules.Shadow: s.Shadowed, rules.Failed: s.Failed,
 			} {
-				if n > 0 {
-					o.ObserveInt64(decisions, n,
-						metric.WithAttributes(attrRule.String(s.Rule.Name),
-							telemetry.AttrOutcome.String(string(outcome))))
-				}
+				o.ObserveInt64(decisions, n, metric.WithAttributes(attrRule.String(s.Rule.Name),
+					telemetry.AttrOutcome.String(string(outcome))))
 			}
 		}
 		for source := range m.sources {
-			if n := m.sources[source].Load(); n > 0 {
-				o.ObserveInt64(sources, n,
-					metric.WithAttributes(attribute.String("flashsale.source", ratelimit.Source(source).String())))
-			}
+			o.ObserveInt64(sources, m.sources[source].Load(),
+				metric.WithAttributes(attrSource.String(ratelimit.Source(source).String())))
 		}
 		if l.conn != nil {
 			o.ObserveInt64(instances, int64(l.conn.Instances()))

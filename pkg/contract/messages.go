@@ -106,6 +106,7 @@ type Deduction struct {
 	Lines       []PricedLine `json:"lines"`
 	Currency    string       `json:"currency"`
 	PayWithinS  int64        `json:"pay_within_s"`
+	ReservedAt  time.Time    `json:"reserved_at,omitzero"` // zero in messages of 0.1.0
 	Traceparent string       `json:"traceparent,omitempty"`
 }
 

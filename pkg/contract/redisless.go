@@ -157,6 +157,12 @@ const (
 	RedislessUnknownSKU   RedislessOutcome = "unknown_sku"
 )
 
+// RedislessOutcomes lists all outcomes.
+var RedislessOutcomes = []RedislessOutcome{
+	RedislessReserved, RedislessSoldOut, RedislessLimitReached, RedislessConflict, RedislessLater, RedislessNotStarted,
+	RedislessEnded, RedislessPaused, RedislessUnknownSKU,
+}
+
 // RedislessResults has a result for each purchase of a RedislessReserve, in its order.
 type RedislessResults struct {
 	Results []RedislessResult `json:"results"`

@@ -291,7 +291,8 @@ func TestBacklog(t *testing.T) {
 			b, err := e.Backlog(ctx, e.activityID)
 			require.NoError(t, err)
 			require.Equal(t, Backlog{
-				JournalLen: journal, OldestAge: b.OldestAge, UnlandedLen: unlanded, Purchases: purchases, Build: b.Build,
+				JournalLen: journal, OldestAge: b.OldestAge, UnlandedLen: unlanded, UnlandedAge: b.UnlandedAge,
+				Purchases: purchases, Build: b.Build,
 			}, b)
 			return b
 		}
@@ -299,6 +300,7 @@ func TestBacklog(t *testing.T) {
 		first := backlog(0, 0, 0)
 		require.NotEmpty(t, first.Build)
 		require.Zero(t, first.OldestAge, "the journal is empty")
+		require.Zero(t, first.UnlandedAge, "everything has landed")
 		e.reserve("1", "ann", lines(1))
 		e.reserveMany(2, 4)
 		require.Eventually(t, func() bool { return backlog(5, 5, 5).OldestAge > 0 }, patience, time.Millisecond)
@@ -307,6 +309,7 @@ func TestBacklog(t *testing.T) {
 		backlog(5, 4, 5)
 		e.ack(e.read("relay", 10)...)
 		require.Zero(t, backlog(0, 4, 5).OldestAge)
+		require.Positive(t, backlog(0, 4, 5).UnlandedAge, "published, and not in the ledger")
 
 		e.release("1", "ann", lines(1), "expired")
 		require.NoError(t, e.rdb.ZAdd(ctx, keyOf(e.activityID, "ended"), redis.Z{Member: "1"}).Err()) // long ago

@@ -18,4 +18,6 @@ const (
 	AttrAttempt    = attribute.Key("flashsale.attempt")
 	AttrErrorCode  = attribute.Key("flashsale.code")
 	AttrDependency = attribute.Key("flashsale.dependency")
+	AttrState      = attribute.Key("flashsale.state")
+	AttrKind       = attribute.Key("flashsale.kind")
 )

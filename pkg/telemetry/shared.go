@@ -9,10 +9,11 @@ import (
 // Several services have the metrics of this file. Their description must be the same, or one process with all services
 // could not show them on one page.
 
-// Incidents returns the counter flashsale.incidents.
-func (t *Telemetry) Incidents() (metric.Int64Counter, error) {
-	return t.Meter.Int64Counter("flashsale.incidents", metric.WithUnit("{incident}"),
-		metric.WithDescription("States that must not occur and need an operator. Each is logged as an error."))
+// Incidents returns the counter flashsale.incidents. Its callers add with one of the kinds as AttrKind, or without a
+// label if there are none.
+func (t *Telemetry) Incidents(kinds ...string) (metric.Int64Counter, error) {
+	return NewCounter(t.Meter, "flashsale.incidents", "{incident}",
+		"States that must not occur and need an operator. Each is logged as an error.", Series(AttrKind, kinds)...)
 }
 
 // CloseLateness returns the histogram flashsale.close.lateness.

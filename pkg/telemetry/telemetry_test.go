@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 	coltrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
@@ -484,4 +486,28 @@ func TestAFailedReadingHasNoSample(t *testing.T) {
 	require.Empty(t, sample())
 	r.Record(8, nil)
 	require.Equal(t, "8", sample())
+}
+
+func TestSeriesOfCountersBeginAtZero(t *testing.T) {
+	tel, _ := Recording()
+	c, err := NewCounter(tel.Meter, "flashsale.test.done", "{item}", "", append(
+		Series(AttrOutcome, []string{"good"}), Series(AttrReason, []string{"late", "lost"}, AttrOutcome.String("bad"))...)...)
+	require.NoError(t, err)
+	_, err = NewCounter(tel.Meter, "flashsale.test.all", "{item}", "")
+	require.NoError(t, err)
+	_, err = tel.Incidents()
+	require.NoError(t, err)
+	incidents, err := tel.Incidents("odd")
+	require.NoError(t, err)
+	c.Add(t.Context(), 1, metric.WithAttributes(AttrReason.String("late"), AttrOutcome.String("bad")))
+	incidents.Add(t.Context(), 2, metric.WithAttributes(AttrKind.String("odd")))
+	counters := regexp.MustCompile(`(?m)^flashsale_.*`).FindAllString(page(t, tel.Metrics), -1)
+	require.Equal(t, []string{
+		`flashsale_incidents_total 0`,
+		`flashsale_incidents_total{flashsale_kind="odd"} 2`,
+		`flashsale_test_all_total 0`,
+		`flashsale_test_done_total{flashsale_outcome="good"} 0`,
+		`flashsale_test_done_total{flashsale_outcome="bad",flashsale_reason="late"} 1`,
+		`flashsale_test_done_total{flashsale_outcome="bad",flashsale_reason="lost"} 0`,
+	}, counters)
 }

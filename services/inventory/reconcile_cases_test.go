@@ -568,8 +568,7 @@ func TestARepairIsRecorded(t *testing.T) {
 	require.Equal(t, 1, strings.Count(log.String(), "msg=repaired kind=adopted activity_id="+a.ID+" order_sn="+r.OrderSN))
 	require.NotContains(t, log.String(), "u1")
 	page := metricsOf(t, tel)
-	require.Contains(t, page, `flashsale_inventory_repairs`)
-	require.Contains(t, page, `flashsale_repair="adopted"`)
+	require.Contains(t, page, `flashsale_inventory_repairs_total{flashsale_repair="adopted"} 1`)
 	require.NotContains(t, page, r.OrderSN)
 }
 

@@ -129,6 +129,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		tel.ObserveBreaker("mysql", func() string { return sqldb.Breaker(deps.DB) }),
 		tel.ObserveRepeats("mysql", func() int64 { return sqldb.RepeatsLeft(deps.DB) }),
 		tel.ObserveBreaker("redis", stock.Breaker),
+		presence.ObservePool(tel, "mysql", func() presence.Pool { return presence.DatabasePool(deps.DB) }),
+		presence.ObservePool(tel, "redis", func() presence.Pool { return presence.RedisPool(deps.Redis) }),
 	); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
@@ -337,10 +339,13 @@ func (s *Service) watchGates(ctx context.Context) error {
 	return s.watch.Run(ctx, func(err error) { failures.Observe(ctx, s.deps.Telemetry.Log, "inventory gate watch", err) })
 }
 
+// countDeadLetters records what operators are warned of and scale by: the open dead letters and the next start.
 func (s *Service) countDeadLetters(ctx context.Context) error {
 	n, err := s.store.CountOpenDeadLetters(ctx)
 	s.recorder.OpenDeadLetters(n, err)
-	return err
+	at, startErr := s.store.NextStart(ctx)
+	s.recorder.NextStart(at, startErr)
+	return errors.Join(err, startErr)
 }
 
 // newLocker returns the locker of the rounds and reconciliations. They only change what exists or free memory, so they

@@ -182,7 +182,7 @@ func TestSpansOfALanding(t *testing.T) {
 	}
 	require.True(t, found, "the ledger transaction names its database")
 	page := metricsOf(t, tel)
-	for _, name := range []string{`flashsale_inventory_reservations_total{flashsale_outcome="landed"`, "flashsale_inventory_landing_lag"} {
+	for _, name := range []string{`flashsale_inventory_reservations_total{flashsale_outcome="landed"} 2`, "flashsale_inventory_landing_lag"} {
 		require.Contains(t, page, name)
 	}
 	require.NotContains(t, page, r.OrderSN)

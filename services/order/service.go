@@ -56,6 +56,7 @@ type Service struct {
 	recorder core.Recorder
 	relay    *outbox.Relay
 	backlog  *telemetry.Reading // of the outbox
+	waiting  *telemetry.Reading // of its oldest row
 	refused  *telemetry.Reading // refunds that their provider has refused
 	store    *store.Store
 	verifier *auth.Verifier
@@ -99,6 +100,12 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
+	waiting, err := tel.Reading("flashsale.order.outbox.age", metric.WithUnit("s"),
+		metric.WithDescription("Age of the oldest item in the outbox; 0 without one. "+
+			"No value while the database does not respond."))
+	if err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
 	refused, err := tel.Reading("flashsale.order.refunds.refused", metric.WithUnit("{refund}"),
 		metric.WithDescription("Refunds that their provider has refused and that wait for an operator. "+
 			"No value while the database does not respond."))
@@ -106,6 +113,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	if err := errors.Join(
+		presence.ObservePool(tel, "mysql", func() presence.Pool { return presence.DatabasePool(deps.DB) }),
 		tel.ObserveBreaker("mysql", func() string { return sqldb.Breaker(deps.DB) }),
 		tel.ObserveRepeats("mysql",
 			func() int64 { return sqldb.RepeatsLeft(deps.DB) }),
@@ -116,7 +124,10 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{cfg: cfg, timers: timers, deps: deps, recorder: rec, verifier: verifier, backlog: backlog, refused: refused}
+	s := &Service{
+		cfg: cfg, timers: timers, deps: deps, recorder: rec, verifier: verifier, backlog: backlog, waiting: waiting,
+		refused: refused,
+	}
 	if s.bus, err = newBus(cfg, deps); err != nil {
 		return nil, err
 	}
@@ -210,8 +221,13 @@ func (s *Service) Components() []lifecycle.Component {
 		s.clocks.Component("order"),
 		{Name: "order outbox", Run: s.relay.Run},
 		lifecycle.Every("order outbox count", 5*time.Second, log, func(ctx context.Context) error {
-			n, _, err := outbox.Backlog(ctx, s.deps.DB)
+			n, oldest, err := outbox.Backlog(ctx, s.deps.DB)
+			age := time.Duration(0)
+			if !oldest.IsZero() {
+				age = max(0, s.deps.Now().Sub(oldest))
+			}
 			s.backlog.Record(n, err)
+			s.waiting.Record(int64(age/time.Second), err)
 			return err
 		}),
 		lifecycle.Every("order refused refunds count", 5*time.Second, log, func(ctx context.Context) error {

@@ -2,6 +2,7 @@ package seckill
 
 import (
 	"context"
+	"errors"
 
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/seckill/internal/priority"
@@ -33,8 +34,12 @@ func (j journal) Ack(ctx context.Context, activityID string, ids []string) error
 	return j.gates.Ack(ctx, activityID, ids)
 }
 
-func (j journal) Len(ctx context.Context, activityID string) (int64, error) {
-	return j.gates.JournalLen(ctx, activityID)
+func (j journal) Backlog(ctx context.Context, activityID string) (relay.Backlog, error) {
+	b, err := j.gates.Backlog(ctx, activityID)
+	if errors.Is(err, stockgate.ErrNoGate) {
+		return relay.Backlog{}, nil
+	}
+	return relay.Backlog{Journaled: b.JournalLen, NotLanded: b.UnlandedLen, Oldest: b.UnlandedAge}, err
 }
 
 // backlog implements priority.Gates by the gates in Redis.
@@ -44,5 +49,8 @@ var _ priority.Gates = backlog{}
 
 func (b backlog) Backlog(ctx context.Context, activityID string) (priority.Backlog, error) {
 	found, err := b.gates.Backlog(ctx, activityID)
-	return priority.Backlog(found), err
+	return priority.Backlog{
+		JournalLen: found.JournalLen, OldestAge: found.OldestAge, UnlandedLen: found.UnlandedLen, Purchases: found.Purchases,
+		Build: found.Build,
+	}, err
 }

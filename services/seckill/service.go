@@ -171,7 +171,10 @@ func newGates(cfg Config, deps Deps) (*stockgate.Gate, error) {
 			deps.Telemetry.Log.Warn("redis breaker changed state", "from", from, "to", to)
 		},
 	})
-	if err := deps.Telemetry.ObserveBreaker("redis", gates.Breaker); err != nil {
+	if err := errors.Join(
+		deps.Telemetry.ObserveBreaker("redis", gates.Breaker),
+		presence.ObservePool(deps.Telemetry, "redis", func() presence.Pool { return presence.RedisPool(deps.Redis) }),
+	); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	return gates, nil

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -103,4 +105,17 @@ func TestPurchaseIsOneTraceWithoutSecrets(t *testing.T) {
 	for what, secret := range map[string]string{"path": p.path, "bearer token": p.token, "ticket": ticket, "user": "alice-the-buyer", "another path": bob.path} {
 		require.NotContains(t, seen, secret, what)
 	}
+}
+
+// A counter that begins with its first event would hide it from increase(). The file has every series.
+func TestCountersBeginAtZero(t *testing.T) {
+	t.Parallel()
+	tel, _ := telemetry.Recording()
+	newRig(t, setup{tel: tel, cfg: func(c *config) { c.Rules = "testdata/rule.yaml" }})
+	want, err := os.ReadFile("testdata/counters.txt")
+	require.NoError(t, err)
+	page := httptest.NewRecorder()
+	tel.Metrics.ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	counters := regexp.MustCompile(`(?m)^flashsale_\w+_total.*\n`).FindAllString(page.Body.String(), -1)
+	require.Equal(t, string(want), strings.Join(counters, ""))
 }

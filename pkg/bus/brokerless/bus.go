@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"sync/atomic"
@@ -56,9 +57,9 @@ func newPublisher(
 		p.slots[topic] = make(chan struct{}, maxCalls)
 	}
 	var err error
-	p.published, err = tel.Meter.Int64Counter("flashsale.bus.published", metric.WithUnit("{message}"),
-		metric.WithDescription("Published messages by topic and transport: broker, brokerless (handled by the consuming "+
-			"service while the broker was unavailable), none (delayed, counted as sent; a sweep does its work)"))
+	p.published, err = telemetry.NewCounter(tel.Meter, "flashsale.bus.published", "{message}",
+		"Published messages by topic and transport: broker, brokerless (handled by the consuming service while the broker "+
+			"was unavailable), none (delayed, counted as sent; a sweep does its work)", publishedSeries(cfg)...)
 	if err == nil {
 		err = tel.ObserveBreaker("rocketmq", p.Breaker)
 	}
@@ -66,6 +67,14 @@ func newPublisher(
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	return p, nil
+}
+
+// publishedSeries returns the series of published messages by topic and transport.
+func publishedSeries(cfg Config) []metric.MeasurementOption {
+	topics := slices.Sorted(maps.Keys(cfg.Consumers))
+	return slices.Concat(
+		telemetry.Series(telemetry.AttrTopic, topics, viaBroker), telemetry.Series(telemetry.AttrTopic, topics, viaBrokerless),
+		telemetry.Series(telemetry.AttrTopic, cfg.SecondPath, viaNone))
 }
 
 // Bus is a broker with the brokerless transport for the time when it is unavailable. Its subscriptions get the messages

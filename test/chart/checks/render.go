@@ -212,6 +212,7 @@ func everyRendering() map[string]rendering {
 			"limits.redis.addresses={s-0.data:26379,s-1.data:26379}", "limits.redis.db=3",
 			"limits.redis.sentinel.master=limits"),
 		"rocketmq users": production("rocketmq.existingSecret=flashsale-rocketmq"),
+		"monitored":      production("monitoring.enabled=true", "monitoring.labels.release=prometheus"),
 		"own secret":     production("secrets.existingSecret=", "auth.jwksURL="),
 		"claims": production("auth.types={at+jwt}", "auth.maxLife=1h30m", "auth.userClaim=email",
 			"auth.rolesClaim=realm_access.roles",
@@ -252,7 +253,8 @@ func withoutDrawn(manifests string) string { return drawn.ReplaceAllString(manif
 func valid(t *testing.T, kube, manifests string) {
 	t.Helper()
 	cmd := exec.Command(tools.kubeconform, "-strict", "-summary", "-kubernetes-version", kube,
-		"-schema-location", schemas()+"/{{.NormalizedKubernetesVersion}}/{{.ResourceKind}}{{.KindSuffix}}.json")
+		"-schema-location", schemas()+"/{{.NormalizedKubernetesVersion}}/{{.ResourceKind}}{{.KindSuffix}}.json",
+		"-schema-location", schemas()+"/prometheus-operator/{{.ResourceKind}}{{.KindSuffix}}.json")
 	cmd.Stdin = strings.NewReader(manifests)
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)

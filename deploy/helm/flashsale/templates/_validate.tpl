@@ -83,6 +83,7 @@
   {{- if not $v.ingress.host }}{{ fail "ingress.host is required with ingress.enabled." }}{{ end -}}
 {{- end -}}
 {{- include "flashsale.validateEdge" . -}}
+{{- if and (dig "enabled" false ($v.monitoring | default dict)) $v.networkPolicy.enabled (not $v.networkPolicy.metricsFrom) }}{{ fail "networkPolicy.metricsFrom is required with monitoring.enabled: Prometheus could not reach the admin ports." }}{{ end -}}
 {{- if and (eq $v.environment "production") (not (regexMatch "^(localhost|[^/]*[.:][^/]*)(/|$)" $v.image.prefix)) }}{{ fail (printf "image.prefix: %s has no registry and means docker.io/%s; with environment: production it must name one, such as registry.example.com/%s." $v.image.prefix $v.image.prefix $v.image.prefix) }}{{ end -}}
 {{- range $name, $_ := include "flashsale.facts" . | fromYaml -}}
   {{- $c := include "flashsale.component" (dict "root" $ "name" $name) | fromYaml -}}

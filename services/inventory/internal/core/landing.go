@@ -327,7 +327,7 @@ func (a *Activity) info(asOf time.Time) contract.ActivityInfo {
 func deduction(a *Activity, r ledger.Row) contract.Deduction {
 	d := contract.Deduction{
 		OrderSN: r.OrderSN, UserID: r.UserID, ActivityID: r.ActivityID,
-		Currency: a.Currency, PayWithinS: a.PayWithinS, Traceparent: r.Traceparent,
+		Currency: a.Currency, PayWithinS: a.PayWithinS, ReservedAt: r.ReservedAt, Traceparent: r.Traceparent,
 	}
 	for _, l := range r.Lines {
 		d.Lines = append(d.Lines, contract.PricedLine{SKUID: l.SKUID, Qty: l.Qty, Price: a.Item(l.SKUID).Price})

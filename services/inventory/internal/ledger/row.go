@@ -31,6 +31,9 @@ const (
 	ReasonRefunded     = contract.ReasonRefunded
 )
 
+// RefusalReasons are the reasons of rows that are rejected as they land.
+var RefusalReasons = []string{ReasonSoldOut, ReasonLimitReached}
+
 // Row is one reservation in the ledger.
 type Row struct {
 	OrderSN          string

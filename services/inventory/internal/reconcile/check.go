@@ -32,6 +32,9 @@ const (
 	CheckPurchases CheckOutcome = "purchases" // a purchase that changed differs in gate and ledger
 )
 
+// CheckOutcomes lists all outcomes.
+var CheckOutcomes = []CheckOutcome{CheckClean, CheckNewGate, CheckCounters, CheckPurchases}
+
 // A purchase in flight makes gate and tables differ for some milliseconds. A check takes several samples and needs one
 // that was taken while none was in flight.
 const (

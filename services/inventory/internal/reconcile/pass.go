@@ -72,7 +72,7 @@ func (p *pass) noteCompared() {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.compared[p.activity.ID] = compared{p.Now(), took, base}
+	p.compared[p.activity.ID] = compared{p.Now(), took, len(p.result.Differences), base}
 }
 
 // compareAndRepair makes comparison n and repairs what it found. done reports that no other comparison is needed.

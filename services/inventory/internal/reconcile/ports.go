@@ -150,6 +150,8 @@ type Recorder interface {
 	Span(ctx context.Context, name string, database bool) (context.Context, func(error))
 	Repaired(ctx context.Context, activityID string, r Repair)
 	Checked(ctx context.Context, outcome CheckOutcome)
+	// Compared records a round that compared each activity that was due, and the differences that are left in all.
+	Compared(at time.Time, differences int)
 	Incident(ctx context.Context, what string, attrs ...any) // a state that must not occur
 	Info(ctx context.Context, what string, attrs ...any)
 }

@@ -80,6 +80,7 @@ type Reconciler struct {
 type compared struct {
 	at       time.Time
 	took     time.Duration
+	left     int       // differences that remained
 	baseline *baseline // nil: the next reconciliation compares all entries
 }
 
@@ -133,6 +134,7 @@ func (r *Reconciler) ReconcileAll(ctx context.Context) error {
 		return err
 	}
 	began := r.Now()
+	complete := true
 	last := r.lastCompared(activities)
 	slices.SortStableFunc(activities, func(a, b core.Activity) int { return last[a.ID].at.Compare(last[b.ID].at) })
 	var errs []error
@@ -144,13 +146,27 @@ func (r *Reconciler) ReconcileAll(ctx context.Context) error {
 		}
 		// The next round goes on with the activities that this one did not reach.
 		if r.yieldToBuyers(ctx, &x, activities) || ctx.Err() != nil {
+			complete = false
 			break
 		}
 		if _, err := r.reconcileLocked(ctx, Actor, a); err != nil && !errors.Is(err, ErrLockHeld) {
 			errs = append(errs, fmt.Errorf("activity %s: %w", a.ID, err))
 		}
 	}
+	if complete && len(errs) == 0 {
+		r.Recorder.Compared(r.tableTime(), r.differences())
+	}
 	return errors.Join(errs...)
+}
+
+// differences returns how many differences the latest reconciliations have left.
+func (r *Reconciler) differences() (left int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range r.compared {
+		left += c.left
+	}
+	return left
 }
 
 // lastCompared returns the latest reconciliations of these activities, and deletes those of all others.

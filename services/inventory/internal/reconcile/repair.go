@@ -1,6 +1,8 @@
 package reconcile
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"flashsale.internal/services/inventory/internal/ledger"
@@ -39,6 +41,9 @@ var repairReasons = map[ledger.RepairKind]string{
 	RepairRebuilt:          "the gate was absent",
 	RepairAllowance:        "the allowance did not match the ledger",
 }
+
+// RepairKinds returns all kinds of repairs.
+func RepairKinds() []ledger.RepairKind { return slices.Sorted(maps.Keys(repairReasons)) }
 
 // Repair is one thing that was repaired.
 type Repair struct {

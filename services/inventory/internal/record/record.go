@@ -13,6 +13,7 @@ import (
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/inventory/internal/gates"
+	"flashsale.internal/services/inventory/internal/ledger"
 	"flashsale.internal/services/inventory/internal/reconcile"
 )
 
@@ -29,6 +30,9 @@ type Recorder struct {
 	incidents       metric.Int64Counter
 	redisless       metric.Int64Counter
 	openDeadLetters *telemetry.Reading
+	nextStart       *telemetry.Reading
+	differences     *telemetry.Reading
+	compared        *telemetry.Reading
 	repairs         metric.Int64Counter
 	checks          metric.Int64Counter
 }
@@ -37,26 +41,29 @@ type Recorder struct {
 func New(tel *telemetry.Telemetry, system string) (*Recorder, error) {
 	r := &Recorder{tel: tel, system: system}
 	var errs []error
-	counter := func(dst *metric.Int64Counter, name, unit, text string) {
+	counter := func(dst *metric.Int64Counter, name, unit, text string, series ...metric.MeasurementOption) {
 		var err error
-		*dst, err = tel.Meter.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(text))
+		*dst, err = telemetry.NewCounter(tel.Meter, name, unit, text, series...)
 		errs = append(errs, err)
 	}
 	counter(&r.reservations, "flashsale.inventory.reservations", "{reservation}",
 		"Reservations by outcome: landed (new ledger rows that hold units), refused (accepted at the gate, rejected by "+
 			"the ledger, with the reason), displaced (refused in an activity that has sold without Redis), restored "+
-			"(their units are in the stock again).")
+			"(their units are in the stock again).", reservationSeries()...)
 	counter(&r.redisless, "flashsale.inventory.redisless", "{purchase}",
-		"Purchases that the ledger decided without the gate, by outcome.")
+		"Purchases that the ledger decided without the gate, by outcome.",
+		telemetry.Series(telemetry.AttrOutcome, contract.RedislessOutcomes)...)
 	counter(&r.rebuilt, "flashsale.inventory.gate.rebuilds", "{gate}",
 		"Gates built from the tables, the first build included.")
 	counter(&r.resettled, "flashsale.inventory.gate.resettled", "{reservation}",
 		"Ledger rows settled again before a refusal or after a change of the Redis master.")
 	counter(&r.unreadable, "flashsale.inventory.ledger.unreadable", "{row}",
 		"Ledger rows that were set aside because they cannot be read, counted again with each reading.")
-	counter(&r.repairs, "flashsale.inventory.repairs", "{repair}", "Repairs by the reconciler, by kind.")
+	counter(&r.repairs, "flashsale.inventory.repairs", "{repair}", "Repairs by the reconciler, by kind.",
+		telemetry.Series(attrRepair, reconcile.RepairKinds())...)
 	counter(&r.checks, "flashsale.inventory.reconcile.checks", "{check}",
-		"Checks by the reconciler's timer, by outcome. A comparison of all entries follows each that is not clean.")
+		"Checks by the reconciler's timer, by outcome. A comparison of all entries follows each that is not clean.",
+		telemetry.Series(telemetry.AttrOutcome, reconcile.CheckOutcomes)...)
 	var err error
 	r.lag, err = tel.Meter.Float64Histogram("flashsale.inventory.landing.lag", metric.WithUnit("s"),
 		metric.WithDescription("Time from a reservation's acceptance at the gate to its commit in the ledger."),
@@ -69,7 +76,28 @@ func New(tel *telemetry.Telemetry, system string) (*Recorder, error) {
 	r.openDeadLetters, err = tel.Reading("flashsale.inventory.dead_letters.open", metric.WithUnit("{letter}"),
 		metric.WithDescription("Open dead letters, which wait for an operator. No value while the database does not "+
 			"respond."))
+	errs = append(errs, err)
+	r.nextStart, err = tel.Reading("flashsale.inventory.next_start", metric.WithUnit("s"),
+		metric.WithDescription("Start of the next sale, in seconds since 1970. No value without one, and while the database "+
+			"does not respond."))
+	errs = append(errs, err)
+	r.differences, err = tel.Reading("flashsale.inventory.differences", metric.WithUnit("{difference}"),
+		metric.WithDescription("Differences between gate and ledger that the latest comparison of each activity has left."))
+	errs = append(errs, err)
+	r.compared, err = tel.Reading("flashsale.inventory.compared", metric.WithUnit("s"),
+		metric.WithDescription("End of the last round that compared every activity that was due, in seconds since 1970."))
 	return r, errors.Join(append(errs, err)...)
+}
+
+const attrRepair = attribute.Key("flashsale.repair")
+
+// reservationSeries returns the series of reservations by outcome.
+func reservationSeries() []metric.MeasurementOption {
+	all := telemetry.Series(telemetry.AttrOutcome, []string{"landed", "restored"})
+	for _, outcome := range []string{"refused", "displaced"} {
+		all = append(all, telemetry.Series(telemetry.AttrReason, ledger.RefusalReasons, telemetry.AttrOutcome.String(outcome))...)
+	}
+	return all
 }
 
 // Span implements core.Recorder.
@@ -140,7 +168,7 @@ func (r *Recorder) Unreadable(ctx context.Context, rows int) { r.unreadable.Add(
 // Repaired implements reconcile.Recorder: in the trace of the purchase, where it has one, else in that of the
 // reconciliation.
 func (r *Recorder) Repaired(ctx context.Context, activityID string, rep reconcile.Repair) {
-	kind := attribute.String("flashsale.repair", string(rep.Kind))
+	kind := attrRepair.String(string(rep.Kind))
 	r.repairs.Add(ctx, 1, metric.WithAttributes(kind))
 	attrs := []any{"kind", rep.Kind, "activity_id", activityID}
 	of := []attribute.KeyValue{kind, telemetry.AttrActivityID.String(activityID)}
@@ -184,3 +212,19 @@ func (r *Recorder) Warn(ctx context.Context, what string, err error) {
 
 // OpenDeadLetters records the number of open dead letters, or no value if counting them failed.
 func (r *Recorder) OpenDeadLetters(n int64, err error) { r.openDeadLetters.Record(n, err) }
+
+// NextStart records the start of the next sale. The zero time means that there is none.
+func (r *Recorder) NextStart(at time.Time, err error) {
+	if err == nil && at.IsZero() {
+		err = errNoSale
+	}
+	r.nextStart.Record(at.Unix(), err)
+}
+
+var errNoSale = errors.New("no sale is scheduled")
+
+// Compared implements reconcile.Recorder.
+func (r *Recorder) Compared(at time.Time, differences int) {
+	r.compared.Record(at.Unix(), nil)
+	r.differences.Record(int64(differences), nil)
+}

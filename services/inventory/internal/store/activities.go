@@ -303,6 +303,22 @@ func inPhase(q *gorm.DB, phase string, now time.Time) *gorm.DB {
 	return q.Where("(state = ? OR state IN ? AND ends_at <= ?)", string(core.ActivityEnded), []string{published, paused}, now)
 }
 
+// NextStart returns the start of the published sale that starts next; the zero time if there is none.
+func (s *Store) NextStart(ctx context.Context) (time.Time, error) {
+	now, err := s.Now(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
+	var next []activityRow
+	err = s.read(ctx).Select("starts_at").
+		Where("state = ? AND ends_at > ? AND starts_at > ?", string(core.ActivityPublished), now, now).
+		Order("starts_at").Limit(1).Find(&next).Error
+	if err != nil || len(next) == 0 {
+		return time.Time{}, err
+	}
+	return next[0].StartsAt, nil
+}
+
 // GateActivities implements gates.Activities.
 func (s *Store) GateActivities(ctx context.Context, now time.Time) ([]core.Activity, error) {
 	var list []activityRow

@@ -30,7 +30,7 @@ func (s *Service) Land(
 		if landed, err = s.insertOrders(ctx, valid, described); err != nil {
 			return err
 		}
-		s.rec.Created(ctx, len(landed.fresh))
+		s.rec.Created(ctx, len(landed.fresh), landed.lags)
 	}
 	for _, d := range landed.conflicts {
 		deadLetters = append(deadLetters, s.deadLetterOf(d, "the order exists with another user, activity or lines"))
@@ -70,6 +70,7 @@ func (s *Service) classify(
 // landing is the result of a transaction that inserted orders.
 type landing struct {
 	fresh     []Order              // inserted
+	lags      []time.Duration      // of those: from the reservation to the creation, as far as it is known
 	known     []Order              // existed with the same contents
 	conflicts []contract.Deduction // an order with other contents exists
 	never     []Order              // tombstones exist: to be closed now
@@ -127,6 +128,9 @@ func (s *Service) insertMissing(
 			}
 			o.DescribedAt = described[d.ActivityID]
 			landed.fresh = append(landed.fresh, o)
+			if !d.ReservedAt.IsZero() {
+				landed.lags = append(landed.lags, now.Sub(d.ReservedAt))
+			}
 		case o.Tombstone:
 			landed.never = append(landed.never, Order{
 				OrderSN: d.OrderSN, ActivityID: d.ActivityID, Traceparent: d.Traceparent, ExpiresAt: now,

@@ -26,6 +26,9 @@ const (
 	ReasonRejected  = "rejected"  // by an operator
 )
 
+// CloseReasons lists all of them.
+var CloseReasons = []string{ReasonExpired, ReasonCancelled, ReasonRejected}
+
 // Order is an order of one buyer. All times are UTC in whole milliseconds; the zero time means that the event has not
 // happened.
 type Order struct {
@@ -112,6 +115,9 @@ const (
 	RefundDone    RefundState = "refunded"
 	RefundFailed  RefundState = "refund_failed"
 )
+
+// RefundStates lists all states.
+var RefundStates = []RefundState{RefundPending, RefundDone, RefundFailed}
 
 // The reasons for refunding a payment.
 const (

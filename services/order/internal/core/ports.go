@@ -232,7 +232,8 @@ var ErrOrderExists = errors.New("order exists")
 
 // Recorder counts events of the service and reports incidents.
 type Recorder interface {
-	Created(ctx context.Context, n int)
+	// Created counts n orders. lags are the times from their reservations to their creation.
+	Created(ctx context.Context, n int, lags []time.Duration)
 	Paid(ctx context.Context)
 	Closed(ctx context.Context, reason string, n int)
 	// Lateness records the time from the deadline of one of the orders of a closing to the closing.
@@ -240,9 +241,15 @@ type Recorder interface {
 	Refund(ctx context.Context, state RefundState)
 	ClosingsResent(ctx context.Context, n int)
 	ContactsDeleted(ctx context.Context, n int)
-	// Incident reports a fault to operators. kind is one of a few fixed words. The attributes hold ids, never text that
-	// a user wrote.
+	// Incident reports a fault to operators. kind is one of IncidentKinds. The attributes hold ids, never text that a
+	// user wrote.
 	Incident(ctx context.Context, kind, message string, attrs ...any)
+}
+
+// IncidentKinds are the kinds of incidents. Each is counted from 0.
+var IncidentKinds = []string{
+	"activity_not_stored", "charge_without_order", "contact_unreadable", "dead_letter", "event_reused", "order_refunded",
+	"payment_disagreement", "payment_refunded", "refund_failed", "refund_failing", "refund_twice", "unknown_payment",
 }
 
 // Genes checks and issues ids that carry the gene of a user.

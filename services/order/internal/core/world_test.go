@@ -298,13 +298,19 @@ type recorder struct {
 	mu      sync.Mutex
 	kinds   []string
 	created int
+	lags    []time.Duration
 	late    []time.Duration
 	closed  map[string]int
 	resent  int
 }
 
-func (r *recorder) Created(_ context.Context, n int) { r.mu.Lock(); r.created += n; r.mu.Unlock() }
-func (r *recorder) Paid(context.Context)             {}
+func (r *recorder) Created(_ context.Context, n int, lags []time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.created += n
+	r.lags = append(r.lags, lags...)
+}
+func (r *recorder) Paid(context.Context) {}
 func (r *recorder) Closed(_ context.Context, reason string, n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -38,10 +38,18 @@ func NewHandlers(
 	c *Challenges, counts Counts, meter metric.Meter, refuse func(http.ResponseWriter, *http.Request, string, error),
 	address func(*http.Request) string,
 ) (*Handlers, error) {
-	counter, err := meter.Int64Counter("flashsale.seckill.challenges", metric.WithDescription(
-		"Challenges by kind and outcome: given to buyers, solved, failed (answers that got captcha_wrong)"))
+	var series []metric.MeasurementOption
+	for _, outcome := range []string{"given", "solved", "failed"} {
+		series = append(series, telemetry.Series(attrKind, []contract.ChallengeKind{
+			contract.ChallengePow, contract.ChallengeClick, contract.ChallengeProvider,
+		}, telemetry.AttrOutcome.String(outcome))...)
+	}
+	counter, err := telemetry.NewCounter(meter, "flashsale.seckill.challenges", "",
+		"Challenges by kind and outcome: given to buyers, solved, failed (answers that got captcha_wrong)", series...)
 	return &Handlers{c, counts, refuse, address, counter}, err
 }
+
+const attrKind = attribute.Key("flashsale.challenge.kind")
 
 // CheckOpen refuses requests for challenges before these open. It precedes the limits by user, so that an early
 // request costs nothing.
@@ -62,7 +70,7 @@ func (h *Handlers) CheckOpen(next http.Handler) http.Handler {
 
 func (h *Handlers) count(kind contract.ChallengeKind, outcome string) {
 	h.counter.Add(context.Background(), 1, metric.WithAttributes(
-		attribute.String("flashsale.challenge.kind", string(kind)), telemetry.AttrOutcome.String(outcome)))
+		attrKind.String(string(kind)), telemetry.AttrOutcome.String(outcome)))
 }
 
 // refuseCall writes a refusal and decides whether it counts against the caller.

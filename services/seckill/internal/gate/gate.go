@@ -86,8 +86,8 @@ func New(redis Redis, tel *telemetry.Telemetry, o Options) (*SharedCalls, error)
 	if err != nil {
 		return nil, err
 	}
-	unconfirmed, err := tel.Meter.Int64Counter("flashsale.seckill.gate.unconfirmed", metric.WithUnit("{purchase}"),
-		metric.WithDescription("Purchases refused as too few replicas of Redis confirmed them in time; their buyers repeat"))
+	unconfirmed, err := telemetry.NewCounter(tel.Meter, "flashsale.seckill.gate.unconfirmed", "{purchase}",
+		"Purchases refused as too few replicas of Redis confirmed them in time; their buyers repeat")
 	if err != nil {
 		return nil, err
 	}

@@ -23,17 +23,50 @@ type refusal struct {
 	code contract.Code
 }
 
+// refusals are the codes with which each call is refused. They are counted from 0; any other code from its first refusal.
+var refusals = map[string][]contract.Code{
+	"path": {
+		contract.CodeInvalidRequest, contract.CodeUnsupportedMediaType, contract.CodeBodyTooLarge, contract.CodeNotFound,
+		contract.CodeActivityNotStarted, contract.CodeActivityEnded, contract.CodeActivityPaused, contract.CodeSoldOut,
+		contract.CodeLimitReached, contract.CodeRoomRequired, contract.CodeRoomWaiting, contract.CodeChallengeRequired,
+		contract.CodeRateLimited, contract.CodeOverloaded, contract.CodeGateUnavailable, contract.CodeUnavailable,
+		contract.CodeInternal,
+	},
+	"cached_sale": {contract.CodeSoldOut},
+	"purchase": {
+		contract.CodeInvalidRequest, contract.CodeUnsupportedMediaType, contract.CodeBodyTooLarge, contract.CodeNotFound,
+		contract.CodePathInvalid, contract.CodePathExpired, contract.CodeIdempotencyConflict,
+		contract.CodeActivityNotStarted, contract.CodeActivityEnded, contract.CodeActivityPaused, contract.CodeSoldOut,
+		contract.CodeLimitReached, contract.CodeOverloaded, contract.CodeJournalFull, contract.CodeGateUnavailable,
+		contract.CodeUnavailable, contract.CodeInternal,
+	},
+	"challenge": {
+		contract.CodeNotFound, contract.CodeActivityNotStarted, contract.CodeActivityEnded, contract.CodeForbidden,
+		contract.CodeChallengeWrong, contract.CodeRateLimited, contract.CodeGateUnavailable, contract.CodeUnavailable,
+		contract.CodeInternal,
+	},
+	"room": {
+		contract.CodeNotFound, contract.CodeActivityNotStarted, contract.CodeActivityEnded, contract.CodeOverloaded,
+		contract.CodeGateUnavailable, contract.CodeUnavailable, contract.CodeInternal,
+	},
+}
+
 func newMetrics(meter metric.Meter) (metrics, error) {
 	m := metrics{refused: &sync.Map{}}
 	var all []error
-	counter := func(name, description string) metric.Int64Counter {
-		c, err := meter.Int64Counter(name, metric.WithDescription(description))
+	for call, codes := range refusals {
+		for _, code := range codes {
+			m.refused.Store(refusal{call, code}, new(atomic.Int64))
+		}
+	}
+	counter := func(name, description string, series ...metric.MeasurementOption) metric.Int64Counter {
+		c, err := telemetry.NewCounter(meter, name, "", description, series...)
 		all = append(all, err)
 		return c
 	}
 	m.purchases = counter("flashsale.seckill.purchases",
 		"Purchase requests that got 202 by outcome: accepted (they reserved units at the gate), repeated (their path had "+
-			"made the purchase before)")
+			"made the purchase before)", accepted, repeated)
 	m.paths = counter("flashsale.seckill.paths.issued", "Path requests that got a path")
 	// Most buyers of a popular sale are refused. Their counters are plain integers, read when the metrics are
 	// collected.

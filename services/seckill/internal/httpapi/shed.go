@@ -39,9 +39,9 @@ func newShedder(meter metric.Meter, onRefused func()) (*shedder, error) {
 	limits := adaptivelimiter.NewBuilder[any]().WithLimits(minInFlight, maxInFlight, initialInFlight)
 	s := &shedder{limiter: limits.Build(), onRefused: onRefused}
 	var errs [3]error
-	s.counter, errs[0] = meter.Int64Counter("flashsale.seckill.shed",
-		metric.WithDescription("Requests above the limit of requests in flight by outcome: refused, or spared (purchases, "+
-			"whose buyers hold a path)"))
+	s.counter, errs[0] = telemetry.NewCounter(meter, "flashsale.seckill.shed", "",
+		"Requests above the limit of requests in flight by outcome: refused, or spared (purchases, whose buyers hold a path)",
+		refused, spared)
 	limit, err := meter.Int64ObservableGauge("flashsale.seckill.shed.limit",
 		metric.WithDescription("Limit of the number of requests in flight"))
 	errs[1] = err

@@ -50,9 +50,9 @@ type Relay struct {
 	yield    YieldToBuyers
 	slots    chan struct{}
 
-	lag      metric.Float64Histogram
-	failures metric.Int64Counter
-	length   *telemetry.Reading
+	lag                       metric.Float64Histogram
+	failures                  metric.Int64Counter
+	length, notLanded, oldest *telemetry.Reading
 
 	unreadable metric.Int64Counter
 
@@ -82,15 +82,23 @@ func New(
 			"message"),
 		metric.WithExplicitBucketBoundaries(.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 15, 60, 300))
 	err = errors.Join(err, e)
-	r.failures, e = tel.Meter.Int64Counter("flashsale.seckill.relay.failures",
-		metric.WithDescription("Failed attempts to read, publish or acknowledge a batch; each is retried"))
+	r.failures, e = telemetry.NewCounter(tel.Meter, "flashsale.seckill.relay.failures", "",
+		"Failed attempts to read, publish or acknowledge a batch; each is retried")
 	err = errors.Join(err, e)
-	r.unreadable, e = tel.Meter.Int64Counter("flashsale.seckill.relay.unreadable", metric.WithUnit("{reservation}"),
-		metric.WithDescription("Journal entries removed as unreadable; inventory journals their purchases again"))
+	r.unreadable, e = telemetry.NewCounter(tel.Meter, "flashsale.seckill.relay.unreadable", "{reservation}",
+		"Journal entries removed as unreadable; inventory journals their purchases again")
 	err = errors.Join(err, e)
 	r.length, e = tel.Reading("flashsale.seckill.journal.length", metric.WithUnit("{reservation}"),
 		metric.WithDescription("Accepted reservations that are not yet published, in all gates. No value while Redis is "+
 			"down"))
+	err = errors.Join(err, e)
+	r.notLanded, e = tel.Reading("flashsale.seckill.not_landed", metric.WithUnit("{purchase}"),
+		metric.WithDescription("Accepted purchases that are not known to be in the ledger, of all gates. No value while "+
+			"Redis is down"))
+	err = errors.Join(err, e)
+	r.oldest, e = tel.Reading("flashsale.seckill.not_landed.age", metric.WithUnit("s"),
+		metric.WithDescription("Time since the oldest purchase that has not landed was journaled; 0 without one. No value "+
+			"while Redis is down"))
 	return r, errors.Join(err, e)
 }
 
@@ -169,21 +177,23 @@ func (r *Relay) updateLoops(
 	return nil
 }
 
-// measure records the sum of the lengths of all journals. If one of them cannot be read, or the gates could not be
-// listed, the sum is unknown.
+// measure records the sum of the backlogs of all gates. If one of them cannot be read, or the gates could not be listed,
+// the sum is unknown.
 func (r *Relay) measure(ctx context.Context, stops map[string]context.CancelFunc, listErr error) {
-	sum, err := int64(0), listErr
+	sum, err := Backlog{}, listErr
 	for activityID := range stops {
 		if err != nil {
 			break
 		}
 		call, cancel := context.WithTimeout(ctx, callTimeout)
-		var n int64
-		n, err = r.journal.Len(call, activityID)
+		var b Backlog
+		b, err = r.journal.Backlog(call, activityID)
 		cancel()
-		sum += n
+		sum = Backlog{sum.Journaled + b.Journaled, sum.NotLanded + b.NotLanded, max(sum.Oldest, b.Oldest)}
 	}
-	r.length.Record(sum, err)
+	r.length.Record(sum.Journaled, err)
+	r.notLanded.Record(sum.NotLanded, err)
+	r.oldest.Record(int64(sum.Oldest/time.Second), err)
 }
 
 // batch holds the reservations that were read and are not acknowledged yet.
@@ -358,8 +368,15 @@ type Journal interface {
 	Read(ctx context.Context, activityID, consumer string, limit int) (entries []Entry, more bool, err error)
 	// Ack removes reservations. Those with the same id are removed together.
 	Ack(ctx context.Context, activityID string, ids []string) error
-	// Len returns the number of reservations that are not removed yet. It is 0 for a gate that does not exist.
-	Len(ctx context.Context, activityID string) (int64, error)
+	// Backlog returns what waits. It is empty for a gate that does not exist.
+	Backlog(ctx context.Context, activityID string) (Backlog, error)
+}
+
+// Backlog is what waits of a gate's purchases.
+type Backlog struct {
+	Journaled int64         // not removed from the journal yet
+	NotLanded int64         // not known to be in the ledger
+	Oldest    time.Duration // since the oldest of those was journaled; 0 without one
 }
 
 // Entry is one reservation in the journal.

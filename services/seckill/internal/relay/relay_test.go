@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -95,16 +95,19 @@ func (j *journal) Ack(_ context.Context, _ string, ids []string) error {
 	return nil
 }
 
-func (j *journal) Len(_ context.Context, activityID string) (int64, error) {
+func (j *journal) Backlog(_ context.Context, activityID string) (Backlog, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	n := len(j.entries[activityID])
+	b := Backlog{Journaled: int64(len(j.entries[activityID]))}
 	for _, e := range j.pending {
 		if e.Reservation.ActivityID == activityID {
-			n++
+			b.Journaled++
 		}
 	}
-	return int64(n), j.lenErr[activityID]
+	if b.Journaled > 0 { // as one more is published
+		b.NotLanded, b.Oldest = b.Journaled+1, 7*time.Second
+	}
+	return b, j.lenErr[activityID]
 }
 
 func (j *journal) acked() int {
@@ -173,19 +176,22 @@ func start(t *testing.T, j *journal, b *broker, tel *telemetry.Telemetry) (r *Re
 	return r, stop
 }
 
-// A length of 0 means that everything is published. While the length is unknown the metric has no value.
-func TestTheJournalsLengthIsUnknownWhileRedisDoesNotRespond(t *testing.T) {
+// A length of 0 means that everything is published. While the backlog is unknown its metrics have no value.
+func TestTheBacklogIsUnknownWhileRedisDoesNotRespond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one, other := "1", "2"
 		j := newJournal(one, other)
 		b := &broker{j: j, down: true}
 		j.add(one, 3, "")
 		tel, _ := telemetry.Recording()
-		shows := func(line string) bool {
+		shown := func() []string { // journal, not landed, age of the oldest
 			time.Sleep(2 * measureInterval)
 			w := httptest.NewRecorder()
 			tel.Metrics.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-			return strings.Contains(w.Body.String(), "\nflashsale_seckill_journal_length"+line)
+			return regexp.MustCompile(`(?m)^flashsale_seckill_(?:journal_length|not_landed).*`).FindAllString(w.Body.String(), -1)
+		}
+		three := []string{
+			"flashsale_seckill_journal_length 3", "flashsale_seckill_not_landed 4", "flashsale_seckill_not_landed_age_seconds 7",
 		}
 		fail := func(list error, length map[string]error) {
 			j.mu.Lock()
@@ -195,15 +201,15 @@ func TestTheJournalsLengthIsUnknownWhileRedisDoesNotRespond(t *testing.T) {
 		down := errors.New("redis does not respond")
 		fail(down, nil)
 		_, stop := start(t, j, b, tel)
-		require.False(t, shows(""), "the gates were never listed")
+		require.Empty(t, shown(), "the gates were never listed")
 		fail(nil, nil)
-		require.True(t, shows(" 3\n"))
+		require.Equal(t, three, shown())
 		fail(nil, map[string]error{other: down})
-		require.False(t, shows(""), "one of two gates is unknown")
+		require.Empty(t, shown(), "one of two gates is unknown")
 		fail(down, nil)
-		require.False(t, shows(""), "new gates would be missing")
+		require.Empty(t, shown(), "new gates would be missing")
 		fail(nil, nil)
-		require.True(t, shows(" 3\n"))
+		require.Equal(t, three, shown())
 		stop()
 	})
 }

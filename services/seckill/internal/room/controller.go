@@ -78,8 +78,8 @@ type progress struct {
 func New(d Deps, tel *telemetry.Telemetry) (*Controller, error) {
 	c := &Controller{Deps: d, log: tel.Log}
 	var err error
-	c.admitted, err = tel.Meter.Int64Counter("flashsale.seckill.room.admitted", metric.WithUnit("{place}"),
-		metric.WithDescription("Places of waiting rooms that were admitted"))
+	c.admitted, err = telemetry.NewCounter(tel.Meter, "flashsale.seckill.room.admitted", "{place}",
+		"Places of waiting rooms that were admitted")
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/draw"
 	"flashsale.internal/pkg/httpserver"
+	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/seckill/api"
 	"flashsale.internal/services/seckill/internal/core"
 )
@@ -31,8 +32,8 @@ type Handlers struct {
 func NewHandlers(
 	tickets *Tickets, meter metric.Meter, refuse func(http.ResponseWriter, *http.Request, string, error),
 ) (*Handlers, error) {
-	joined, err := meter.Int64Counter("flashsale.seckill.room.joined",
-		metric.WithDescription("Responses with a ticket of a waiting room, new or known"))
+	joined, err := telemetry.NewCounter(meter, "flashsale.seckill.room.joined", "",
+		"Responses with a ticket of a waiting room, new or known")
 	return &Handlers{tickets, refuse, joined}, err
 }
 

@@ -1,5 +1,6 @@
 // Command schemas writes JSON schemas for the chart's objects, for each release of Kubernetes, from the API
-// description in the Go module k8s.io/kubernetes. The result is in the repository, so that the check needs no network.
+// description in the Go module k8s.io/kubernetes, and those of the Prometheus operator from its module. The result is in
+// the repository, so that the check needs no network.
 //
 //	go run ./cmd/schemas [-out schemas] v1.30.14 v1.34.4
 package main
@@ -13,6 +14,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"sigs.k8s.io/yaml"
 )
 
 // kinds are the kinds of objects that the chart may contain.
@@ -25,11 +28,23 @@ var kinds = map[string][]string{
 	"policy/v1":            {"PodDisruptionBudget"},
 }
 
+// operator has the kinds of the Prometheus operator. Later versions need a newer Go.
+const (
+	operator        = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
+	operatorVersion = "monitoring.coreos.com/v1"
+)
+
+var operatorKinds = map[string]string{"PodMonitor": "podmonitors", "PrometheusRule": "prometheusrules"}
+
 type schema = map[string]any
 
 func main() {
 	out := flag.String("out", "schemas", "the folder to write to")
 	flag.Parse()
+	if err := writeOperator(filepath.Join(*out, "prometheus-operator")); err != nil {
+		fmt.Fprintln(os.Stderr, "schemas:", err)
+		os.Exit(1)
+	}
 	for _, version := range flag.Args() {
 		if err := write(filepath.Join(*out, version), version); err != nil {
 			fmt.Fprintln(os.Stderr, "schemas:", err)
@@ -52,15 +67,7 @@ func write(dir, version string) error {
 			if err != nil {
 				return err
 			}
-			// The file name that kubeconform expects: the group without its domain.
-			group, v, found := strings.Cut(apiVersion, "/")
-			suffix := "-" + apiVersion
-			if found {
-				group, _, _ = strings.Cut(group, ".")
-				suffix = "-" + group + "-" + v
-			}
-			name := filepath.Join(dir, strings.ToLower(kind)+suffix+".json")
-			if err := os.WriteFile(name, text, 0o644); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, fileName(apiVersion, kind)), text, 0o644); err != nil {
 				return err
 			}
 		}
@@ -68,19 +75,67 @@ func write(dir, version string) error {
 	return nil
 }
 
-// load reads the definitions of the API of that release.
-func load(version string) (map[string]schema, error) {
-	cmd := exec.Command("go", "mod", "download", "-json", "k8s.io/kubernetes@"+version)
+// fileName returns the name that kubeconform expects: with the group without its domain.
+func fileName(apiVersion, kind string) string {
+	group, v, found := strings.Cut(apiVersion, "/")
+	suffix := "-" + apiVersion
+	if found {
+		group, _, _ = strings.Cut(group, ".")
+		suffix = "-" + group + "-" + v
+	}
+	return strings.ToLower(kind) + suffix + ".json"
+}
+
+// writeOperator writes the schemas of the definitions that the Prometheus operator installs.
+func writeOperator(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for kind, plural := range operatorKinds {
+		raw, err := file(operator, "example/prometheus-operator-crd/monitoring.coreos.com_"+plural+".yaml")
+		if err != nil {
+			return err
+		}
+		var definition struct {
+			Spec struct {
+				Versions []struct {
+					Schema struct{ OpenAPIV3Schema schema }
+				}
+			}
+		}
+		if err := yaml.Unmarshal(raw, &definition); err != nil {
+			return err
+		}
+		top, _ := strict(definition.Spec.Versions[0].Schema.OpenAPIV3Schema, func(string) {}).(schema)
+		text, err := encode(top, operatorVersion, kind)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, fileName(operatorVersion, kind)), text, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// file reads a file of a module.
+func file(module, name string) ([]byte, error) {
+	cmd := exec.Command("go", "mod", "download", "-json", module)
 	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")
 	output, err := cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("download k8s.io/kubernetes %s: %w: %s", version, err, output)
+		return nil, fmt.Errorf("download %s: %w: %s", module, err, output)
 	}
-	var module struct{ Dir string }
-	if err := json.Unmarshal(output, &module); err != nil {
+	var downloaded struct{ Dir string }
+	if err := json.Unmarshal(output, &downloaded); err != nil {
 		return nil, err
 	}
-	raw, err := os.ReadFile(filepath.Join(module.Dir, "api/openapi-spec/swagger.json"))
+	return os.ReadFile(filepath.Join(downloaded.Dir, name))
+}
+
+// load reads the definitions of the API of that release.
+func load(version string) (map[string]schema, error) {
+	raw, err := file("k8s.io/kubernetes@"+version, "api/openapi-spec/swagger.json")
 	if err != nil {
 		return nil, err
 	}
@@ -127,12 +182,17 @@ func standalone(all map[string]schema, apiVersion, kind string) ([]byte, error) 
 	collect(root)
 	top := needed[root]
 	delete(needed, root)
+	top["definitions"] = needed
+	return encode(top, apiVersion, kind)
+}
+
+// encode returns the schema of the objects of one kind as text.
+func encode(top schema, apiVersion, kind string) ([]byte, error) {
 	properties, _ := top["properties"].(schema)
 	properties["apiVersion"] = schema{"enum": []string{apiVersion}}
 	properties["kind"] = schema{"enum": []string{kind}}
 	top["required"] = append(list(top["required"]), "apiVersion", "kind")
 	top["$schema"] = "http://json-schema.org/draft-07/schema#"
-	top["definitions"] = needed
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)

@@ -1,0 +1,52 @@
+package order_test
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"flashsale.internal/pkg/admission"
+	"flashsale.internal/pkg/settings"
+	"flashsale.internal/pkg/telemetry"
+	"flashsale.internal/services/order"
+	"flashsale.internal/services/order/internal/ordertest"
+)
+
+// A counter that begins with its first event would hide it from increase(). The file has every series.
+func TestCountersBeginAtZero(t *testing.T) {
+	t.Parallel()
+	tel, _ := telemetry.Recording()
+	limits, err := admission.New(admission.Settings{Rules: "testdata/rule.yaml"}, settings.Redis{Addrs: []string{"127.0.0.1:1"}}, tel)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = limits.Redis().Close() })
+	run(t, ordertest.SQLite(t), func(_ *order.Config, d *order.Deps) { d.Telemetry, d.Limits = tel, limits })
+	want, err := os.ReadFile("testdata/counters.txt")
+	require.NoError(t, err)
+	counters := regexp.MustCompile(`(?m)^flashsale_\w+_total.*\n`).FindAllString(metricsPage(t, tel.Metrics), -1)
+	require.Equal(t, string(want), strings.Join(counters, ""))
+}
+
+func TestLagsOfOrdersAndTheOutboxAreShown(t *testing.T) {
+	t.Parallel()
+	tel, _ := telemetry.Recording()
+	db := ordertest.MariaDB(t)
+	r := run(t, db, func(_ *order.Config, d *order.Deps) { d.Telemetry = tel })
+	shows := func(pattern string) {
+		t.Helper()
+		eventually(t, func() bool { return regexp.MustCompile(pattern).MatchString(metricsPage(t, tel.Metrics)) }, pattern)
+	}
+	d := r.deduction("u1")
+	d.ReservedAt = time.Now().Add(-20 * time.Second)
+	r.publish(d, r.deduction("u2")) // by a version that does not write it
+	shows(`(?m)^flashsale_order_creation_lag_seconds_bucket\{le="10"\} 0$`)
+	shows(`(?m)^flashsale_order_creation_lag_seconds_count 1$`)
+	shows(`(?m)^flashsale_order_outbox_age_seconds 0$`)
+	require.NoError(t, db.Exec("INSERT INTO outbox (topic, msg_key, item, created_at, claimed_until) VALUES "+
+		"('order-events', '', '{}', UTC_TIMESTAMP() - INTERVAL 1 HOUR, UTC_TIMESTAMP() + INTERVAL 1 HOUR)").Error)
+	shows(`(?m)^flashsale_order_outbox_age_seconds 3[67]\d\d$`)
+	shows(`(?m)^flashsale_pool_connections\{flashsale_dependency="mysql",flashsale_state="max"\} [1-9]`)
+}
