@@ -92,7 +92,7 @@ test: deps $(GOTESTSUM) ## Runs all tests but those of make proof (PKG=./pkg/loc
 
 secured: deps ## Sells on Redis, MariaDB and RocketMQ that require TLS and rights: failovers, new passwords, wrong settings
 	@scripts/dev/deps secured
-	@go test -count=1 -timeout 15m ./test/proof/secured
+	@go test -count=1 -timeout 15m -skip '^TestOnATaintedNode$$' ./test/proof/secured
 
 web-test: ## Tests the pages in Chromium
 	@scripts/dev/deps web

@@ -73,23 +73,30 @@ image_tar() {
     mv "$tar.part" "$tar"
 }
 
-# images <ko>: builds both sets of images and the replacement of the nginx image, and loads those that are missing.
+# stand_in <name:tag>: builds the replacement of an image unless it exists, and prints its file.
+stand_in() {
+    local tar=$cache/images/debian-${1//[:\/]/-}.tar
+    [[ -f $tar && $tar -nt scripts/cluster/debian-image ]] ||
+        scripts/cluster/debian-image "$cache/bin/mkimage" "$1" "$tar" >&2 || return
+    echo "$tar"
+}
+
+# images <ko>: builds both sets of images and the replacements of other images of the chart, and loads those that are
+# missing.
 images() {
-    local nginx edge loaded
+    local edge tunnel loaded
     find "$state" -maxdepth 1 -name '*.tar*' ! -name "$FIRST_TAG*" -delete
     image_tar "$1" "$FIRST_TAG"
     image_tar "$1" "$NEXT_TAG"
-    nginx=$(sed -n 's/^  image: \(nginx:.*\)$/\1/p' "$CHART/values.yaml")
-    edge=$cache/images/edge-${nginx//[:\/]/-}.tar
-    [[ -f $edge && $edge -nt scripts/cluster/nginx-image ]] ||
-        scripts/cluster/nginx-image "$cache/bin/mkimage" "$nginx" "$edge"
-    loaded="$(cluster_id) $FIRST_TAG $(sha256sum <"$edge")"
+    edge=$(stand_in "$(sed -n 's/^  image: \(nginx:.*\)$/\1/p' "$CHART/values.yaml")")
+    tunnel=$(stand_in "$(sed -n 's/^ *image: \(.*stunnel:.*\)$/\1/p' "$CHART/values-secured.yaml")")
+    loaded="$(cluster_id) $FIRST_TAG $(cat "$edge" "$tunnel" | sha256sum)"
     if [[ -f $state/loaded && $(<"$state/loaded") == "$loaded" ]]; then
-        echo "loaded already: $FIRST_TAG, $NEXT_TAG, $nginx"
+        echo "loaded already: $FIRST_TAG, $NEXT_TAG, nginx, stunnel"
         return
     fi
     rm -f "$state/loaded"
-    cluster load "$state/$FIRST_TAG.tar" "$state/$NEXT_TAG.tar" "$edge"
+    cluster load "$state/$FIRST_TAG.tar" "$state/$NEXT_TAG.tar" "$edge" "$tunnel"
     echo "$loaded" >"$state/loaded"
 }
 

@@ -41,7 +41,7 @@ func NewRecorder(t *testing.T) *Recorder {
 }
 
 // connections are closed after the last request in flight: http.Transport may break a request whose connection becomes
-// idle while CloseIdleConnections runs.
+// idle while CloseIdleConnections runs. There are few, as the buyers share the machine with the services.
 type connections struct {
 	transport *http.Transport
 	inFlight  int
@@ -49,7 +49,7 @@ type connections struct {
 }
 
 func newConnections() *connections {
-	return &connections{transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+	return &connections{transport: &http.Transport{MaxConnsPerHost: 64, MaxIdleConnsPerHost: 64}}
 }
 
 // acquire returns the connections for a request, which releases them.

@@ -36,16 +36,24 @@ var (
 
 // Main runs the tests of a package. It fails when the environment describes no installation.
 func Main(m *testing.M) {
+	if err := Described(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// Described returns an error when the environment describes no installation.
+func Described() error {
 	wanted := []string{
 		"BASE_URL", "JAEGER_URL", "NAMESPACE", "RELEASE", "CHART", "FIRST_TAG", "NEXT_TAG", "HELM", "KUBECONFIG",
 	}
 	for _, name := range wanted {
 		if os.Getenv(name) == "" {
-			fmt.Fprintf(os.Stderr, "%s is not set: these tests need an installation; run `make cluster-test`\n", name)
-			os.Exit(1)
+			return fmt.Errorf("%s is not set: these tests need an installation; run `make cluster-test`", name)
 		}
 	}
-	os.Exit(m.Run())
+	return nil
 }
 
 // output runs a program and returns its standard output. The error has its standard error.

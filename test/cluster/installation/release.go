@@ -27,6 +27,18 @@ func change(ctx context.Context, t *testing.T, args ...string) {
 	helm(ctx, t, append(args, "--wait", "--wait-for-jobs", "--timeout", "8m")...)
 }
 
+// Install installs the chart with these arguments.
+func Install(ctx context.Context, t *testing.T, args ...string) {
+	t.Helper()
+	change(ctx, t, append([]string{"install", release, chart}, args...)...)
+}
+
+// Test runs the tests of the chart.
+func Test(ctx context.Context, t *testing.T) {
+	t.Helper()
+	helm(ctx, t, "test", release, "--timeout", "5m")
+}
+
 // Upgrade upgrades the release: its present values, then those of the arguments.
 func Upgrade(ctx context.Context, t *testing.T, args ...string) {
 	t.Helper()
@@ -73,7 +85,7 @@ func Uninstall(ctx context.Context, t *testing.T) (install func()) {
 	})
 	return func() {
 		t.Helper()
-		change(ctx, t, "install", release, chart, "--values", values)
+		Install(ctx, t, "--values", values)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os/exec"
@@ -38,7 +39,7 @@ func startDatabase(t *testing.T) *database {
 	port, log := freePort(t), &bytes.Buffer{}
 	socket := filepath.Join(dir, "sock")
 	cmd := exec.Command("mariadbd", "--no-defaults", "--datadir="+data, "--tmpdir="+dir, "--user=root", "--socket="+socket,
-		"--bind-address=127.0.0.1", "--port="+strconv.Itoa(port), "--skip-name-resolve", "--performance-schema=OFF",
+		"--bind-address="+host, "--port="+strconv.Itoa(port), "--skip-name-resolve", "--performance-schema=OFF",
 		"--skip-log-bin", "--innodb-buffer-pool-size=128M", "--innodb-log-file-size=64M", "--require-secure-transport=ON",
 		"--thread-handling=pool-of-threads", "--max-connections=500", "--default-time-zone=+00:00",
 		"--ssl-ca="+dir+"/ca.pem", "--ssl-cert="+dir+"/cert.pem", "--ssl-key="+dir+"/key.pem")
@@ -55,7 +56,7 @@ func startDatabase(t *testing.T) *database {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = root.Close() })
 	require.Eventually(t, func() bool { return root.PingContext(t.Context()) == nil }, patience, 50*time.Millisecond)
-	d := &database{net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), root}
+	d := &database{net.JoinHostPort(host, strconv.Itoa(port)), root}
 	d.run(t, "CREATE DATABASE shop; CREATE TABLE shop.sold (id BIGINT PRIMARY KEY);"+
 		"CREATE USER shop@'%' IDENTIFIED BY 'hush' REQUIRE SSL; GRANT SELECT, INSERT ON shop.* TO shop@'%'")
 	return d
@@ -65,6 +66,24 @@ func (d *database) run(t *testing.T, statements string) {
 	t.Helper()
 	_, err := d.root.ExecContext(t.Context(), statements)
 	require.NoError(t, err)
+}
+
+// createUser creates a user of a service's database, which it creates too if necessary, and returns its DSN.
+func (d *database) createUser(t *testing.T, service, name string) (dsn string) {
+	t.Helper()
+	d.run(t, fmt.Sprintf("CREATE DATABASE IF NOT EXISTS flashsale_%[1]s CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;"+
+		"CREATE USER '%[2]s'@'%%' IDENTIFIED BY 'hush' REQUIRE SSL; GRANT ALL ON flashsale_%[1]s.* TO '%[2]s'@'%%'", service, name))
+	return name + ":hush@tcp(" + d.addr + ")/flashsale_" + service + "?tls=true"
+}
+
+// connections returns how many connections the server has accepted so far, and how many of these have TLS.
+func (d *database) connections(t *testing.T) (all, encrypted int64) {
+	t.Helper()
+	for name, count := range map[string]*int64{"Connections": &all, "Ssl_finished_accepts": &encrypted} {
+		require.NoError(t, d.root.QueryRowContext(t.Context(), "SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS "+
+			"WHERE VARIABLE_NAME = '"+name+"'").Scan(count))
+	}
+	return all, encrypted
 }
 
 // address is one address that leads to a database, and later to another one.

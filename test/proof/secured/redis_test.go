@@ -316,7 +316,7 @@ func startWithSentinels(t *testing.T) (data []*server, environ map[string]string
 	t.Helper()
 	data = []*server{start(t, trusted, "", users(""))}
 	for range 2 {
-		replica := start(t, trusted, fmt.Sprintf("replicaof 127.0.0.1 %d\n", data[0].port), users(""))
+		replica := start(t, trusted, fmt.Sprintf("replicaof %s %d\n", host, data[0].port), users(""))
 		replica.waitInfo("replication", "master_link_status:up")
 		data = append(data, replica)
 	}
@@ -382,10 +382,10 @@ func startSentinels(t *testing.T, masterPort int) (map[string]string, []*server)
 	var addrs []string
 	for range 3 {
 		s := start(t, trusted, "", fmt.Sprintf("user default off\nuser admin on >admin-password ~* &* +@all\n"+
-			"user gate on >gate-sentinel-password resetchannels "+rights["flashsale"]+"\n"+
+			"user flashsale on >sentinel-password resetchannels "+rights["flashsale"]+"\n"+
 			"sentinel sentinel-user admin\nsentinel sentinel-pass admin-password\n"+
-			"sentinel monitor sale 127.0.0.1 %d 2\nsentinel auth-user sale sentinel\nsentinel auth-pass sale sentinel-password\n"+
-			"sentinel down-after-milliseconds sale 1500\nsentinel failover-timeout sale 10000\n", masterPort), "--sentinel")
+			"sentinel monitor sale %s %d 2\nsentinel auth-user sale sentinel\nsentinel auth-pass sale sentinel-password\n"+
+			"sentinel down-after-milliseconds sale 1500\nsentinel failover-timeout sale 10000\n", host, masterPort), "--sentinel")
 		sentinels, addrs = append(sentinels, s), append(addrs, s.addr())
 	}
 	for _, s := range sentinels {
@@ -395,7 +395,7 @@ func startSentinels(t *testing.T, masterPort int) (map[string]string, []*server)
 		})
 	}
 	return login("REDIS_MODE=sentinel", "REDIS_SENTINEL_MASTER=sale", "REDIS_ADDRS="+strings.Join(addrs, ","),
-		"REDIS_SENTINEL_USERNAME=gate", "REDIS_SENTINEL_PASSWORD=gate-sentinel-password"), sentinels
+		"REDIS_SENTINEL_USERNAME=flashsale", "REDIS_SENTINEL_PASSWORD=sentinel-password"), sentinels
 }
 
 // startCluster starts three masters with a replica each, and returns them and the environment of a service, which has
@@ -514,7 +514,7 @@ func TestWrongSettings(t *testing.T) {
 		"no credentials":    {with(single, "REDIS_USERNAME=", "REDIS_PASSWORD="), "ERR Protocol error: unauthenticated", true}, // NOAUTH for a short call
 		"no right":          {with(single, "REDIS_USERNAME=ping", "REDIS_PASSWORD=ping-password"), "NOPERM this user has no permissions to run the 'evalsha' command", true},
 		"a script's right":  {with(single, "REDIS_USERNAME=half", "REDIS_PASSWORD=half-password"), "The user executing the script can't run this command", true},
-		"server name":       {with(single, "REDIS_TLS_SERVER_NAME=other.test"), "x509: certificate is valid for backend.test, localhost, not other.test", false},
+		"server name":       {with(single, "REDIS_TLS_SERVER_NAME=other.test"), "x509: certificate is valid for backend.test, localhost, host.cluster.local, not other.test", false},
 		"authority":         {with(single, "REDIS_ADDRS="+unknown), "x509: certificate signed by unknown authority", false},
 		"Sentinel password": {with(sentinel, "REDIS_SENTINEL_PASSWORD=wrong"), "all sentinels specified in configuration are unreachable: WRONGPASS", true},
 		"Sentinel login":    {with(sentinel, "REDIS_SENTINEL_USERNAME=", "REDIS_SENTINEL_PASSWORD="), "NOAUTH", true},

@@ -3,7 +3,6 @@ package secured
 import (
 	"context"
 	"crypto/tls"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -34,24 +33,25 @@ type system struct {
 	*rig.Rig
 	db *database
 	mq *broker
+	// files of the credentials of each service, by process and setting
+	files map[string]string
 }
 
-// startSystem starts the services. environ has the settings of their Redis, open makes the test's own client of it.
-func startSystem(
-	t *testing.T, environ map[string]string, open func() redis.UniversalClient, opts ...rig.Option,
-) *system {
+// startSystem prepares the services. environ has the settings of their Redis.
+func startSystem(t *testing.T, mq *broker, environ map[string]string, opts ...rig.Option) *system {
 	t.Helper()
-	s := &system{db: startDatabase(t), mq: startBroker(t, prefix)}
+	s := &system{db: startDatabase(t), mq: mq, files: map[string]string{}}
 	dsn := map[string]string{}
 	for _, service := range []string{"order", "inventory"} {
-		s.db.run(t, fmt.Sprintf("CREATE DATABASE flashsale_%[1]s CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;"+
-			"CREATE USER %[1]s_1@'%%' IDENTIFIED BY 'hush' REQUIRE SSL; GRANT ALL ON flashsale_%[1]s.* TO %[1]s_1@'%%'", service))
-		dsn[service] = service + "_1:hush@tcp(" + s.db.addr + ")/flashsale_" + service + "?tls=true"
+		dsn[service] = s.db.createUser(t, service, service)
 	}
 	opts = append(opts, rig.On("127.0.0.1:1", s.mq.nameServer, dsn["order"], dsn["inventory"]),
 		func(p *rig.Dependencies) { p.TopicPrefix = prefix },
-		rig.RedisBy(open), rig.Env("REDIS_DB", "0"), rig.Env("SSL_CERT_DIR", os.Getenv("SSL_CERT_DIR")),
-		rig.Env("PATH_RATE", "100000"), rig.Env("GATE_WAIT_REPLICAS", "1"))
+		rig.RedisBy(func() redis.UniversalClient { return adminOf(environ) }), rig.Env("REDIS_DB", "0"), rig.Env("SSL_CERT_DIR", os.Getenv("SSL_CERT_DIR")),
+		rig.Env("PATH_RATE", "100000"))
+	if environ["REDIS_MODE"] != "" { // otherwise there is no replica
+		opts = append(opts, rig.Env("GATE_WAIT_REPLICAS", "1"))
+	}
 	for name, value := range environ {
 		if strings.HasSuffix(name, "PASSWORD") {
 			continue
@@ -60,16 +60,17 @@ func startSystem(
 	}
 	s.Rig = rig.New(t, opts...)
 	for _, p := range s.Processes() {
-		inFile(t, p, "REDIS_PASSWORD", environ["REDIS_PASSWORD"])
-		inFile(t, p, "LIMIT_REDIS_PASSWORD", environ["LIMIT_REDIS_PASSWORD"])
+		s.inFile(t, p, "REDIS_PASSWORD", environ["REDIS_PASSWORD"])
+		s.inFile(t, p, "LIMIT_REDIS_PASSWORD", environ["LIMIT_REDIS_PASSWORD"])
 		if environ["REDIS_SENTINEL_PASSWORD"] != "" {
-			inFile(t, p, "REDIS_SENTINEL_PASSWORD", environ["REDIS_SENTINEL_PASSWORD"])
+			s.inFile(t, p, "REDIS_SENTINEL_PASSWORD", environ["REDIS_SENTINEL_PASSWORD"])
 		}
-		for name, value := range s.mq.settingsOf(p.Name) {
+		service := strings.TrimSuffix(p.Name, "-2")
+		for name, value := range s.mq.settingsOf(service) {
 			p.Set(name, value)
 		}
-		if dsn[p.Name] != "" {
-			inFile(t, p, "MYSQL_DSN", dsn[p.Name])
+		if dsn[service] != "" {
+			s.inFile(t, p, "MYSQL_DSN", dsn[service])
 		}
 	}
 	s.createTopics(t)
@@ -90,12 +91,17 @@ func (s *system) createTopics(t *testing.T) {
 	require.NoError(t, err, "%s", out)
 }
 
-// inFile gives a process a credential in a file.
-func inFile(t *testing.T, p *rig.Process, setting, value string) {
+// inFile gives a process a credential in a file, or replaces it there.
+func (s *system) inFile(t *testing.T, p *rig.Process, setting, value string) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "credential")
-	require.NoError(t, os.WriteFile(path, []byte(value), 0o600))
-	p.FromFile(setting, path)
+	path, ok := s.files[p.Name+" "+setting]
+	if !ok {
+		path = filepath.Join(t.TempDir(), "credential")
+		s.files[p.Name+" "+setting] = path
+		p.FromFile(setting, path)
+	}
+	require.NoError(t, os.WriteFile(path+".new", []byte(value), 0o600))
+	require.NoError(t, os.Rename(path+".new", path))
 }
 
 // survives sells to buyers while kill ends a master of the gate, and requires that the sale goes on, that no answered
@@ -150,36 +156,34 @@ func longestGapOf(b *shop.Buyers, killed, ended time.Time) (longest time.Duratio
 func (s *system) requireNoDenials(t *testing.T, servers []*server) {
 	t.Helper()
 	for _, p := range s.Processes() {
-		log := p.Log(t)
-		require.NotContains(t, log, "denies access", p.Name)
-		require.NotContains(t, log, "CODE: 16", p.Name)
-		require.NotContains(t, log, "Access denied", p.Name)
+		requireNoDenialIn(t, p.Name, p.Log(t))
 	}
 	for _, r := range servers {
 		r.requireNoDenials()
 	}
 }
 
+// requireNoDenialIn requires that no back end refused anything to the process of this log.
+func requireNoDenialIn(t *testing.T, name, log string) {
+	t.Helper()
+	require.NotContains(t, log, "denies access", name)
+	require.NotContains(t, log, "CODE: 16", name)
+	require.NotContains(t, log, "Access denied", name)
+}
+
 // adminOf returns a client with all rights.
-func adminOf(environ map[string]string) func() redis.UniversalClient {
-	return func() redis.UniversalClient {
-		conf, addrs := &tls.Config{MinVersion: tls.VersionTLS12}, strings.Split(environ["REDIS_ADDRS"], ",")
-		if environ["REDIS_MODE"] == "cluster" {
-			return redis.NewClusterClient(&redis.ClusterOptions{
-				Addrs: addrs, Username: "admin", Password: "admin-password", TLSConfig: conf,
-			})
-		}
-		return redis.NewFailoverClient(&redis.FailoverOptions{
-			MasterName: environ["REDIS_SENTINEL_MASTER"], SentinelAddrs: addrs,
-			SentinelUsername: "admin", SentinelPassword: "admin-password",
-			Username: "admin", Password: "admin-password", TLSConfig: conf,
-		})
+func adminOf(environ map[string]string) redis.UniversalClient {
+	o := &redis.UniversalOptions{
+		Addrs: strings.Split(environ["REDIS_ADDRS"], ","), IsClusterMode: environ["REDIS_MODE"] == "cluster",
+		MasterName: environ["REDIS_SENTINEL_MASTER"], SentinelUsername: "admin", SentinelPassword: "admin-password",
+		Username: "admin", Password: "admin-password", TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12},
 	}
+	return redis.NewUniversalClient(o)
 }
 
 func TestASaleBehindSentinels(t *testing.T) {
 	data, environ, sentinels := startWithSentinels(t)
-	s := startSystem(t, environ, adminOf(environ))
+	s := startSystem(t, startBroker(t, prefix), environ)
 	s.Up(t)
 	s.survives(t, func(string) func() { return killMaster(t, data, masterAt(sentinels[0])) })
 	s.requireNoDenials(t, data)
@@ -187,7 +191,7 @@ func TestASaleBehindSentinels(t *testing.T) {
 
 func TestTheDemo(t *testing.T) {
 	data, environ, _ := startWithSentinels(t)
-	s := startSystem(t, environ, adminOf(environ))
+	s := startSystem(t, startBroker(t, prefix), environ)
 	s.Up(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -198,7 +202,7 @@ func TestTheDemo(t *testing.T) {
 
 func TestASaleOnACluster(t *testing.T) {
 	nodes, environ := startCluster(t)
-	s := startSystem(t, environ, adminOf(environ))
+	s := startSystem(t, startBroker(t, prefix), environ)
 	s.Up(t)
 	s.survives(t, func(activityID string) func() { return killMaster(t, nodes, masterOf(nodes, activityID)) })
 	s.requireNoDenials(t, nodes)

@@ -35,6 +35,9 @@ import (
 // patience is how long a test waits for a server.
 const patience = 30 * time.Second
 
+// host is the address at which servers listen. Only a test that does not run beside others may replace it.
+var host = "127.0.0.1"
+
 // rights are those of docs/kubernetes.md, by user; of "cluster", what users need there beside them.
 var rights = map[string]string{}
 
@@ -107,8 +110,8 @@ func newAuthority() (*authority, error) {
 	return &authority{cert, key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}, nil
 }
 
-// issue writes the files of a certificate for backend.test, localhost and 127.0.0.1, and returns the lines of a
-// redis.conf that names them.
+// issue writes the files of a certificate for backend.test, localhost, host.cluster.local, 127.0.0.1 and host, and
+// returns the lines of a redis.conf that names them.
 func (a *authority) issue(t *testing.T, dir string) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -117,7 +120,7 @@ func (a *authority) issue(t *testing.T, dir string) string {
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "backend.test"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		DNSNames: []string{"backend.test", "localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		DNSNames: []string{"backend.test", "localhost", machine}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.ParseIP(host)},
 	}, a.cert, &key.PublicKey, a.key)
 	require.NoError(t, err)
 	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
@@ -145,7 +148,7 @@ type server struct {
 	admin *redis.Client
 }
 
-func (s *server) addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
+func (s *server) addr() string { return net.JoinHostPort(host, strconv.Itoa(s.port)) }
 
 // users are the lines of all users of a data server.
 func users(more string) string {
@@ -166,7 +169,7 @@ func start(t *testing.T, by *authority, lines, acl string, args ...string) *serv
 func startWith(t *testing.T, trust *tls.Config, by *authority, lines, acl string, args ...string) *server {
 	t.Helper()
 	s := &server{t: t, dir: t.TempDir(), port: freePort(t), args: args}
-	conf := "port 0\nbind 127.0.0.1\ntls-port " + strconv.Itoa(s.port) + "\ndir " + s.dir + "\n" + by.issue(t, s.dir) + lines
+	conf := "port 0\nbind " + host + "\ntls-port " + strconv.Itoa(s.port) + "\ndir " + s.dir + "\n" + by.issue(t, s.dir) + lines
 	if len(args) == 0 { // a Sentinel rewrites its file and keeps its users there
 		require.NoError(t, os.WriteFile(filepath.Join(s.dir, "users.acl"), []byte(acl), 0o600))
 		conf += "aclfile " + s.dir + "/users.acl\nsave \"\"\nappendonly no\nmasteruser replica\nmasterauth replica-password\n" +
@@ -254,7 +257,7 @@ func (s *server) requireNoDenials() {
 
 func freePort(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	require.NoError(t, err)
 	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port
