@@ -46,6 +46,7 @@ var borderCases = map[string]borderCase{
 	"getProduct":          {},
 	"patchProduct":        {body: `{"name":"Shade"}`},
 	"archiveProduct":      {},
+	"putProduct":          {body: `{"name":"Lamp","skus":[{"ref":"a","name":"a","list_price":1,"currency":"EUR"}]}`},
 	"unarchiveProduct":    {},
 	"getProfile":          {profile: true},
 	"putProfile":          {profile: true, body: `{"name":"Acme","terms_url":"","delivery":""}`},
@@ -150,7 +151,7 @@ func (s *shop) objectsOf(token string, publish bool) (b objects) {
 func (s *shop) call(token string, op apitest.Operation, b objects, query string) response {
 	s.t.Helper()
 	path := strings.NewReplacer("{product_id}", b.product, "{activity_id}", b.activity, "{dead_letter_id}", b.deadLetter,
-		"{order_sn}", b.order, "{limit_name}", limitName, "{refund_id}", refundID).Replace(op.Path)
+		"{order_sn}", b.order, "{limit_name}", limitName, "{refund_id}", refundID, "{ref}", "LAMP").Replace(op.Path)
 	body := strings.ReplaceAll(borderCases[op.ID].body, "{sku}", b.sku)
 	return s.as(token, op.Method, path+query, body, "Idempotency-Key", "k")
 }

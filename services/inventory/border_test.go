@@ -29,7 +29,7 @@ var borderCalls = flag.Int("border.calls", quickCalls,
 
 const (
 	quickCalls    = 9600
-	callsPerWorld = 576 // three of each operation by each of four callers
+	callsPerWorld = 588 // three of each operation by each of four callers
 	leastCalls    = 200 // of each operation: in quickCalls by any caller, in 100,000 by callers with the role for it
 	quotaLive     = 2   // live activities of a merchant of a world
 	quotaSKUs     = 8   // SKUs of a merchant of a world; few, so that calls meet the quota
@@ -122,6 +122,7 @@ type owner struct {
 	merchant    string
 	profile     int // its version
 	products    []*modelProduct
+	byRef       *modelProduct // with the ref SHARED; nil: none
 	activities  []*modelActivity
 	deadLetters []*modelDeadLetter
 }

@@ -875,9 +875,12 @@ type Activity struct {
 	Mode SaleMode `json:"mode"`
 
 	// Notice a line to the buyers of the sale
-	Notice       *Notice       `json:"notice,omitempty"`
-	PayWithinS   int64         `json:"pay_within_s"`
-	PerUserLimit int64         `json:"per_user_limit"`
+	Notice       *Notice `json:"notice,omitempty"`
+	PayWithinS   int64   `json:"pay_within_s"`
+	PerUserLimit int64   `json:"per_user_limit"`
+
+	// Ref absent without one
+	Ref          *string       `json:"ref,omitempty"`
 	ReorderLimit int64         `json:"reorder_limit"`
 	StartsAt     time.Time     `json:"starts_at"`
 	State        ActivityState `json:"state"`
@@ -902,7 +905,10 @@ type ActivityItem struct {
 	ListPrice int64  `json:"list_price"`
 	Name      string `json:"name"`
 	Price     int64  `json:"price"`
-	SkuId     string `json:"sku_id"`
+
+	// Ref of the SKU; absent without one
+	Ref   *string `json:"ref,omitempty"`
+	SkuId string  `json:"sku_id"`
 
 	// Stock total units, adjustments included
 	Stock int64 `json:"stock"`
@@ -917,6 +923,9 @@ type ActivityList struct {
 // ActivityOrder Example: {"activity_id":"1","activity_title":"Autumn sale","amount":9900,"changed_at":"2026-11-21T10:00:01.3Z","changes":[{"actor":"42","at":"2026-11-21T10:00:01.25Z","role":"buyer","what":"order.reserve"},{"at":"2026-11-21T10:00:01.28Z","what":"order.create"}],"contact":{"address_lines":["1 Renmin Road","Shanghai 200001"],"name":"Li Lei","phone":"+8613812345678"},"created_at":"2026-11-21T10:00:01.28Z","currency":"EUR","currency_digits":2,"expires_at":"2026-11-21T10:15:01.28Z","lines":[{"name":"black","qty":1,"sku_id":"1","unit_price":9900}],"order_sn":"244837465837465837","order_state":"pending","payments":[],"refunds":[],"reserved_at":"2026-11-21T10:00:01.25Z","state":"reserved","user_id":"42"}
 type ActivityOrder struct {
 	ActivityId string `json:"activity_id"`
+
+	// ActivityRef absent without one
+	ActivityRef *string `json:"activity_ref,omitempty"`
 
 	// ActivityTitle At the purchase; the present one without an order, or if it is not known
 	ActivityTitle string `json:"activity_title"`
@@ -994,9 +1003,13 @@ type ActivityPatch struct {
 	Items    *[]NewActivityItem `json:"items,omitempty"`
 
 	// Notice a line to the buyers, in any state but ended; empty removes it
-	Notice       *string          `json:"notice,omitempty"`
-	PayWithinS   *int64           `json:"pay_within_s,omitempty"`
-	PerUserLimit *int64           `json:"per_user_limit,omitempty"`
+	Notice       *string `json:"notice,omitempty"`
+	PayWithinS   *int64  `json:"pay_within_s,omitempty"`
+	PerUserLimit *int64  `json:"per_user_limit,omitempty"`
+
+	// Ref the shop's own reference, such as an article number: unique among the merchant's products, SKUs or activities.
+	// Capital and small letters differ. Empty for none
+	Ref          *NewRef          `json:"ref,omitempty"`
 	ReorderLimit *int64           `json:"reorder_limit,omitempty"`
 	StartsAt     *httpserver.Time `json:"starts_at,omitempty"`
 	Title        *string          `json:"title,omitempty"`
@@ -1541,6 +1554,9 @@ type LimitStateSource string
 type Line struct {
 	Qty   int64  `json:"qty"`
 	SkuId string `json:"sku_id"`
+
+	// SkuRef absent without one, and in the review
+	SkuRef *string `json:"sku_ref,omitempty"`
 }
 
 // NewActivity Example: {"ends_at":"2026-11-21T12:00:00Z","items":[{"price":49900,"sku_id":"1","stock":100}],"pay_within_s":900,"per_user_limit":1,"starts_at":"2026-11-21T10:00:00Z","title":"Autumn sale"}
@@ -1564,6 +1580,10 @@ type NewActivity struct {
 	Items        []NewActivityItem `json:"items"`
 	PayWithinS   *int64            `json:"pay_within_s,omitempty"`
 	PerUserLimit *int64            `json:"per_user_limit,omitempty"`
+
+	// Ref the shop's own reference, such as an article number: unique among the merchant's products, SKUs or activities.
+	// Capital and small letters differ. Empty for none
+	Ref *NewRef `json:"ref,omitempty"`
 
 	// ReorderLimit orders that a buyer may cancel or let expire, 2 by default; one more ends the buyer's allowance in this
 	// activity for 10 min; 0 means any number
@@ -1603,14 +1623,18 @@ type NewDegradedSale struct {
 	Reserve *int64 `json:"reserve,omitempty"`
 }
 
-// NewProduct Example: {"name":"Phone","skus":[{"currency":"EUR","list_price":99900,"name":"black"}]}
+// NewProduct Example: {"name":"Phone","ref":"PHONE-7","skus":[{"currency":"EUR","list_price":99900,"name":"black","ref":"PHONE-7-BLACK"}]}
 type NewProduct struct {
 	Description *string `json:"description,omitempty"`
 
 	// ImageUrl an http or https URL
-	ImageUrl *string  `json:"image_url,omitempty"`
-	Name     string   `json:"name"`
-	Skus     []NewSKU `json:"skus"`
+	ImageUrl *string `json:"image_url,omitempty"`
+	Name     string  `json:"name"`
+
+	// Ref the shop's own reference, such as an article number: unique among the merchant's products, SKUs or activities.
+	// Capital and small letters differ. Empty for none
+	Ref  *NewRef  `json:"ref,omitempty"`
+	Skus []NewSKU `json:"skus"`
 }
 
 // NewProfile Example: {"delivery":"Ships within 3 days to the EU","name":"Acme Ltd","terms_url":"https://acme.example/terms"}
@@ -1623,12 +1647,20 @@ type NewProfile struct {
 	TermsUrl *string `json:"terms_url"`
 }
 
+// NewRef the shop's own reference, such as an article number: unique among the merchant's products, SKUs or activities.
+// Capital and small letters differ. Empty for none
+type NewRef = string
+
 // NewSKU defines model for NewSKU.
 type NewSKU struct {
 	// Currency a code of ISO 4217
 	Currency  string `json:"currency"`
 	ListPrice int64  `json:"list_price"`
 	Name      string `json:"name"`
+
+	// Ref the shop's own reference, such as an article number: unique among the merchant's products, SKUs or activities.
+	// Capital and small letters differ. Empty for none
+	Ref *NewRef `json:"ref,omitempty"`
 }
 
 // Notice a line to the buyers of the sale
@@ -1666,6 +1698,9 @@ type OrderLine struct {
 	Name  *string `json:"name,omitempty"`
 	Qty   int64   `json:"qty"`
 	SkuId string  `json:"sku_id"`
+
+	// SkuRef absent without one
+	SkuRef *string `json:"sku_ref,omitempty"`
 
 	// UnitPrice Minor units; absent without an order
 	UnitPrice *int64 `json:"unit_price,omitempty"`
@@ -1789,7 +1824,7 @@ type Problem struct {
 	Version *int64 `json:"version,omitempty"`
 }
 
-// Product Example: {"archived":false,"created_at":"2026-11-21T09:00:00Z","description":"","image_url":"","merchant_id":"default","name":"Phone","product_id":"1","skus":[{"currency":"EUR","currency_digits":2,"list_price":99900,"name":"black","sku_id":"1"}],"updated_at":"2026-11-21T09:00:00Z","version":1}
+// Product Example: {"archived":false,"created_at":"2026-11-21T09:00:00Z","description":"","image_url":"","merchant_id":"default","name":"Phone","product_id":"1","ref":"PHONE-7","skus":[{"currency":"EUR","currency_digits":2,"list_price":99900,"name":"black","ref":"PHONE-7-BLACK","sku_id":"1"}],"updated_at":"2026-11-21T09:00:00Z","version":1}
 type Product struct {
 	// Archived its SKUs are offered for no further sale
 	Archived    bool      `json:"archived"`
@@ -1799,8 +1834,11 @@ type Product struct {
 	MerchantId  string    `json:"merchant_id"`
 	Name        string    `json:"name"`
 	ProductId   string    `json:"product_id"`
-	Skus        []SKU     `json:"skus"`
-	UpdatedAt   time.Time `json:"updated_at"`
+
+	// Ref absent without one
+	Ref       *string   `json:"ref,omitempty"`
+	Skus      []SKU     `json:"skus"`
+	UpdatedAt time.Time `json:"updated_at"`
 
 	// Version rises with every change
 	Version int64 `json:"version"`
@@ -1814,10 +1852,14 @@ type ProductList struct {
 
 // ProductPatch defines model for ProductPatch.
 type ProductPatch struct {
-	Description *string     `json:"description,omitempty"`
-	ImageUrl    *string     `json:"image_url,omitempty"`
-	Name        *string     `json:"name,omitempty"`
-	Skus        *[]SKUPatch `json:"skus,omitempty"`
+	Description *string `json:"description,omitempty"`
+	ImageUrl    *string `json:"image_url,omitempty"`
+	Name        *string `json:"name,omitempty"`
+
+	// Ref the shop's own reference, such as an article number: unique among the merchant's products, SKUs or activities.
+	// Capital and small letters differ. Empty for none
+	Ref  *NewRef     `json:"ref,omitempty"`
+	Skus *[]SKUPatch `json:"skus,omitempty"`
 }
 
 // Profile Example: {"delivery":"Ships within 3 days to the EU","merchant_id":"default","name":"Acme Ltd","terms_url":"https://acme.example/terms","updated_at":"2026-11-21T09:00:00Z","version":1}
@@ -1949,7 +1991,10 @@ type SKU struct {
 	CurrencyDigits int64  `json:"currency_digits"`
 	ListPrice      int64  `json:"list_price"`
 	Name           string `json:"name"`
-	SkuId          string `json:"sku_id"`
+
+	// Ref absent without one
+	Ref   *string `json:"ref,omitempty"`
+	SkuId string  `json:"sku_id"`
 }
 
 // SKUPatch defines model for SKUPatch.
@@ -1958,6 +2003,10 @@ type SKUPatch struct {
 	Currency  *string `json:"currency,omitempty"`
 	ListPrice *int64  `json:"list_price,omitempty"`
 	Name      *string `json:"name,omitempty"`
+
+	// Ref the shop's own reference, such as an article number: unique among the merchant's products, SKUs or activities.
+	// Capital and small letters differ. Empty for none
+	Ref *NewRef `json:"ref,omitempty"`
 
 	// SkuId of a SKU of this product; without it a new one is added
 	SkuId *string `json:"sku_id,omitempty"`
@@ -2303,6 +2352,9 @@ type TryLimitJSONRequestBody = LimitKey
 // CreateProductJSONRequestBody defines body for CreateProduct for application/json ContentType.
 type CreateProductJSONRequestBody = NewProduct
 
+// PutProductJSONRequestBody defines body for PutProduct for application/json ContentType.
+type PutProductJSONRequestBody = NewProduct
+
 // PatchProductJSONRequestBody defines body for PatchProduct for application/json ContentType.
 type PatchProductJSONRequestBody = ProductPatch
 
@@ -2431,6 +2483,9 @@ type ServerInterface interface {
 	// CreateProduct Create a product with its SKUs
 	// (POST /v1/merchant/products)
 	CreateProduct(w http.ResponseWriter, r *http.Request, params CreateProductParams)
+	// PutProduct Create the product that has this ref, or make it like the body; may be repeated
+	// (PUT /v1/merchant/products/by-ref/{ref})
+	PutProduct(w http.ResponseWriter, r *http.Request, ref string)
 
 	// (GET /v1/merchant/products/{product_id})
 	GetProduct(w http.ResponseWriter, r *http.Request, productId ProductID)
@@ -2694,6 +2749,12 @@ func (_ Unimplemented) ListProducts(w http.ResponseWriter, r *http.Request, para
 // CreateProduct Create a product with its SKUs
 // (POST /v1/merchant/products)
 func (_ Unimplemented) CreateProduct(w http.ResponseWriter, r *http.Request, params CreateProductParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// PutProduct Create the product that has this ref, or make it like the body; may be repeated
+// (PUT /v1/merchant/products/by-ref/{ref})
+func (_ Unimplemented) PutProduct(w http.ResponseWriter, r *http.Request, ref string) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -4363,6 +4424,32 @@ func (siw *ServerInterfaceWrapper) CreateProduct(w http.ResponseWriter, r *http.
 	handler.ServeHTTP(w, r)
 }
 
+// PutProduct operation middleware
+func (siw *ServerInterfaceWrapper) PutProduct(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "ref" -------------
+	var ref string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "ref", chi.URLParam(r, "ref"), &ref, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "ref", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PutProduct(w, r, ref)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // GetProduct operation middleware
 func (siw *ServerInterfaceWrapper) GetProduct(w http.ResponseWriter, r *http.Request) {
 
@@ -4803,6 +4890,9 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Patch(options.BaseURL+"/v1/merchant/products/{product_id}", wrapper.PatchProduct)
+	})
+	r.Group(func(r chi.Router) {
+		r.Put(options.BaseURL+"/v1/merchant/products/by-ref/{ref}", wrapper.PutProduct)
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/v1/merchant/products/{product_id}/archive", wrapper.ArchiveProduct)

@@ -16,6 +16,10 @@ var borderMutants = []mutant{
 		old: "err := within(q, in).Select(productColumns)", now: "err := q.Select(productColumns)",
 	},
 	{
+		name: "a ref names any product", file: storeDir + "products.go",
+		old: "within(s.read(ctx).Model(&productRow{}), in).Where", now: "s.read(ctx).Model(&productRow{}).Where",
+	},
+	{
 		name: "products of all are listed", file: storeDir + "products.go",
 		old: "q := within(s.read(ctx), in).Select(productColumns)", now: "q := s.read(ctx).Select(productColumns)",
 	},

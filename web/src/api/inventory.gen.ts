@@ -55,6 +55,30 @@ export interface paths {
         patch: operations["patchProduct"];
         trace?: never;
     };
+    "/v1/merchant/products/by-ref/{ref}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                ref: string;
+            };
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Create the product that has this ref, or make it like the body; may be repeated
+         * @description SKUs are matched by their refs, which all SKUs of the body need. SKUs that the body lacks stay as they are, since
+         *     sales refer to them. A product that is like the body already keeps its version. An archived product stays
+         *     archived.
+         */
+        put: operations["putProduct"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/merchant/products/{product_id}/archive": {
         parameters: {
             query?: never;
@@ -868,7 +892,13 @@ export interface components {
         CurrencyList: {
             items: components["schemas"]["Currency"][];
         };
+        /**
+         * @description the shop's own reference, such as an article number: unique among the merchant's products, SKUs or activities.
+         *     Capital and small letters differ. Empty for none
+         */
+        NewRef: string;
         NewSKU: {
+            ref?: components["schemas"]["NewRef"];
             name: string;
             /** Format: int64 */
             list_price: number;
@@ -877,9 +907,11 @@ export interface components {
         };
         /**
          * @example {
+         *       "ref": "PHONE-7",
          *       "name": "Phone",
          *       "skus": [
          *         {
+         *           "ref": "PHONE-7-BLACK",
          *           "name": "black",
          *           "list_price": 99900,
          *           "currency": "EUR"
@@ -888,6 +920,7 @@ export interface components {
          *     }
          */
         NewProduct: {
+            ref?: components["schemas"]["NewRef"];
             name: string;
             description?: string;
             /** @description an http or https URL */
@@ -897,6 +930,7 @@ export interface components {
         SKUPatch: {
             /** @description of a SKU of this product; without it a new one is added */
             sku_id?: string;
+            ref?: components["schemas"]["NewRef"];
             name?: string;
             /** Format: int64 */
             list_price?: number;
@@ -904,6 +938,7 @@ export interface components {
             currency?: string;
         };
         ProductPatch: {
+            ref?: components["schemas"]["NewRef"];
             name?: string;
             description?: string;
             image_url?: string;
@@ -911,6 +946,8 @@ export interface components {
         };
         SKU: {
             sku_id: string;
+            /** @description absent without one */
+            ref?: string;
             name: string;
             /** Format: int64 */
             list_price: number;
@@ -925,6 +962,7 @@ export interface components {
          * @example {
          *       "product_id": "1",
          *       "merchant_id": "default",
+         *       "ref": "PHONE-7",
          *       "name": "Phone",
          *       "description": "",
          *       "image_url": "",
@@ -933,6 +971,7 @@ export interface components {
          *       "skus": [
          *         {
          *           "sku_id": "1",
+         *           "ref": "PHONE-7-BLACK",
          *           "name": "black",
          *           "list_price": 99900,
          *           "currency": "EUR",
@@ -946,6 +985,8 @@ export interface components {
         Product: {
             product_id: string;
             merchant_id: string;
+            /** @description absent without one */
+            ref?: string;
             name: string;
             description: string;
             image_url: string;
@@ -1030,6 +1071,7 @@ export interface components {
          *     }
          */
         NewActivity: {
+            ref?: components["schemas"]["NewRef"];
             title: string;
             /** @description shown to buyers */
             description?: string;
@@ -1066,6 +1108,7 @@ export interface components {
             degraded_sale?: components["schemas"]["NewDegradedSale"];
         };
         ActivityPatch: {
+            ref?: components["schemas"]["NewRef"];
             title?: string;
             /** @description shown to buyers */
             description?: string;
@@ -1159,6 +1202,8 @@ export interface components {
         };
         ActivityItem: {
             sku_id: string;
+            /** @description of the SKU; absent without one */
+            ref?: string;
             name: string;
             /**
              * Format: int64
@@ -1248,6 +1293,8 @@ export interface components {
         Activity: {
             activity_id: string;
             merchant_id: string;
+            /** @description absent without one */
+            ref?: string;
             title: string;
             description: string;
             image_url: string;
@@ -1816,6 +1863,8 @@ export interface components {
         };
         Line: {
             sku_id: string;
+            /** @description absent without one, and in the review */
+            sku_ref?: string;
             /** Format: int64 */
             qty: number;
         };
@@ -1955,6 +2004,8 @@ export interface components {
         ActivityOrder: {
             order_sn: string;
             activity_id: string;
+            /** @description absent without one */
+            activity_ref?: string;
             /** @description At the purchase; the present one without an order, or if it is not known */
             activity_title: string;
             user_id: string;
@@ -2018,6 +2069,8 @@ export interface components {
         };
         OrderLine: {
             sku_id: string;
+            /** @description absent without one */
+            sku_ref?: string;
             /** Format: int64 */
             qty: number;
             /** @description At the purchase; the present one without an order. Absent if it is not known */
@@ -2702,7 +2755,7 @@ export interface operations {
             400: components["responses"]["InvalidRequest"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
-            /** @description quota_exceeded (limit, used): too many SKUs; idempotency_conflict */
+            /** @description quota_exceeded (limit, used): too many SKUs; idempotency_conflict; state_conflict (ref): another product or SKU of the merchant has the ref */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -2806,7 +2859,7 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
-            /** @description quota_exceeded (limit, used): too many SKUs */
+            /** @description quota_exceeded (limit, used): too many SKUs; state_conflict (ref): another product or SKU of the merchant has the ref */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -2816,6 +2869,70 @@ export interface operations {
                 };
             };
             412: components["responses"]["Stale"];
+            413: components["responses"]["BodyTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    putProduct: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                ref: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewProduct"];
+            };
+        };
+        responses: {
+            /** @description The product, which existed */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Product"];
+                };
+            };
+            /** @description The product, created */
+            201: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Product"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            /** @description quota_exceeded (limit, used): too many SKUs; state_conflict (ref): a SKU of another product has the ref */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description state_conflict (version): other calls change the product at the same time */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             413: components["responses"]["BodyTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             429: components["responses"]["RateLimited"];
@@ -3035,7 +3152,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description idempotency_conflict */
+            /** @description idempotency_conflict; state_conflict (ref): another sale of the merchant has the ref */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -3158,7 +3275,7 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
-            /** @description state_conflict: a field that cannot change after publication; activity_ended */
+            /** @description state_conflict: a field that cannot change after publication; state_conflict (ref): another sale of the merchant has the ref; activity_ended */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -3674,8 +3791,8 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["HoldingList"];
                     /**
-                     * @example order_sn,user_id,lines,skus,state,reason,reserved_at,order_created_at,expires_at,changed_at,order_state,amount,currency,contact_name,contact_phone,contact_address
-                     *     '244837465837465837,42,1x1,black x1,reserved,,2026-11-21T10:00:01.250Z,2026-11-21T10:00:01.280Z,2026-11-21T10:15:01.280Z,2026-11-21T10:00:01.300Z,pending,99.00,EUR,Li Lei,'+8613812345678,"1 Renmin Road, Shanghai 200001"
+                     * @example order_sn,user_id,lines,skus,state,reason,reserved_at,order_created_at,expires_at,changed_at,order_state,amount,currency,contact_name,contact_phone,contact_address,activity_ref,sku_refs
+                     *     '244837465837465837,42,1x1,black x1,reserved,,2026-11-21T10:00:01.250Z,2026-11-21T10:00:01.280Z,2026-11-21T10:15:01.280Z,2026-11-21T10:00:01.300Z,pending,99.00,EUR,Li Lei,'+8613812345678,"1 Renmin Road, Shanghai 200001",AUTUMN,PHONE-7-BLACKx1
                      */
                     "text/csv": string;
                 };
