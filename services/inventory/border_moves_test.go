@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -69,6 +70,7 @@ var borderMoves = map[string]func(m *borderWorld, op apitest.Operation, who bord
 	"adjustStock":        (*borderWorld).adjustStock,
 	"getStock":           getStock,
 	"listActivityOrders": (*borderWorld).listOrders,
+	"listOrders":         feedOfOrders,
 	"getActivityOrder":   (*borderWorld).getOrder,
 	"listChanges": ofActivity("changes", func(m *borderWorld, _ *owner, a *modelActivity, v borderView) {
 		require.NotEmpty(m.r, v.Items)
@@ -449,6 +451,24 @@ func (m *borderWorld) listOrders(op apitest.Operation, who borderCaller) *owner 
 	require.Equal(m.r, want, sns)
 	require.Equal(m.r, a.order != "" && !who.operator, strings.Contains(string(got.body), "street of "+o.merchant),
 		"only merchants see addresses: %s", got.body)
+	return nil
+}
+
+// feedOfOrders reads the orders of the shown merchants, from the beginning of this world on.
+func feedOfOrders(m *borderWorld, _ apitest.Operation, who borderCaller) *owner {
+	got, shown, newest, ok := m.list(who, "/v1/merchant/orders?limit=1000&changed_since="+m.began.Format(time.RFC3339Nano))
+	if !ok {
+		return nil
+	}
+	ids := map[string]string{}
+	for _, o := range shown {
+		for _, a := range o.activities {
+			if a.order != "" {
+				ids[a.order] = o.merchant
+			}
+		}
+	}
+	m.showsExactly(m.ok(got, 200).Items, func(v borderView) string { return v.OrderSN }, ids, newest)
 	return nil
 }
 

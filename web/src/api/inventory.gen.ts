@@ -451,8 +451,36 @@ export interface paths {
          *     them: null, or empty in CSV. CSV begins with the mark of UTF-8; a cell that a spreadsheet would evaluate, or a
          *     number that it would round, has a ' in front, as each phone number and order_sn has. Amounts are decimals of their
          *     currency.
+         *
+         *     With changed_since it is the feed of this sale, as `GET /v1/merchant/orders` is that of all sales: 400 with
+         *     user_id, order_sn, state, or as CSV.
          */
         get: operations["listActivityOrders"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/merchant/orders": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The feed of all sales of a merchant, oldest change first
+         * @description One item for each reservation of the ledger that changed at changed_since or later, in its present state. Follow
+         *     next_cursor with the same changed_since; a page may have fewer items than limit, or none. The last page has
+         *     next_since instead, the changed_since of the next call: a minute before the first page, as transactions commit
+         *     out of order. So an item may be repeated. Of the items of an order_sn that with the latest changed_at counts. A
+         *     state that lasts less than a second may be left out. Of more than 100 sales that changed, the first 100 come
+         *     first, then the next: the oldest change comes first among the sales of such a group.
+         */
+        get: operations["listOrders"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1927,6 +1955,92 @@ export interface components {
             /** Format: int64 */
             currency_digits: number | null;
             contact: components["schemas"]["Contact"] | null;
+        };
+        FeedLine: {
+            sku_id: string;
+            /** @description absent without one */
+            sku_ref?: string;
+            /** Format: int64 */
+            qty: number;
+            /**
+             * Format: int64
+             * @description minor units; absent if the sale does not have the SKU
+             */
+            unit_price?: number;
+        };
+        /**
+         * @description A reservation and its order as the ledger has them. reserved: units are held; from order_created_at on there is an
+         *     order, which is to be paid until expires_at. sold: paid, and the units are held: ship it. released: closed by its
+         *     reason, such as expired, cancelled or refunded. rejected: no order follows, and no units are held.
+         * @example {
+         *       "order_sn": "244837465837465837",
+         *       "activity_id": "1",
+         *       "activity_ref": "AUTUMN",
+         *       "merchant_id": "default",
+         *       "user_id": "42",
+         *       "lines": [
+         *         {
+         *           "sku_id": "1",
+         *           "sku_ref": "PHONE-7-BLACK",
+         *           "qty": 1,
+         *           "unit_price": 9900
+         *         }
+         *       ],
+         *       "amount": 9900,
+         *       "currency": "EUR",
+         *       "currency_digits": 2,
+         *       "state": "sold",
+         *       "reserved_at": "2026-11-21T10:00:01.25Z",
+         *       "order_created_at": "2026-11-21T10:00:01.28Z",
+         *       "expires_at": "2026-11-21T10:15:01.28Z",
+         *       "changed_at": "2026-11-21T10:03:12.400Z"
+         *     }
+         */
+        FeedOrder: {
+            order_sn: string;
+            activity_id: string;
+            /** @description absent without one */
+            activity_ref?: string;
+            merchant_id?: string;
+            user_id: string;
+            /** @description empty if they cannot be read */
+            lines: components["schemas"]["FeedLine"][];
+            /**
+             * Format: int64
+             * @description minor units; absent if lines is empty or lacks a price
+             */
+            amount?: number;
+            currency?: string;
+            /** Format: int64 */
+            currency_digits?: number;
+            /** @enum {string} */
+            state: "reserved" | "sold" | "released" | "rejected";
+            /** @description of released and rejected */
+            reason?: string;
+            /** Format: date-time */
+            reserved_at: string;
+            /**
+             * Format: date-time
+             * @description absent as long as there is no order
+             */
+            order_created_at?: string;
+            /** Format: date-time */
+            expires_at?: string;
+            /**
+             * Format: date-time
+             * @description rises with each change of the order; has three decimals, so that texts compare as times
+             */
+            changed_at: string;
+        };
+        OrderFeed: {
+            items: components["schemas"]["FeedOrder"][];
+            /** @description of every page but the last */
+            next_cursor?: string;
+            /**
+             * Format: date-time
+             * @description of the last page; the changed_since of the next call
+             */
+            next_since?: string;
         };
         /**
          * @description How to reach the buyer. Operators get the first character of the name, the last four digits of the phone
@@ -3763,8 +3877,11 @@ export interface operations {
     listActivityOrders: {
         parameters: {
             query?: {
-                limit?: components["parameters"]["Limit"];
+                /** @description at most 100 without changed_since */
+                limit?: number;
                 cursor?: components["parameters"]["Cursor"];
+                /** @description only rows that changed at this time or later, oldest change first */
+                changed_since?: string;
                 user_id?: string;
                 order_sn?: string;
                 /**
@@ -3783,13 +3900,13 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A page, or the whole list as CSV */
+            /** @description A page, or the whole list as CSV; an OrderFeed with changed_since */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["HoldingList"];
+                    "application/json": components["schemas"]["HoldingList"] | components["schemas"]["OrderFeed"];
                     /**
                      * @example order_sn,user_id,lines,skus,state,reason,reserved_at,order_created_at,expires_at,changed_at,order_state,amount,currency,contact_name,contact_phone,contact_address,activity_ref,sku_refs
                      *     '244837465837465837,42,1x1,black x1,reserved,,2026-11-21T10:00:01.250Z,2026-11-21T10:00:01.280Z,2026-11-21T10:15:01.280Z,2026-11-21T10:00:01.300Z,pending,99.00,EUR,Li Lei,'+8613812345678,"1 Renmin Road, Shanghai 200001",AUTUMN,PHONE-7-BLACKx1
@@ -3801,6 +3918,38 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    listOrders: {
+        parameters: {
+            query: {
+                changed_since: string;
+                limit?: number;
+                cursor?: components["parameters"]["Cursor"];
+                /** @description only objects of this merchant; 400 if it is malformed, 403 if a merchant names another merchant than their own */
+                merchant_id?: components["parameters"]["MerchantID"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OrderFeed"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             429: components["responses"]["RateLimited"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["Failed"];

@@ -79,6 +79,15 @@ func (m *Merchant) ListActivityOrders(
 	if !m.validID(w, r, id) {
 		return
 	}
+	if r.URL.Query().Has("changed_since") {
+		in := caller(r).Scope()
+		if _, err := m.merchants.Activity(r.Context(), in, id); err != nil {
+			m.refuse(w, r, err)
+			return
+		}
+		m.feed(w, r, merchants.FeedRequest{In: in, ActivityID: id})
+		return
+	}
 	filter, err := reservationFilter(r.URL.Query())
 	if err != nil {
 		m.refuse(w, r, err)

@@ -98,6 +98,7 @@ func NewMerchant(d Deps) http.Handler {
 		r.With(write).Patch("/v1/merchant/products/{product_id}", w.PatchProduct)
 		r.With(write).Post("/v1/merchant/products/{product_id}/archive", w.ArchiveProduct)
 		r.With(write).Post("/v1/merchant/products/{product_id}/unarchive", w.UnarchiveProduct)
+		r.With(read).Get("/v1/merchant/orders", w.ListOrders)
 		r.With(read).Get("/v1/merchant/profile", w.GetProfile)
 		r.With(write).Put("/v1/merchant/profile", w.PutProfile)
 		r.With(write).Post("/v1/merchant/activities", w.CreateActivity)

@@ -132,6 +132,7 @@ type Deps struct {
 	Activities Activities
 	Products   Products
 	Rows       Reservations
+	Changed    ChangedRows
 	History    History
 	Gate       Counts
 	Gates      Gates

@@ -331,6 +331,9 @@ func TestAScopeContainsOneMerchant(t *testing.T) {
 				rows, err := s.ReservationsOfActivity(ctx, c.in, a.ID, core.ReservationFilter{}, all)
 				require.NoError(t, err)
 				counts["ReservationsOfActivity"] = len(rows)
+				fed, _, err := s.ChangedActivities(ctx, c.in, "", now.Add(-time.Hour))
+				require.NoError(t, err)
+				counts["ChangedActivities"] = len(fed)
 				counted, err := s.CountReservations(ctx, c.in, a.ID)
 				require.NoError(t, err)
 				counts["CountReservations"] = int(counted.Reserved)
@@ -363,7 +366,7 @@ func TestAScopeContainsOneMerchant(t *testing.T) {
 				for name, found := range counts {
 					require.Equal(t, c.objects, found, name)
 				}
-				require.Len(t, counts, 17)
+				require.Len(t, counts, 18)
 				list, err := s.DeadLetters(ctx, c.in, "", all)
 				require.NoError(t, err)
 				require.Len(t, list, c.deadLetter)
