@@ -84,6 +84,7 @@ type call struct {
 	body   any    // nil means none
 	key    string // Idempotency-Key
 	accept string
+	status *int // set to that of the successful response, unless nil
 	// once forbids a retry after a 5xx, a time-out or a broken connection, because the call may have been carried out.
 	once bool
 }
@@ -169,6 +170,9 @@ func (c *Caller) attempt(ctx context.Context, in call, body []byte, out any) err
 	}
 	if resp.StatusCode >= 300 {
 		return problemOf(in, resp, raw)
+	}
+	if in.status != nil {
+		*in.status = resp.StatusCode
 	}
 	switch out := out.(type) {
 	case nil:

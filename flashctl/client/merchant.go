@@ -45,6 +45,34 @@ func (c *Caller) NewProduct(ctx context.Context, p Product) (skuID string, err e
 	return out.SKUs[0].SKUID, nil
 }
 
+// RefProduct is a product that the shop names by a reference of its own, and so are its SKUs.
+type RefProduct struct {
+	Ref         string   `json:"-"`
+	Name        string   `json:"name"`
+	Description string   `json:"description"`
+	ImageURL    string   `json:"image_url"`
+	SKUs        []RefSKU `json:"skus"`
+}
+
+// RefSKU is one SKU of a RefProduct.
+type RefSKU struct {
+	Ref       string `json:"ref"`
+	Name      string `json:"name"`
+	ListPrice int64  `json:"list_price"` // minor units
+	Currency  string `json:"currency"`
+}
+
+// PutProduct creates the product with this ref, or makes it like p. It reports whether the product was created.
+func (c *Caller) PutProduct(ctx context.Context, p RefProduct) (created bool, err error) {
+	var status int
+	err = c.do(ctx, call{
+		method: http.MethodPut,
+		url:    c.origins.Inventory + "/v1/merchant/products/by-ref/" + url.PathEscape(p.Ref),
+		body:   p, status: &status,
+	}, nil)
+	return status == http.StatusCreated, err
+}
+
 // Item is one SKU of a sale.
 type Item struct {
 	SKUID string `json:"sku_id"`

@@ -2,6 +2,9 @@ package contract
 
 import (
 	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
 
 	"github.com/bojanz/currency"
 )
@@ -25,6 +28,28 @@ func CurrencyDigits(code string) int64 {
 	}
 	return unknownDigits
 }
+
+// MinorUnits returns the amount that a decimal of this currency states: 99.00 EUR is 9900. It is the inverse of Decimal,
+// and also takes fewer decimals, or none. It refuses what can be read in two ways: separators of thousands, a comma, signs,
+// leading zeros, and three decimals unless the currency has that many.
+func MinorUnits(decimal, code string) (int64, error) {
+	digits := int(CurrencyDigits(code))
+	if !IsCurrency(code) {
+		return 0, fmt.Errorf("%q is no code of ISO 4217, such as EUR", code)
+	}
+	parts := plainDecimal.FindStringSubmatch(decimal)
+	if parts == nil || len(parts[2]) > digits || len(parts[2]) == 3 && digits != 3 {
+		return 0, fmt.Errorf("%q is no plain decimal of %s, such as %s", decimal, code, Decimal(123456, code))
+	}
+	minor, err := strconv.ParseInt(parts[1]+parts[2]+strings.Repeat("0", digits-len(parts[2])), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%q is too large", decimal)
+	}
+	return minor, nil
+}
+
+// plainDecimal matches digits, and a point with more digits.
+var plainDecimal = regexp.MustCompile(`^(0|[1-9][0-9]*)(?:\.([0-9]+))?$`)
 
 // Decimal returns an amount in minor units with all decimals of its currency: 9900 EUR is 99.00. It is exact; minor is
 // not negative.

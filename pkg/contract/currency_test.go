@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -43,4 +44,58 @@ func TestDecimals(t *testing.T) {
 	} {
 		require.Equal(t, c.want, Decimal(c.minor, c.code), "%d %s", c.minor, c.code)
 	}
+}
+
+func TestMinorUnitsAreNeverGuessed(t *testing.T) {
+	for _, c := range []struct {
+		decimal, code string
+		want          int64
+	}{
+		{"99.00", "EUR", 9900},
+		{"99", "EUR", 9900},
+		{"99.5", "EUR", 9950},
+		{"0.05", "EUR", 5},
+		{"0", "EUR", 0},
+		{"10000", "JPY", 10000},
+		{"1.500", "KWD", 1500},
+		{"1.5", "KWD", 1500},
+		{"0.0001", "CLF", 1},
+		{"92233720368547758.07", "USD", 9223372036854775807},
+	} {
+		got, err := MinorUnits(c.decimal, c.code)
+		require.NoError(t, err, "%s %s", c.decimal, c.code)
+		require.Equal(t, c.want, got, "%s %s", c.decimal, c.code)
+	}
+	for _, decimal := range []string{
+		"", " ", "9,000", "9.000", "9,00", "9.000,00", "9,000.00", "9 000", "9'000", "9\u00a0000", "09", "00.50", ".5", "5.",
+		"+5", "-5", "5e3", "0x5", "5.001", "1.2.3", "€5", "5 EUR", " 5", "5 ", "٥", "５", "NaN", "92233720368547758.08",
+	} {
+		_, err := MinorUnits(decimal, "EUR")
+		require.Error(t, err, "%q", decimal)
+	}
+	for _, c := range [][2]string{{"1.0", "JPY"}, {"1.234", "CLF"}, {"1.0000", "KWD"}, {"1", "eur"}, {"1", ""}, {"1", "EUX"}} {
+		_, err := MinorUnits(c[0], c[1])
+		require.Error(t, err, "%v", c)
+	}
+}
+
+// What is accepted is what Decimal prints, without zeros at its end.
+func FuzzMinorUnits(f *testing.F) {
+	for _, decimal := range []string{"99.00", "9,000", "9.000", "0.5", "1e3", "10000"} {
+		f.Add(decimal, "EUR")
+		f.Add(decimal, "KWD")
+		f.Add(decimal, "JPY")
+	}
+	f.Fuzz(func(t *testing.T, decimal, code string) {
+		minor, err := MinorUnits(decimal, code)
+		if err != nil {
+			return
+		}
+		whole := Decimal(minor, code)
+		require.True(t, strings.HasPrefix(whole, decimal), "%s %s is %s", decimal, code, whole)
+		require.Empty(t, strings.Trim(whole[len(decimal):], ".0"), "%s %s is %s", decimal, code, whole)
+		again, err := MinorUnits(whole, code)
+		require.NoError(t, err)
+		require.Equal(t, minor, again)
+	})
 }

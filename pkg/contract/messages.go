@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -181,6 +182,11 @@ const DefaultMerchant = "default"
 
 // ValidMerchantID reports whether s can name a merchant. The rules are those of a user id.
 func ValidMerchantID(s string) bool { return ValidUserID(s) }
+
+// ValidRef reports whether s can be a merchant's own reference of a product, a SKU or an activity: 1 to 64 characters of
+// A-Z a-z 0-9 _ . and -, of which the first is none of _ . and -. So it is one segment of a URL as it is, and no spreadsheet
+// evaluates it as a formula.
+func ValidRef(s string) bool { return ValidUserID(s) && !strings.ContainsRune("_.-", rune(s[0])) }
 
 // ValidID reports whether s is an id in the wire format: a positive 63-bit integer in plain decimal, without sign or
 // leading zero.

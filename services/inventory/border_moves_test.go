@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -52,6 +53,7 @@ var borderMoves = map[string]func(m *borderWorld, op apitest.Operation, who bord
 	},
 	"patchProduct":       (*borderWorld).patchProduct,
 	"archiveProduct":     archive(true),
+	"putProduct":         (*borderWorld).putProduct,
 	"unarchiveProduct":   archive(false),
 	"getProfile":         (*borderWorld).profileMove,
 	"putProfile":         (*borderWorld).profileMove,
@@ -68,6 +70,7 @@ var borderMoves = map[string]func(m *borderWorld, op apitest.Operation, who bord
 	"adjustStock":        (*borderWorld).adjustStock,
 	"getStock":           getStock,
 	"listActivityOrders": (*borderWorld).listOrders,
+	"listOrders":         feedOfOrders,
 	"getActivityOrder":   (*borderWorld).getOrder,
 	"listChanges": ofActivity("changes", func(m *borderWorld, _ *owner, a *modelActivity, v borderView) {
 		require.NotEmpty(m.r, v.Items)
@@ -142,6 +145,33 @@ func (m *borderWorld) patchProduct(op apitest.Operation, who borderCaller) *owne
 	}
 	require.Len(m.r, v.SKUs, len(p.skus))
 	m.recorded(who, o, "product", p.id, "product.patch")
+	return o
+}
+
+// putProduct puts the product of the caller's merchant that has a ref which other merchants use, too.
+func (m *borderWorld) putProduct(op apitest.Operation, who borderCaller) *owner {
+	name := pick(m.r, []string{"product of ", "other product of "}, "name") + who.merchant
+	got := m.send(who, op.Method, "/v1/merchant/products/by-ref/SHARED",
+		fmt.Sprintf(`{"name":%q,"skus":[{"ref":"SHARED","name":"sku of %s","list_price":1,"currency":"EUR"}]}`, name, who.merchant))
+	o := m.ownerOf(who.merchant)
+	switch {
+	case o == nil:
+		m.refused(got, "forbidden")
+		return nil
+	case o.byRef == nil && o.countSKUs()+1 > quotaSKUs:
+		m.refused(got, "quota_exceeded")
+		return nil
+	}
+	if o.byRef == nil {
+		v := m.ok(got, 201)
+		o.byRef = &modelProduct{id: v.ProductID, skus: []string{v.SKUs[0].ID}}
+		o.products = append(o.products, o.byRef)
+		m.recorded(who, o, "product", v.ProductID, "product.create")
+		return o
+	}
+	v := m.ok(got, 200)
+	require.Equal(m.r, []string{o.byRef.id, o.merchant, name}, []string{v.ProductID, v.MerchantID, v.Name})
+	require.Len(m.r, v.SKUs, len(o.byRef.skus))
 	return o
 }
 
@@ -421,6 +451,24 @@ func (m *borderWorld) listOrders(op apitest.Operation, who borderCaller) *owner 
 	require.Equal(m.r, want, sns)
 	require.Equal(m.r, a.order != "" && !who.operator, strings.Contains(string(got.body), "street of "+o.merchant),
 		"only merchants see addresses: %s", got.body)
+	return nil
+}
+
+// feedOfOrders reads the orders of the shown merchants, from the beginning of this world on.
+func feedOfOrders(m *borderWorld, _ apitest.Operation, who borderCaller) *owner {
+	got, shown, newest, ok := m.list(who, "/v1/merchant/orders?limit=1000&changed_since="+m.began.Format(time.RFC3339Nano))
+	if !ok {
+		return nil
+	}
+	ids := map[string]string{}
+	for _, o := range shown {
+		for _, a := range o.activities {
+			if a.order != "" {
+				ids[a.order] = o.merchant
+			}
+		}
+	}
+	m.showsExactly(m.ok(got, 200).Items, func(v borderView) string { return v.OrderSN }, ids, newest)
 	return nil
 }
 

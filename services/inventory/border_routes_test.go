@@ -33,6 +33,7 @@ type borderCase struct {
 	common    bool   // of no merchant: all see the same
 	profile   bool   // of the merchant that merchant_id names, or the token
 	status    int    // of an operator's call; 0 for 200
+	query     string // that each call needs
 	body      string // {sku} is a SKU of the activity's or caller's merchant
 }
 
@@ -46,7 +47,9 @@ var borderCases = map[string]borderCase{
 	"getProduct":          {},
 	"patchProduct":        {body: `{"name":"Shade"}`},
 	"archiveProduct":      {},
+	"putProduct":          {body: `{"name":"Lamp","skus":[{"ref":"a","name":"a","list_price":1,"currency":"EUR"}]}`},
 	"unarchiveProduct":    {},
+	"listOrders":          {query: "?changed_since=2026-01-01T00:00:00Z"},
 	"getProfile":          {profile: true},
 	"putProfile":          {profile: true, body: `{"name":"Acme","terms_url":"","delivery":""}`},
 	"createActivity":      {body: activityBody("{sku}", 5)},
@@ -150,7 +153,10 @@ func (s *shop) objectsOf(token string, publish bool) (b objects) {
 func (s *shop) call(token string, op apitest.Operation, b objects, query string) response {
 	s.t.Helper()
 	path := strings.NewReplacer("{product_id}", b.product, "{activity_id}", b.activity, "{dead_letter_id}", b.deadLetter,
-		"{order_sn}", b.order, "{limit_name}", limitName, "{refund_id}", refundID).Replace(op.Path)
+		"{order_sn}", b.order, "{limit_name}", limitName, "{refund_id}", refundID, "{ref}", "LAMP").Replace(op.Path)
+	if needed := borderCases[op.ID].query; needed != "" {
+		query = needed + strings.Replace(query, "?", "&", 1)
+	}
 	body := strings.ReplaceAll(borderCases[op.ID].body, "{sku}", b.sku)
 	return s.as(token, op.Method, path+query, body, "Idempotency-Key", "k")
 }
@@ -267,12 +273,12 @@ func (s *shop) listsOnlyItsOwn(op apitest.Operation, mine, theirs objects, merch
 		got.into(s.t, &list)
 		owners = map[string]string{}
 		for _, it := range list.Items {
-			owners[it.Product+it.Activity] = it.Merchant
+			owners[it.Product+it.Activity] = it.Merchant // an order has its activity
 		}
 		return owners
 	}
 	my, their := mine.product, theirs.product
-	if strings.Contains(op.Path, "activities") {
+	if !strings.Contains(op.Path, "products") {
 		my, their = mine.activity, theirs.activity
 	}
 	own := shown(merchant, "")

@@ -28,8 +28,8 @@ var borderCalls = flag.Int("border.calls", quickCalls,
 	"least calls of TestMerchantsAreSeparate, of which -short makes a third (-rapid.seed repeats a run)")
 
 const (
-	quickCalls    = 9600
-	callsPerWorld = 576 // three of each operation by each of four callers
+	quickCalls    = 10_200
+	callsPerWorld = 600 // three of each operation by each of four callers
 	leastCalls    = 200 // of each operation: in quickCalls by any caller, in 100,000 by callers with the role for it
 	quotaLive     = 2   // live activities of a merchant of a world
 	quotaSKUs     = 8   // SKUs of a merchant of a world; few, so that calls meet the quota
@@ -113,6 +113,7 @@ type borderWorld struct {
 	r       *rapid.T
 	owners  []*owner
 	callers []borderCaller
+	began   time.Time         // by the time of the database
 	orphan  string            // a dead letter without an activity
 	rows    map[*owner]string // as last read
 }
@@ -122,6 +123,7 @@ type owner struct {
 	merchant    string
 	profile     int // its version
 	products    []*modelProduct
+	byRef       *modelProduct // with the ref SHARED; nil: none
 	activities  []*modelActivity
 	deadLetters []*modelDeadLetter
 }
@@ -161,6 +163,9 @@ func pick[T any](r *rapid.T, list []T, what string) T {
 func (b *border) play(r *rapid.T) {
 	b.worlds++
 	m := &borderWorld{border: b, r: r}
+	var err error
+	m.began, err = b.svc.store.Now(b.t.Context())
+	require.NoError(r, err)
 	for i := range 3 {
 		m.owners = append(m.owners, &owner{merchant: fmt.Sprintf("merchant-%d-%c", b.worlds, 'a'+i)})
 	}

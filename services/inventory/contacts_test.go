@@ -201,15 +201,15 @@ func TestContactsInTheOrdersOfAnActivity(t *testing.T) {
 	require.Equal(t, "pending", *full["1002"].State)
 	require.Nil(t, full["1004"].State, "no order yet")
 	require.Contains(t, string(s.do("GET", at, "").body), `"order_state":null`)
-	require.Equal(t, []string{"paid", "99.00", "EUR", "王小明", "'+8613812345678", "'=1+1, 1 Renmin Road"}, s.export(s.token, at)[5][10:])
-	require.Equal(t, []string{"closed", "99.00", "EUR", "'=cmd()", "'+4915112345678", ""}, s.export(s.token, at)[4][10:])
-	require.Equal(t, []string{"pending", "99.00", "EUR", "", "", ""}, s.export(s.token, at)[3][10:])
+	require.Equal(t, []string{"paid", "99.00", "EUR", "王小明", "'+8613812345678", "'=1+1, 1 Renmin Road"}, s.export(s.token, at)[5][10:16])
+	require.Equal(t, []string{"closed", "99.00", "EUR", "'=cmd()", "'+4915112345678", ""}, s.export(s.token, at)[4][10:16])
+	require.Equal(t, []string{"pending", "99.00", "EUR", "", "", ""}, s.export(s.token, at)[3][10:16])
 	require.Equal(t, "'＝sum()", s.export(s.token, at)[2][13])
 	sku, _, _ := strings.Cut(s.export(s.token, at)[3][2], "x1")
 	l.set("1002", `"state":"pending","amount":9900,"currency":"EUR","sku_names":{"`+sku+`":"Phone as bought"}`)
 	require.Equal(t, "Phone as bought x1", s.export(s.token, at)[3][3])
 	require.NotContains(t, s.export(s.token, at)[2][3], "as bought", "its order names nothing: the present name")
-	require.Equal(t, []string{"", "", "", "", "", ""}, s.export(s.token, at)[1][10:])
+	require.Equal(t, []string{"", "", "", "", "", ""}, s.export(s.token, at)[1][10:16])
 
 	for name, token := range map[string]string{
 		"operator": s.mint("op", auth.Operator), "operator and merchant": s.mint("both", auth.Merchant, auth.Operator),
@@ -218,7 +218,7 @@ func TestContactsInTheOrdersOfAnActivity(t *testing.T) {
 		require.Equal(t, "王***", masked["1000"].Contact.Name, name)
 		require.Equal(t, "***5678", masked["1000"].Contact.Phone, name)
 		require.Nil(t, masked["1000"].Contact.Address, name)
-		require.Equal(t, []string{"paid", "99.00", "EUR", "王***", "***5678", ""}, s.export(token, at)[5][10:], name)
+		require.Equal(t, []string{"paid", "99.00", "EUR", "王***", "***5678", ""}, s.export(token, at)[5][10:16], name)
 		for _, got := range []response{s.as(token, "GET", at, ""), s.as(token, "GET", at, "", "Accept", "text/csv")} {
 			for _, secret := range []string{"小明", "138123", "Renmin", "cmd", "491511"} {
 				require.NotContains(t, string(got.body), secret, name)
@@ -232,7 +232,7 @@ func TestContactsInTheOrdersOfAnActivity(t *testing.T) {
 	down := list(s.token)
 	require.Nil(t, down["1000"].Contact)
 	require.Nil(t, down["1000"].State)
-	require.Equal(t, []string{"", "", "", "", "", ""}, s.export(s.token, at)[5][10:])
+	require.Equal(t, []string{"", "", "", "", "", ""}, s.export(s.token, at)[5][10:16])
 	l.respond(0)
 	require.Eventually(t, func() bool { // the breaker may be open
 		return list(s.token)["1000"].Contact != nil

@@ -37,6 +37,7 @@ func TestAnyRestoreHeals(t *testing.T) {
 		w.orders.refunded = nil
 		w.orders.mu.Unlock()
 		h := &restoreHistory{world: w, a: w.sale(rapid.Int64Range(1, 2).Draw(r, "limit"), rapid.Int64Range(2, 8).Draw(r, "stock"))}
+		h.feed = newFeedClient(w)
 		for range rapid.IntRange(0, 20).Draw(r, "before") {
 			h.act(r)
 		}
@@ -64,9 +65,13 @@ type restoreHistory struct {
 	a    *core.Activity
 	made []contract.Reservation
 	keys int
+	feed *feedClient // follows the feed all the time
 }
 
 func (h *restoreHistory) act(r *rapid.T) {
+	if rapid.IntRange(0, 3).Draw(r, "feed") == 0 {
+		h.feed.poll()
+	}
 	switch rapid.SampledFrom([]string{"buy", "buy", "land", "land", "order", "order", "adjust", "create"}).Draw(r, "act") {
 	case "buy":
 		it, outcome := h.reserve(h.a, fmt.Sprint("u", rapid.IntRange(1, 6).Draw(r, "user")))
@@ -159,6 +164,7 @@ func (h *restoreHistory) finish(r *rapid.T) {
 	require.False(r, h.importing())
 	h.agree(h.a)
 	h.whole(r, h.a)
+	h.feed.poll()
 	for _, it := range h.made {
 		e := h.entry(h.a, it.OrderSN)
 		state := h.orders.of(it.OrderSN)
@@ -170,6 +176,7 @@ func (h *restoreHistory) finish(r *rapid.T) {
 			require.NotContains(r, []string{"pending", "paid"}, state, "%s", it.OrderSN)
 			continue
 		}
+		require.Equal(r, row, h.feed.known[it.OrderSN])
 		switch state {
 		case "paid":
 			require.Equal(r, stockgate.StatusPaid, e.Status, "%+v", row)

@@ -154,7 +154,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		Timing: timing,
 	})
 	s.merchants = merchants.New(merchants.Deps{
-		Activities: s.store, Products: s.store, Rows: s.store, History: s.store, Gate: s.gate, Gates: s.syncer,
+		Activities: s.store, Products: s.store, Rows: s.store, Changed: s.store, History: s.store, Gate: s.gate, Gates: s.syncer,
 		Ledger: s.core, Guard: guard, Orders: orderService, Refunds: orderService, Overview: s.store, Profiles: s.store,
 		Recorder: recorder, Now: deps.Now, Pause: timing.Pause, Quotas: merchants.Quotas{Activities: cfg.MaxActivities, SKUs: cfg.MaxSKUs},
 	})

@@ -207,7 +207,7 @@ func (p parts) start() process {
 		Gates: syncer, Incidents: incidents, Guard: guard, HoldBack: redisless.HoldBack, Now: p.Now, Timing: p.Timing,
 	})
 	shop := merchants.New(merchants.Deps{
-		Activities: p.Store, Products: p.Store, Rows: p.Store, History: p.Store, Gate: p.Gate, Gates: syncer, Ledger: svc,
+		Activities: p.Store, Products: p.Store, Rows: p.Store, Changed: p.Store, History: p.Store, Gate: p.Gate, Gates: syncer, Ledger: svc,
 		Guard: guard, Orders: p.Orders, Recorder: p.Recorder, Now: p.Now, Pause: p.Timing.Pause, Quotas: p.Quotas,
 		Profiles: p.Store,
 	})
@@ -906,6 +906,7 @@ func (w *world) sound(a *core.Activity) {
 		delete(held, al.UserID)
 	}
 	require.Empty(w.t, held, "holders without an allowance")
+	w.feeds(rows)
 }
 
 // agree checks that the gate matches the ledger, for an activity with nothing in flight.

@@ -18,6 +18,7 @@ import (
 
 type commands struct {
 	Token       tokenCmd       `cmd:"" help:"Print a token."`
+	Products    productsCmd    `cmd:"" help:"Import the products of a CSV file."`
 	Sale        saleCmd        `cmd:"" help:"Create, publish, change and watch a sale."`
 	Buy         buyCmd         `cmd:"" help:"Make one purchase and print its states."`
 	Load        loadCmd        `cmd:"" help:"Run load tests."`

@@ -380,3 +380,60 @@ func claimOf(t *testing.T, token, name string) string {
 	value, _ := claims[name].(string)
 	return value
 }
+
+// The whole file is checked before the first call, and the same file may be imported again.
+func TestProductsImport(t *testing.T) {
+	stored := map[string]string{}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		status := http.StatusOK
+		if stored[r.URL.Path] == "" {
+			status = http.StatusCreated
+		}
+		if strings.HasSuffix(r.URL.Path, "/TAKEN") {
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(http.StatusConflict)
+			_, _ = w.Write([]byte(`{"code":"state_conflict","detail":"another SKU of the merchant has the ref X"}`))
+			return
+		}
+		stored[r.URL.Path] = r.Method + " " + string(body)
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(`{}`))
+	}))
+	t.Cleanup(srv.Close)
+	t.Setenv("BASE_URL", srv.URL)
+	t.Setenv("FLASHCTL_TOKEN", "of.a.merchant")
+	const header = "product_ref,product_name,sku_ref,sku_name,list_price,currency\n"
+	file := filepath.Join(t.TempDir(), "products.csv")
+	write := func(rows string) { require.NoError(t, os.WriteFile(file, []byte(header+rows), 0o600)) }
+
+	write("L,Lamp,L-1,red,99.00,EUR\nC,Chair,C-1,one,\"9,000\",EUR\n")
+	status, _, errs := run(t, "products", "import", file)
+	require.Equal(t, 1, status)
+	require.Contains(t, errs, `line 3, list_price: "9,000"`)
+	require.Empty(t, stored)
+
+	write("L,Lamp,L-1,red,99.00,EUR\nC,Chair,C-1,one,9000,JPY\nL,Lamp,L-2,blue,99,EUR\n")
+	status, out, errs := run(t, "products", "import", file)
+	require.Zero(t, status, errs)
+	require.Equal(t, "2 products: 2 created, 0 existed\n", out)
+	want := map[string]string{
+		"/v1/merchant/products/by-ref/L": `PUT {"name":"Lamp","description":"","image_url":"","skus":[` +
+			`{"ref":"L-1","name":"red","list_price":9900,"currency":"EUR"},{"ref":"L-2","name":"blue","list_price":9900,"currency":"EUR"}]}`,
+		"/v1/merchant/products/by-ref/C": `PUT {"name":"Chair","description":"","image_url":"","skus":[` +
+			`{"ref":"C-1","name":"one","list_price":9000,"currency":"JPY"}]}`,
+	}
+	require.Equal(t, want, stored)
+	status, out, errs = run(t, "products", "import", file)
+	require.Zero(t, status, errs)
+	require.Equal(t, "2 products: 0 created, 2 existed\n", out)
+	require.Equal(t, want, stored)
+
+	write("L,Lamp,L-1,red,99.00,EUR\nTAKEN,Chair,X,one,9000,JPY\n")
+	status, _, errs = run(t, "products", "import", file)
+	require.Equal(t, 1, status)
+	require.Contains(t, errs, "line 3, product TAKEN: ")
+	require.Contains(t, errs, "another SKU of the merchant has the ref X; 1 of 2 products were imported before")
+	status, _, errs = run(t, "products", "import", filepath.Join(t.TempDir(), "none.csv"))
+	require.Equal(t, 1, status, errs)
+}

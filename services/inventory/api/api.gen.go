@@ -4,6 +4,7 @@
 package api
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -248,6 +249,30 @@ func (e DegradedReadiness) Valid() bool {
 	case Ready:
 		return true
 	case Unread:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for FeedOrderState.
+const (
+	FeedOrderStateRejected FeedOrderState = "rejected"
+	FeedOrderStateReleased FeedOrderState = "released"
+	FeedOrderStateReserved FeedOrderState = "reserved"
+	FeedOrderStateSold     FeedOrderState = "sold"
+)
+
+// Valid indicates whether the value is a known member of the FeedOrderState enum.
+func (e FeedOrderState) Valid() bool {
+	switch e {
+	case FeedOrderStateRejected:
+		return true
+	case FeedOrderStateReleased:
+		return true
+	case FeedOrderStateReserved:
+		return true
+	case FeedOrderStateSold:
 		return true
 	default:
 		return false
@@ -875,9 +900,12 @@ type Activity struct {
 	Mode SaleMode `json:"mode"`
 
 	// Notice a line to the buyers of the sale
-	Notice       *Notice       `json:"notice,omitempty"`
-	PayWithinS   int64         `json:"pay_within_s"`
-	PerUserLimit int64         `json:"per_user_limit"`
+	Notice       *Notice `json:"notice,omitempty"`
+	PayWithinS   int64   `json:"pay_within_s"`
+	PerUserLimit int64   `json:"per_user_limit"`
+
+	// Ref absent without one
+	Ref          *string       `json:"ref,omitempty"`
 	ReorderLimit int64         `json:"reorder_limit"`
 	StartsAt     time.Time     `json:"starts_at"`
 	State        ActivityState `json:"state"`
@@ -902,7 +930,10 @@ type ActivityItem struct {
 	ListPrice int64  `json:"list_price"`
 	Name      string `json:"name"`
 	Price     int64  `json:"price"`
-	SkuId     string `json:"sku_id"`
+
+	// Ref of the SKU; absent without one
+	Ref   *string `json:"ref,omitempty"`
+	SkuId string  `json:"sku_id"`
 
 	// Stock total units, adjustments included
 	Stock int64 `json:"stock"`
@@ -917,6 +948,9 @@ type ActivityList struct {
 // ActivityOrder Example: {"activity_id":"1","activity_title":"Autumn sale","amount":9900,"changed_at":"2026-11-21T10:00:01.3Z","changes":[{"actor":"42","at":"2026-11-21T10:00:01.25Z","role":"buyer","what":"order.reserve"},{"at":"2026-11-21T10:00:01.28Z","what":"order.create"}],"contact":{"address_lines":["1 Renmin Road","Shanghai 200001"],"name":"Li Lei","phone":"+8613812345678"},"created_at":"2026-11-21T10:00:01.28Z","currency":"EUR","currency_digits":2,"expires_at":"2026-11-21T10:15:01.28Z","lines":[{"name":"black","qty":1,"sku_id":"1","unit_price":9900}],"order_sn":"244837465837465837","order_state":"pending","payments":[],"refunds":[],"reserved_at":"2026-11-21T10:00:01.25Z","state":"reserved","user_id":"42"}
 type ActivityOrder struct {
 	ActivityId string `json:"activity_id"`
+
+	// ActivityRef absent without one
+	ActivityRef *string `json:"activity_ref,omitempty"`
 
 	// ActivityTitle At the purchase; the present one without an order, or if it is not known
 	ActivityTitle string `json:"activity_title"`
@@ -994,9 +1028,13 @@ type ActivityPatch struct {
 	Items    *[]NewActivityItem `json:"items,omitempty"`
 
 	// Notice a line to the buyers, in any state but ended; empty removes it
-	Notice       *string          `json:"notice,omitempty"`
-	PayWithinS   *int64           `json:"pay_within_s,omitempty"`
-	PerUserLimit *int64           `json:"per_user_limit,omitempty"`
+	Notice       *string `json:"notice,omitempty"`
+	PayWithinS   *int64  `json:"pay_within_s,omitempty"`
+	PerUserLimit *int64  `json:"per_user_limit,omitempty"`
+
+	// Ref the shop's own reference, such as an article number: unique among the merchant's products, SKUs or activities.
+	// Capital and small letters differ. Empty for none
+	Ref          *NewRef          `json:"ref,omitempty"`
 	ReorderLimit *int64           `json:"reorder_limit,omitempty"`
 	StartsAt     *httpserver.Time `json:"starts_at,omitempty"`
 	Title        *string          `json:"title,omitempty"`
@@ -1327,6 +1365,56 @@ type DegradedSale struct {
 	Reserve   int64 `json:"reserve"`
 }
 
+// FeedLine defines model for FeedLine.
+type FeedLine struct {
+	Qty   int64  `json:"qty"`
+	SkuId string `json:"sku_id"`
+
+	// SkuRef absent without one
+	SkuRef *string `json:"sku_ref,omitempty"`
+
+	// UnitPrice minor units; absent if the sale does not have the SKU
+	UnitPrice *int64 `json:"unit_price,omitempty"`
+}
+
+// FeedOrder A reservation and its order as the ledger has them. reserved: units are held; from order_created_at on there is an
+// order, which is to be paid until expires_at. sold: paid, and the units are held: ship it. released: closed by its
+// reason, such as expired, cancelled or refunded. rejected: no order follows, and no units are held.
+//
+// Example: {"activity_id":"1","activity_ref":"AUTUMN","amount":9900,"changed_at":"2026-11-21T10:03:12.400Z","currency":"EUR","currency_digits":2,"expires_at":"2026-11-21T10:15:01.28Z","lines":[{"qty":1,"sku_id":"1","sku_ref":"PHONE-7-BLACK","unit_price":9900}],"merchant_id":"default","order_created_at":"2026-11-21T10:00:01.28Z","order_sn":"244837465837465837","reserved_at":"2026-11-21T10:00:01.25Z","state":"sold","user_id":"42"}
+type FeedOrder struct {
+	ActivityId string `json:"activity_id"`
+
+	// ActivityRef absent without one
+	ActivityRef *string `json:"activity_ref,omitempty"`
+
+	// Amount minor units; absent if lines is empty or lacks a price
+	Amount *int64 `json:"amount,omitempty"`
+
+	// ChangedAt rises with each change of the order; has three decimals, so that texts compare as times
+	ChangedAt      string     `json:"changed_at"`
+	Currency       *string    `json:"currency,omitempty"`
+	CurrencyDigits *int64     `json:"currency_digits,omitempty"`
+	ExpiresAt      *time.Time `json:"expires_at,omitempty"`
+
+	// Lines empty if they cannot be read
+	Lines      []FeedLine `json:"lines"`
+	MerchantId *string    `json:"merchant_id,omitempty"`
+
+	// OrderCreatedAt absent as long as there is no order
+	OrderCreatedAt *time.Time `json:"order_created_at,omitempty"`
+	OrderSn        string     `json:"order_sn"`
+
+	// Reason of released and rejected
+	Reason     *string        `json:"reason,omitempty"`
+	ReservedAt time.Time      `json:"reserved_at"`
+	State      FeedOrderState `json:"state"`
+	UserId     string         `json:"user_id"`
+}
+
+// FeedOrderState defines model for FeedOrder.State.
+type FeedOrderState string
+
 // Health Example: {"items":[{"at":"2026-11-21T10:05:00Z","breakers":[{"name":"gate","state":"closed"}],"clock_offset_ms":{"database":1,"redis":0},"component":"inventory","instance":"inventory-0-1f2e3d4c","pools":[{"in_use":1,"max":16,"name":"database"}],"ready":true,"reasons":[],"started_at":"2026-11-21T09:00:00Z","version":"v1.0.0"}],"source":"redis"}
 type Health struct {
 	Items []HealthItem `json:"items"`
@@ -1541,6 +1629,9 @@ type LimitStateSource string
 type Line struct {
 	Qty   int64  `json:"qty"`
 	SkuId string `json:"sku_id"`
+
+	// SkuRef absent without one, and in the review
+	SkuRef *string `json:"sku_ref,omitempty"`
 }
 
 // NewActivity Example: {"ends_at":"2026-11-21T12:00:00Z","items":[{"price":49900,"sku_id":"1","stock":100}],"pay_within_s":900,"per_user_limit":1,"starts_at":"2026-11-21T10:00:00Z","title":"Autumn sale"}
@@ -1564,6 +1655,10 @@ type NewActivity struct {
 	Items        []NewActivityItem `json:"items"`
 	PayWithinS   *int64            `json:"pay_within_s,omitempty"`
 	PerUserLimit *int64            `json:"per_user_limit,omitempty"`
+
+	// Ref the shop's own reference, such as an article number: unique among the merchant's products, SKUs or activities.
+	// Capital and small letters differ. Empty for none
+	Ref *NewRef `json:"ref,omitempty"`
 
 	// ReorderLimit orders that a buyer may cancel or let expire, 2 by default; one more ends the buyer's allowance in this
 	// activity for 10 min; 0 means any number
@@ -1603,14 +1698,18 @@ type NewDegradedSale struct {
 	Reserve *int64 `json:"reserve,omitempty"`
 }
 
-// NewProduct Example: {"name":"Phone","skus":[{"currency":"EUR","list_price":99900,"name":"black"}]}
+// NewProduct Example: {"name":"Phone","ref":"PHONE-7","skus":[{"currency":"EUR","list_price":99900,"name":"black","ref":"PHONE-7-BLACK"}]}
 type NewProduct struct {
 	Description *string `json:"description,omitempty"`
 
 	// ImageUrl an http or https URL
-	ImageUrl *string  `json:"image_url,omitempty"`
-	Name     string   `json:"name"`
-	Skus     []NewSKU `json:"skus"`
+	ImageUrl *string `json:"image_url,omitempty"`
+	Name     string  `json:"name"`
+
+	// Ref the shop's own reference, such as an article number: unique among the merchant's products, SKUs or activities.
+	// Capital and small letters differ. Empty for none
+	Ref  *NewRef  `json:"ref,omitempty"`
+	Skus []NewSKU `json:"skus"`
 }
 
 // NewProfile Example: {"delivery":"Ships within 3 days to the EU","name":"Acme Ltd","terms_url":"https://acme.example/terms"}
@@ -1623,12 +1722,20 @@ type NewProfile struct {
 	TermsUrl *string `json:"terms_url"`
 }
 
+// NewRef the shop's own reference, such as an article number: unique among the merchant's products, SKUs or activities.
+// Capital and small letters differ. Empty for none
+type NewRef = string
+
 // NewSKU defines model for NewSKU.
 type NewSKU struct {
 	// Currency a code of ISO 4217
 	Currency  string `json:"currency"`
 	ListPrice int64  `json:"list_price"`
 	Name      string `json:"name"`
+
+	// Ref the shop's own reference, such as an article number: unique among the merchant's products, SKUs or activities.
+	// Capital and small letters differ. Empty for none
+	Ref *NewRef `json:"ref,omitempty"`
 }
 
 // Notice a line to the buyers of the sale
@@ -1660,12 +1767,26 @@ type OrderChange struct {
 // OrderChangeRole Of the actor
 type OrderChangeRole string
 
+// OrderFeed defines model for OrderFeed.
+type OrderFeed struct {
+	Items []FeedOrder `json:"items"`
+
+	// NextCursor of every page but the last
+	NextCursor *string `json:"next_cursor,omitempty"`
+
+	// NextSince of the last page; the changed_since of the next call
+	NextSince *time.Time `json:"next_since,omitempty"`
+}
+
 // OrderLine defines model for OrderLine.
 type OrderLine struct {
 	// Name At the purchase; the present one without an order. Absent if it is not known
 	Name  *string `json:"name,omitempty"`
 	Qty   int64   `json:"qty"`
 	SkuId string  `json:"sku_id"`
+
+	// SkuRef absent without one
+	SkuRef *string `json:"sku_ref,omitempty"`
 
 	// UnitPrice Minor units; absent without an order
 	UnitPrice *int64 `json:"unit_price,omitempty"`
@@ -1789,7 +1910,7 @@ type Problem struct {
 	Version *int64 `json:"version,omitempty"`
 }
 
-// Product Example: {"archived":false,"created_at":"2026-11-21T09:00:00Z","description":"","image_url":"","merchant_id":"default","name":"Phone","product_id":"1","skus":[{"currency":"EUR","currency_digits":2,"list_price":99900,"name":"black","sku_id":"1"}],"updated_at":"2026-11-21T09:00:00Z","version":1}
+// Product Example: {"archived":false,"created_at":"2026-11-21T09:00:00Z","description":"","image_url":"","merchant_id":"default","name":"Phone","product_id":"1","ref":"PHONE-7","skus":[{"currency":"EUR","currency_digits":2,"list_price":99900,"name":"black","ref":"PHONE-7-BLACK","sku_id":"1"}],"updated_at":"2026-11-21T09:00:00Z","version":1}
 type Product struct {
 	// Archived its SKUs are offered for no further sale
 	Archived    bool      `json:"archived"`
@@ -1799,8 +1920,11 @@ type Product struct {
 	MerchantId  string    `json:"merchant_id"`
 	Name        string    `json:"name"`
 	ProductId   string    `json:"product_id"`
-	Skus        []SKU     `json:"skus"`
-	UpdatedAt   time.Time `json:"updated_at"`
+
+	// Ref absent without one
+	Ref       *string   `json:"ref,omitempty"`
+	Skus      []SKU     `json:"skus"`
+	UpdatedAt time.Time `json:"updated_at"`
 
 	// Version rises with every change
 	Version int64 `json:"version"`
@@ -1814,10 +1938,14 @@ type ProductList struct {
 
 // ProductPatch defines model for ProductPatch.
 type ProductPatch struct {
-	Description *string     `json:"description,omitempty"`
-	ImageUrl    *string     `json:"image_url,omitempty"`
-	Name        *string     `json:"name,omitempty"`
-	Skus        *[]SKUPatch `json:"skus,omitempty"`
+	Description *string `json:"description,omitempty"`
+	ImageUrl    *string `json:"image_url,omitempty"`
+	Name        *string `json:"name,omitempty"`
+
+	// Ref the shop's own reference, such as an article number: unique among the merchant's products, SKUs or activities.
+	// Capital and small letters differ. Empty for none
+	Ref  *NewRef     `json:"ref,omitempty"`
+	Skus *[]SKUPatch `json:"skus,omitempty"`
 }
 
 // Profile Example: {"delivery":"Ships within 3 days to the EU","merchant_id":"default","name":"Acme Ltd","terms_url":"https://acme.example/terms","updated_at":"2026-11-21T09:00:00Z","version":1}
@@ -1949,7 +2077,10 @@ type SKU struct {
 	CurrencyDigits int64  `json:"currency_digits"`
 	ListPrice      int64  `json:"list_price"`
 	Name           string `json:"name"`
-	SkuId          string `json:"sku_id"`
+
+	// Ref absent without one
+	Ref   *string `json:"ref,omitempty"`
+	SkuId string  `json:"sku_id"`
 }
 
 // SKUPatch defines model for SKUPatch.
@@ -1958,6 +2089,10 @@ type SKUPatch struct {
 	Currency  *string `json:"currency,omitempty"`
 	ListPrice *int64  `json:"list_price,omitempty"`
 	Name      *string `json:"name,omitempty"`
+
+	// Ref the shop's own reference, such as an article number: unique among the merchant's products, SKUs or activities.
+	// Capital and small letters differ. Empty for none
+	Ref *NewRef `json:"ref,omitempty"`
 
 	// SkuId of a SKU of this product; without it a new one is added
 	SkuId *string `json:"sku_id,omitempty"`
@@ -2151,10 +2286,14 @@ type DuplicateActivityParams struct {
 
 // ListActivityOrdersParams defines parameters for ListActivityOrders.
 type ListActivityOrdersParams struct {
-	Limit   *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
-	Cursor  *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
-	UserId  *string `form:"user_id,omitempty" json:"user_id,omitempty"`
-	OrderSn *string `form:"order_sn,omitempty" json:"order_sn,omitempty"`
+	// Limit at most 100 without changed_since
+	Limit  *int    `form:"limit,omitempty" json:"limit,omitempty"`
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// ChangedSince only rows that changed at this time or later, oldest change first
+	ChangedSince *time.Time `form:"changed_since,omitempty" json:"changed_since,omitempty"`
+	UserId       *string    `form:"user_id,omitempty" json:"user_id,omitempty"`
+	OrderSn      *string    `form:"order_sn,omitempty" json:"order_sn,omitempty"`
 
 	// State State of the reservation, or of its order as far as the ledger knows it: pending (reserved, with an order), paid
 	// (sold), closed or refunded (released, by its reason)
@@ -2169,6 +2308,11 @@ type ListActivityOrdersParamsState string
 
 // ListActivityOrdersParamsFormat defines parameters for ListActivityOrders.
 type ListActivityOrdersParamsFormat string
+
+// ListActivityOrders200JSONResponseBody defines parameters for ListActivityOrders.
+type ListActivityOrders200JSONResponseBody struct {
+	union json.RawMessage
+}
 
 // ListReconciliationsParams defines parameters for ListReconciliations.
 type ListReconciliationsParams struct {
@@ -2227,6 +2371,16 @@ type PutLimitParams struct {
 type ListLimitChangesParams struct {
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListOrdersParams defines parameters for ListOrders.
+type ListOrdersParams struct {
+	ChangedSince time.Time `form:"changed_since" json:"changed_since"`
+	Limit        *int      `form:"limit,omitempty" json:"limit,omitempty"`
+	Cursor       *Cursor   `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// MerchantId only objects of this merchant; 400 if it is malformed, 403 if a merchant names another merchant than their own
+	MerchantId *MerchantID `form:"merchant_id,omitempty" json:"merchant_id,omitempty"`
 }
 
 // ListProductsParams defines parameters for ListProducts.
@@ -2303,6 +2457,9 @@ type TryLimitJSONRequestBody = LimitKey
 // CreateProductJSONRequestBody defines body for CreateProduct for application/json ContentType.
 type CreateProductJSONRequestBody = NewProduct
 
+// PutProductJSONRequestBody defines body for PutProduct for application/json ContentType.
+type PutProductJSONRequestBody = NewProduct
+
 // PatchProductJSONRequestBody defines body for PatchProduct for application/json ContentType.
 type PatchProductJSONRequestBody = ProductPatch
 
@@ -2311,6 +2468,68 @@ type PutProfileJSONRequestBody = NewProfile
 
 // SettleRefundJSONRequestBody defines body for SettleRefund for application/json ContentType.
 type SettleRefundJSONRequestBody = RefundSettlement
+
+// AsHoldingList returns the union data inside the ListActivityOrders200JSONResponseBody as a HoldingList
+func (t ListActivityOrders200JSONResponseBody) AsHoldingList() (HoldingList, error) {
+	var body HoldingList
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromHoldingList overwrites any union data inside the ListActivityOrders200JSONResponseBody as the provided HoldingList
+func (t *ListActivityOrders200JSONResponseBody) FromHoldingList(v HoldingList) error {
+	b, err := json.Marshal(v)
+	t.union = b
+	return err
+}
+
+// MergeHoldingList performs a merge with any union data inside the ListActivityOrders200JSONResponseBody, using the provided HoldingList
+func (t *ListActivityOrders200JSONResponseBody) MergeHoldingList(v HoldingList) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+// AsOrderFeed returns the union data inside the ListActivityOrders200JSONResponseBody as a OrderFeed
+func (t ListActivityOrders200JSONResponseBody) AsOrderFeed() (OrderFeed, error) {
+	var body OrderFeed
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromOrderFeed overwrites any union data inside the ListActivityOrders200JSONResponseBody as the provided OrderFeed
+func (t *ListActivityOrders200JSONResponseBody) FromOrderFeed(v OrderFeed) error {
+	b, err := json.Marshal(v)
+	t.union = b
+	return err
+}
+
+// MergeOrderFeed performs a merge with any union data inside the ListActivityOrders200JSONResponseBody, using the provided OrderFeed
+func (t *ListActivityOrders200JSONResponseBody) MergeOrderFeed(v OrderFeed) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+func (t ListActivityOrders200JSONResponseBody) MarshalJSON() ([]byte, error) {
+	b, err := t.union.MarshalJSON()
+	return b, err
+}
+
+func (t *ListActivityOrders200JSONResponseBody) UnmarshalJSON(b []byte) error {
+	err := t.union.UnmarshalJSON(b)
+	return err
+}
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
@@ -2422,6 +2641,9 @@ type ServerInterface interface {
 	// TryLimit Decision of a limit for a key, without charging it (role operator)
 	// (POST /v1/merchant/limits/{limit_name}/try)
 	TryLimit(w http.ResponseWriter, r *http.Request, limitName LimitName)
+	// ListOrders The feed of all sales of a merchant, oldest change first
+	// (GET /v1/merchant/orders)
+	ListOrders(w http.ResponseWriter, r *http.Request, params ListOrdersParams)
 	// GetOverview What needs an operator now, the worst first (role operator)
 	// (GET /v1/merchant/overview)
 	GetOverview(w http.ResponseWriter, r *http.Request)
@@ -2431,6 +2653,9 @@ type ServerInterface interface {
 	// CreateProduct Create a product with its SKUs
 	// (POST /v1/merchant/products)
 	CreateProduct(w http.ResponseWriter, r *http.Request, params CreateProductParams)
+	// PutProduct Create the product that has this ref, or make it like the body; may be repeated
+	// (PUT /v1/merchant/products/by-ref/{ref})
+	PutProduct(w http.ResponseWriter, r *http.Request, ref string)
 
 	// (GET /v1/merchant/products/{product_id})
 	GetProduct(w http.ResponseWriter, r *http.Request, productId ProductID)
@@ -2679,6 +2904,12 @@ func (_ Unimplemented) TryLimit(w http.ResponseWriter, r *http.Request, limitNam
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
+// ListOrders The feed of all sales of a merchant, oldest change first
+// (GET /v1/merchant/orders)
+func (_ Unimplemented) ListOrders(w http.ResponseWriter, r *http.Request, params ListOrdersParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
 // GetOverview What needs an operator now, the worst first (role operator)
 // (GET /v1/merchant/overview)
 func (_ Unimplemented) GetOverview(w http.ResponseWriter, r *http.Request) {
@@ -2694,6 +2925,12 @@ func (_ Unimplemented) ListProducts(w http.ResponseWriter, r *http.Request, para
 // CreateProduct Create a product with its SKUs
 // (POST /v1/merchant/products)
 func (_ Unimplemented) CreateProduct(w http.ResponseWriter, r *http.Request, params CreateProductParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// PutProduct Create the product that has this ref, or make it like the body; may be repeated
+// (PUT /v1/merchant/products/by-ref/{ref})
+func (_ Unimplemented) PutProduct(w http.ResponseWriter, r *http.Request, ref string) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -3344,6 +3581,19 @@ func (siw *ServerInterfaceWrapper) ListActivityOrders(w http.ResponseWriter, r *
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "changed_since" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "changed_since", r.URL.Query(), &params.ChangedSince, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "changed_since"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "changed_since", Err: err})
 		}
 		return
 	}
@@ -4223,6 +4473,78 @@ func (siw *ServerInterfaceWrapper) TryLimit(w http.ResponseWriter, r *http.Reque
 	handler.ServeHTTP(w, r)
 }
 
+// ListOrders operation middleware
+func (siw *ServerInterfaceWrapper) ListOrders(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListOrdersParams
+
+	// ------------- Required query parameter "changed_since" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "changed_since", r.URL.Query(), &params.ChangedSince, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "changed_since"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "changed_since", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "merchant_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "merchant_id", r.URL.Query(), &params.MerchantId, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "merchant_id"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "merchant_id", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListOrders(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // GetOverview operation middleware
 func (siw *ServerInterfaceWrapper) GetOverview(w http.ResponseWriter, r *http.Request) {
 
@@ -4354,6 +4676,32 @@ func (siw *ServerInterfaceWrapper) CreateProduct(w http.ResponseWriter, r *http.
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.CreateProduct(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PutProduct operation middleware
+func (siw *ServerInterfaceWrapper) PutProduct(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "ref" -------------
+	var ref string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "ref", chi.URLParam(r, "ref"), &ref, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "ref", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PutProduct(w, r, ref)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -4805,6 +5153,9 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 		r.Patch(options.BaseURL+"/v1/merchant/products/{product_id}", wrapper.PatchProduct)
 	})
 	r.Group(func(r chi.Router) {
+		r.Put(options.BaseURL+"/v1/merchant/products/by-ref/{ref}", wrapper.PutProduct)
+	})
+	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/v1/merchant/products/{product_id}/archive", wrapper.ArchiveProduct)
 	})
 	r.Group(func(r chi.Router) {
@@ -4872,6 +5223,9 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/v1/merchant/activities/{activity_id}/orders", wrapper.ListActivityOrders)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/v1/merchant/orders", wrapper.ListOrders)
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/v1/merchant/activities/{activity_id}/orders/{order_sn}", wrapper.GetActivityOrder)

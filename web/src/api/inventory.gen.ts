@@ -55,6 +55,30 @@ export interface paths {
         patch: operations["patchProduct"];
         trace?: never;
     };
+    "/v1/merchant/products/by-ref/{ref}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                ref: string;
+            };
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Create the product that has this ref, or make it like the body; may be repeated
+         * @description SKUs are matched by their refs, which all SKUs of the body need. SKUs that the body lacks stay as they are, since
+         *     sales refer to them. A product that is like the body already keeps its version. An archived product stays
+         *     archived.
+         */
+        put: operations["putProduct"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/merchant/products/{product_id}/archive": {
         parameters: {
             query?: never;
@@ -427,8 +451,36 @@ export interface paths {
          *     them: null, or empty in CSV. CSV begins with the mark of UTF-8; a cell that a spreadsheet would evaluate, or a
          *     number that it would round, has a ' in front, as each phone number and order_sn has. Amounts are decimals of their
          *     currency.
+         *
+         *     With changed_since it is the feed of this sale, as `GET /v1/merchant/orders` is that of all sales: 400 with
+         *     user_id, order_sn, state, or as CSV.
          */
         get: operations["listActivityOrders"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/merchant/orders": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The feed of all sales of a merchant, oldest change first
+         * @description One item for each reservation of the ledger that changed at changed_since or later, in its present state. Follow
+         *     next_cursor with the same changed_since; a page may have fewer items than limit, or none. The last page has
+         *     next_since instead, the changed_since of the next call: a minute before the first page, as transactions commit
+         *     out of order. So an item may be repeated. Of the items of an order_sn that with the latest changed_at counts. A
+         *     state that lasts less than a second may be left out. Of more than 100 sales that changed, the first 100 come
+         *     first, then the next: the oldest change comes first among the sales of such a group.
+         */
+        get: operations["listOrders"];
         put?: never;
         post?: never;
         delete?: never;
@@ -868,7 +920,13 @@ export interface components {
         CurrencyList: {
             items: components["schemas"]["Currency"][];
         };
+        /**
+         * @description the shop's own reference, such as an article number: unique among the merchant's products, SKUs or activities.
+         *     Capital and small letters differ. Empty for none
+         */
+        NewRef: string;
         NewSKU: {
+            ref?: components["schemas"]["NewRef"];
             name: string;
             /** Format: int64 */
             list_price: number;
@@ -877,9 +935,11 @@ export interface components {
         };
         /**
          * @example {
+         *       "ref": "PHONE-7",
          *       "name": "Phone",
          *       "skus": [
          *         {
+         *           "ref": "PHONE-7-BLACK",
          *           "name": "black",
          *           "list_price": 99900,
          *           "currency": "EUR"
@@ -888,6 +948,7 @@ export interface components {
          *     }
          */
         NewProduct: {
+            ref?: components["schemas"]["NewRef"];
             name: string;
             description?: string;
             /** @description an http or https URL */
@@ -897,6 +958,7 @@ export interface components {
         SKUPatch: {
             /** @description of a SKU of this product; without it a new one is added */
             sku_id?: string;
+            ref?: components["schemas"]["NewRef"];
             name?: string;
             /** Format: int64 */
             list_price?: number;
@@ -904,6 +966,7 @@ export interface components {
             currency?: string;
         };
         ProductPatch: {
+            ref?: components["schemas"]["NewRef"];
             name?: string;
             description?: string;
             image_url?: string;
@@ -911,6 +974,8 @@ export interface components {
         };
         SKU: {
             sku_id: string;
+            /** @description absent without one */
+            ref?: string;
             name: string;
             /** Format: int64 */
             list_price: number;
@@ -925,6 +990,7 @@ export interface components {
          * @example {
          *       "product_id": "1",
          *       "merchant_id": "default",
+         *       "ref": "PHONE-7",
          *       "name": "Phone",
          *       "description": "",
          *       "image_url": "",
@@ -933,6 +999,7 @@ export interface components {
          *       "skus": [
          *         {
          *           "sku_id": "1",
+         *           "ref": "PHONE-7-BLACK",
          *           "name": "black",
          *           "list_price": 99900,
          *           "currency": "EUR",
@@ -946,6 +1013,8 @@ export interface components {
         Product: {
             product_id: string;
             merchant_id: string;
+            /** @description absent without one */
+            ref?: string;
             name: string;
             description: string;
             image_url: string;
@@ -1030,6 +1099,7 @@ export interface components {
          *     }
          */
         NewActivity: {
+            ref?: components["schemas"]["NewRef"];
             title: string;
             /** @description shown to buyers */
             description?: string;
@@ -1066,6 +1136,7 @@ export interface components {
             degraded_sale?: components["schemas"]["NewDegradedSale"];
         };
         ActivityPatch: {
+            ref?: components["schemas"]["NewRef"];
             title?: string;
             /** @description shown to buyers */
             description?: string;
@@ -1159,6 +1230,8 @@ export interface components {
         };
         ActivityItem: {
             sku_id: string;
+            /** @description of the SKU; absent without one */
+            ref?: string;
             name: string;
             /**
              * Format: int64
@@ -1248,6 +1321,8 @@ export interface components {
         Activity: {
             activity_id: string;
             merchant_id: string;
+            /** @description absent without one */
+            ref?: string;
             title: string;
             description: string;
             image_url: string;
@@ -1816,6 +1891,8 @@ export interface components {
         };
         Line: {
             sku_id: string;
+            /** @description absent without one, and in the review */
+            sku_ref?: string;
             /** Format: int64 */
             qty: number;
         };
@@ -1878,6 +1955,92 @@ export interface components {
             /** Format: int64 */
             currency_digits: number | null;
             contact: components["schemas"]["Contact"] | null;
+        };
+        FeedLine: {
+            sku_id: string;
+            /** @description absent without one */
+            sku_ref?: string;
+            /** Format: int64 */
+            qty: number;
+            /**
+             * Format: int64
+             * @description minor units; absent if the sale does not have the SKU
+             */
+            unit_price?: number;
+        };
+        /**
+         * @description A reservation and its order as the ledger has them. reserved: units are held; from order_created_at on there is an
+         *     order, which is to be paid until expires_at. sold: paid, and the units are held: ship it. released: closed by its
+         *     reason, such as expired, cancelled or refunded. rejected: no order follows, and no units are held.
+         * @example {
+         *       "order_sn": "244837465837465837",
+         *       "activity_id": "1",
+         *       "activity_ref": "AUTUMN",
+         *       "merchant_id": "default",
+         *       "user_id": "42",
+         *       "lines": [
+         *         {
+         *           "sku_id": "1",
+         *           "sku_ref": "PHONE-7-BLACK",
+         *           "qty": 1,
+         *           "unit_price": 9900
+         *         }
+         *       ],
+         *       "amount": 9900,
+         *       "currency": "EUR",
+         *       "currency_digits": 2,
+         *       "state": "sold",
+         *       "reserved_at": "2026-11-21T10:00:01.25Z",
+         *       "order_created_at": "2026-11-21T10:00:01.28Z",
+         *       "expires_at": "2026-11-21T10:15:01.28Z",
+         *       "changed_at": "2026-11-21T10:03:12.400Z"
+         *     }
+         */
+        FeedOrder: {
+            order_sn: string;
+            activity_id: string;
+            /** @description absent without one */
+            activity_ref?: string;
+            merchant_id?: string;
+            user_id: string;
+            /** @description empty if they cannot be read */
+            lines: components["schemas"]["FeedLine"][];
+            /**
+             * Format: int64
+             * @description minor units; absent if lines is empty or lacks a price
+             */
+            amount?: number;
+            currency?: string;
+            /** Format: int64 */
+            currency_digits?: number;
+            /** @enum {string} */
+            state: "reserved" | "sold" | "released" | "rejected";
+            /** @description of released and rejected */
+            reason?: string;
+            /** Format: date-time */
+            reserved_at: string;
+            /**
+             * Format: date-time
+             * @description absent as long as there is no order
+             */
+            order_created_at?: string;
+            /** Format: date-time */
+            expires_at?: string;
+            /**
+             * Format: date-time
+             * @description rises with each change of the order; has three decimals, so that texts compare as times
+             */
+            changed_at: string;
+        };
+        OrderFeed: {
+            items: components["schemas"]["FeedOrder"][];
+            /** @description of every page but the last */
+            next_cursor?: string;
+            /**
+             * Format: date-time
+             * @description of the last page; the changed_since of the next call
+             */
+            next_since?: string;
         };
         /**
          * @description How to reach the buyer. Operators get the first character of the name, the last four digits of the phone
@@ -1955,6 +2118,8 @@ export interface components {
         ActivityOrder: {
             order_sn: string;
             activity_id: string;
+            /** @description absent without one */
+            activity_ref?: string;
             /** @description At the purchase; the present one without an order, or if it is not known */
             activity_title: string;
             user_id: string;
@@ -2018,6 +2183,8 @@ export interface components {
         };
         OrderLine: {
             sku_id: string;
+            /** @description absent without one */
+            sku_ref?: string;
             /** Format: int64 */
             qty: number;
             /** @description At the purchase; the present one without an order. Absent if it is not known */
@@ -2702,7 +2869,7 @@ export interface operations {
             400: components["responses"]["InvalidRequest"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
-            /** @description quota_exceeded (limit, used): too many SKUs; idempotency_conflict */
+            /** @description quota_exceeded (limit, used): too many SKUs; idempotency_conflict; state_conflict (ref): another product or SKU of the merchant has the ref */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -2806,7 +2973,7 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
-            /** @description quota_exceeded (limit, used): too many SKUs */
+            /** @description quota_exceeded (limit, used): too many SKUs; state_conflict (ref): another product or SKU of the merchant has the ref */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -2816,6 +2983,70 @@ export interface operations {
                 };
             };
             412: components["responses"]["Stale"];
+            413: components["responses"]["BodyTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    putProduct: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                ref: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewProduct"];
+            };
+        };
+        responses: {
+            /** @description The product, which existed */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Product"];
+                };
+            };
+            /** @description The product, created */
+            201: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Product"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            /** @description quota_exceeded (limit, used): too many SKUs; state_conflict (ref): a SKU of another product has the ref */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description state_conflict (version): other calls change the product at the same time */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             413: components["responses"]["BodyTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             429: components["responses"]["RateLimited"];
@@ -3035,7 +3266,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description idempotency_conflict */
+            /** @description idempotency_conflict; state_conflict (ref): another sale of the merchant has the ref */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -3158,7 +3389,7 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
-            /** @description state_conflict: a field that cannot change after publication; activity_ended */
+            /** @description state_conflict: a field that cannot change after publication; state_conflict (ref): another sale of the merchant has the ref; activity_ended */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -3646,8 +3877,11 @@ export interface operations {
     listActivityOrders: {
         parameters: {
             query?: {
-                limit?: components["parameters"]["Limit"];
+                /** @description at most 100 without changed_since */
+                limit?: number;
                 cursor?: components["parameters"]["Cursor"];
+                /** @description only rows that changed at this time or later, oldest change first */
+                changed_since?: string;
                 user_id?: string;
                 order_sn?: string;
                 /**
@@ -3666,16 +3900,16 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A page, or the whole list as CSV */
+            /** @description A page, or the whole list as CSV; an OrderFeed with changed_since */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["HoldingList"];
+                    "application/json": components["schemas"]["HoldingList"] | components["schemas"]["OrderFeed"];
                     /**
-                     * @example order_sn,user_id,lines,skus,state,reason,reserved_at,order_created_at,expires_at,changed_at,order_state,amount,currency,contact_name,contact_phone,contact_address
-                     *     '244837465837465837,42,1x1,black x1,reserved,,2026-11-21T10:00:01.250Z,2026-11-21T10:00:01.280Z,2026-11-21T10:15:01.280Z,2026-11-21T10:00:01.300Z,pending,99.00,EUR,Li Lei,'+8613812345678,"1 Renmin Road, Shanghai 200001"
+                     * @example order_sn,user_id,lines,skus,state,reason,reserved_at,order_created_at,expires_at,changed_at,order_state,amount,currency,contact_name,contact_phone,contact_address,activity_ref,sku_refs
+                     *     '244837465837465837,42,1x1,black x1,reserved,,2026-11-21T10:00:01.250Z,2026-11-21T10:00:01.280Z,2026-11-21T10:15:01.280Z,2026-11-21T10:00:01.300Z,pending,99.00,EUR,Li Lei,'+8613812345678,"1 Renmin Road, Shanghai 200001",AUTUMN,PHONE-7-BLACKx1
                      */
                     "text/csv": string;
                 };
@@ -3684,6 +3918,38 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    listOrders: {
+        parameters: {
+            query: {
+                changed_since: string;
+                limit?: number;
+                cursor?: components["parameters"]["Cursor"];
+                /** @description only objects of this merchant; 400 if it is malformed, 403 if a merchant names another merchant than their own */
+                merchant_id?: components["parameters"]["MerchantID"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OrderFeed"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             429: components["responses"]["RateLimited"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["Failed"];

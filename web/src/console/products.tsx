@@ -47,6 +47,7 @@ export function ProductsPage() {
             cell: (p) => (
               <Link class="strong" href={`/console/products/${encodeURIComponent(p.product_id)}`}>
                 {p.name}
+                {p.ref && <small class="muted"> {p.ref}</small>}
               </Link>
             ),
           },

@@ -24,6 +24,7 @@ const (
 type Activity struct {
 	ID           string
 	MerchantID   string // its owner; never changes
+	Ref          string // the merchant's own reference, "" for none; unique for the merchant
 	Title        string
 	Description  string
 	ImageURL     string // http(s) or a path of this site; "" for none
@@ -68,6 +69,7 @@ type Seller struct {
 // Stock is the allotment of one SKU: Available + Reserved + Sold = Total, always.
 type Stock struct {
 	SKUID     string
+	Ref       string // of the SKU, "" for none
 	Name      string
 	ImageURL  string // of its product
 	Archived  bool   // its product is

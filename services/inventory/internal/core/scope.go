@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"time"
 
 	"flashsale.internal/pkg/contract"
@@ -76,6 +77,11 @@ var FilterStates = []string{"pending", "paid", "closed", "refunded", "reserved",
 type ReservationPlace struct {
 	ChangedAt time.Time
 	OrderSN   string
+}
+
+// Compare orders places by time and then by order_sn.
+func (p ReservationPlace) Compare(q ReservationPlace) int {
+	return cmp.Or(p.ChangedAt.Compare(q.ChangedAt), CompareIDs(p.OrderSN, q.OrderSN))
 }
 
 // RowVersion shows whether a row has changed since it was read.

@@ -26,7 +26,7 @@ func (m *Merchant) activityView(a core.Activity) api.Activity {
 			Units: totals.Units, Left: totals.Left, Sold: totals.Sold, Revenue: totals.Revenue,
 		},
 		Notice: notice, DegradedSale: degraded, Mode: api.SaleMode(a.Mode),
-		ActivityId: a.ID, MerchantId: a.MerchantID, Title: a.Title,
+		ActivityId: a.ID, MerchantId: a.MerchantID, Ref: optional(a.Ref), Title: a.Title,
 		Description: a.Description, ImageUrl: a.ImageURL, State: api.ActivityState(a.Phase(m.now())),
 		StartsAt: a.StartsAt, EndsAt: a.EndsAt, EndedAt: a.EndedAt, PerUserLimit: a.PerUserLimit, PayWithinS: a.PayWithinS,
 		ReorderLimit: a.ReorderLimit, WaitingRoom: waitingRoom(a),
@@ -35,7 +35,7 @@ func (m *Merchant) activityView(a core.Activity) api.Activity {
 		CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
 		Items: views(a.Items, func(it core.Stock) api.ActivityItem {
 			return api.ActivityItem{
-				SkuId: it.SKUID, Name: it.Name, ListPrice: it.ListPrice, Price: it.Price, Stock: it.Total,
+				SkuId: it.SKUID, Ref: optional(it.Ref), Name: it.Name, ListPrice: it.ListPrice, Price: it.Price, Stock: it.Total,
 			}
 		}),
 	}
@@ -97,15 +97,10 @@ func (m *Merchant) CreateActivity(w http.ResponseWriter, r *http.Request, params
 		return
 	}
 	draft := merchants.ActivityDraftRequest{
-		Title: body.Title, StartsAt: body.StartsAt.Time, EndsAt: body.EndsAt.Time, PerUserLimit: body.PerUserLimit,
+		Ref: given(body.Ref), Title: body.Title, Description: given(body.Description), ImageURL: given(body.ImageUrl),
+		StartsAt: body.StartsAt.Time, EndsAt: body.EndsAt.Time, PerUserLimit: body.PerUserLimit,
 		PayWithinS: body.PayWithinS, ReorderLimit: body.ReorderLimit, RoomRate: roomRate(body.WaitingRoom),
 		Challenge: challenge(body.Captcha, body.CaptchaDifficulty), Items: draftItems(body.Items), Degraded: degradedSale(body.DegradedSale), Key: key,
-	}
-	if body.Description != nil {
-		draft.Description = *body.Description
-	}
-	if body.ImageUrl != nil {
-		draft.ImageURL = *body.ImageUrl
 	}
 	a, err := m.merchants.CreateActivity(r.Context(), caller(r), draft)
 	m.respondDraft(w, r, a, err)
@@ -199,7 +194,7 @@ func (m *Merchant) PatchActivity(w http.ResponseWriter, r *http.Request, id stri
 		return
 	}
 	patch := merchants.ActivityPatch{
-		IfVersion: version, Title: body.Title, Description: body.Description, ImageURL: body.ImageUrl,
+		IfVersion: version, Ref: body.Ref, Title: body.Title, Description: body.Description, ImageURL: body.ImageUrl,
 		StartsAt: body.StartsAt.Moment(), EndsAt: body.EndsAt.Moment(), PerUserLimit: body.PerUserLimit,
 		PayWithinS: body.PayWithinS, ReorderLimit: body.ReorderLimit, RoomRate: roomRate(body.WaitingRoom),
 		Challenge:   challenge(body.Captcha, body.CaptchaDifficulty),

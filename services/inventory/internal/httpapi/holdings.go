@@ -47,8 +47,8 @@ func (m *Merchant) withOrders(r *http.Request, activityID string, rows []ledger.
 	return h, err
 }
 
-func (h orderDetails) view(r ledger.Row) api.Holding {
-	v := holdingView(r)
+func (h orderDetails) view(r ledger.Row, a *core.Activity) api.Holding {
+	v := holdingView(r, a)
 	d, ok := h[r.OrderSN]
 	if !ok {
 		return v
@@ -62,11 +62,13 @@ func (h orderDetails) view(r ledger.Row) api.Holding {
 	return v
 }
 
-func holdingView(r ledger.Row) api.Holding {
+func holdingView(r ledger.Row, a *core.Activity) api.Holding {
 	return api.Holding{
 		OrderSn: r.OrderSN, UserId: r.UserID, State: api.HoldingState(r.State), Reason: optional(r.Reason),
 		ReservedAt: r.ReservedAt, OrderCreatedAt: r.OrderCreatedAt, ExpiresAt: r.ExpiresAt, ChangedAt: r.ChangedAt,
-		Lines: views(r.Lines, func(l contract.Line) api.Line { return api.Line{SkuId: l.SKUID, Qty: l.Qty} }),
+		Lines: views(r.Lines, func(l contract.Line) api.Line {
+			return api.Line{SkuId: l.SKUID, SkuRef: optional(refOf(a, l.SKUID)), Qty: l.Qty}
+		}),
 	}
 }
 
@@ -75,6 +77,15 @@ func (m *Merchant) ListActivityOrders(
 	w http.ResponseWriter, r *http.Request, id string, _ api.ListActivityOrdersParams,
 ) {
 	if !m.validID(w, r, id) {
+		return
+	}
+	if r.URL.Query().Has("changed_since") {
+		in := caller(r).Scope()
+		if _, err := m.merchants.Activity(r.Context(), in, id); err != nil {
+			m.refuse(w, r, err)
+			return
+		}
+		m.feed(w, r, merchants.FeedRequest{In: in, ActivityID: id})
 		return
 	}
 	filter, err := reservationFilter(r.URL.Query())
@@ -109,7 +120,7 @@ func (m *Merchant) ListActivityOrders(
 	list, next := cutPage(list, p, func(r ledger.Row) string { return r.OrderSN })
 	h, _ := m.withOrders(r, id, list)
 	httpserver.WriteJSON(w, http.StatusOK, api.HoldingList{
-		Items: views(list, h.view), NextCursor: next,
+		Items: views(list, func(r ledger.Row) api.Holding { return h.view(r, a) }), NextCursor: next,
 		Counts: api.HoldingCounts{
 			Reserved: counts.Reserved, Sold: counts.Sold, Released: counts.Released, Rejected: counts.Rejected,
 		},
@@ -174,7 +185,8 @@ func (m *Merchant) csv(
 		if first {
 			out = newSheet(w, "orders-"+a.ID, "order_sn", "user_id", "lines", "skus", "state", "reason", "reserved_at",
 				"order_created_at", "expires_at", "changed_at",
-				"order_state", "amount", "currency", "contact_name", "contact_phone", "contact_address")
+				"order_state", "amount", "currency", "contact_name", "contact_phone", "contact_address",
+				"activity_ref", "sku_refs")
 		}
 		var h orderDetails
 		if budget.left() {
@@ -193,11 +205,13 @@ func (m *Merchant) csv(
 }
 
 // csvRecord returns the fields of a reservation. Its lines are written as <sku_id>x<qty>, separated by spaces, and again
-// with the names of the SKUs at the purchase; without an order, their present ones.
+// with the names of the SKUs at the purchase; without an order, their present ones. Last come the refs of the SKUs, each
+// with its quantity; a SKU without one has the quantity alone.
 func (h orderDetails) csvRecord(r ledger.Row, a *core.Activity) []string {
-	lines, skus := make([]string, len(r.Lines)), make([]string, len(r.Lines))
+	lines, skus, refs := make([]string, len(r.Lines)), make([]string, len(r.Lines)), make([]string, len(r.Lines))
 	for i, l := range r.Lines {
 		qty := "x" + strconv.FormatInt(l.Qty, 10)
+		refs[i] = refOf(a, l.SKUID) + qty
 		lines[i], skus[i] = l.SKUID+qty, cmp.Or(h[r.OrderSN].SKUNames[l.SKUID], nameOf(a, l.SKUID))+" "+qty
 	}
 	var state, amount, currency, name, phone, address string
@@ -210,8 +224,18 @@ func (h orderDetails) csvRecord(r ledger.Row, a *core.Activity) []string {
 	return []string{
 		r.OrderSN, r.UserID, strings.Join(lines, " "), strings.Join(skus, ", "), string(r.State), r.Reason,
 		timestamp(&r.ReservedAt), timestamp(r.OrderCreatedAt), timestamp(r.ExpiresAt), timestamp(&r.ChangedAt),
-		state, amount, currency, name, phone, address,
+		state, amount, currency, name, phone, address, a.Ref, strings.Join(refs, " "),
 	}
+}
+
+// refOf returns the ref of a SKU of the activity, "" without one, or if the activity was not read.
+func refOf(a *core.Activity, sku string) string {
+	if a != nil {
+		if it := a.Item(sku); it != nil {
+			return it.Ref
+		}
+	}
+	return ""
 }
 
 // nameOf returns the name of a SKU of the activity, or its id.

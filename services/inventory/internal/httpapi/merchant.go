@@ -92,11 +92,13 @@ func NewMerchant(d Deps) http.Handler {
 		r.Use(byAddress, httpserver.Timeout(callTimeout), verifier.Require(auth.Merchant))
 		r.With(write).Post("/v1/merchant/products", w.CreateProduct)
 		r.With(read).Get("/v1/merchant/products", w.ListProducts)
+		r.With(write).Put("/v1/merchant/products/by-ref/{ref}", w.PutProduct)
 		r.With(read).Get("/v1/merchant/currencies", w.ListCurrencies)
 		r.With(read).Get("/v1/merchant/products/{product_id}", w.GetProduct)
 		r.With(write).Patch("/v1/merchant/products/{product_id}", w.PatchProduct)
 		r.With(write).Post("/v1/merchant/products/{product_id}/archive", w.ArchiveProduct)
 		r.With(write).Post("/v1/merchant/products/{product_id}/unarchive", w.UnarchiveProduct)
+		r.With(read).Get("/v1/merchant/orders", w.ListOrders)
 		r.With(read).Get("/v1/merchant/profile", w.GetProfile)
 		r.With(write).Put("/v1/merchant/profile", w.PutProfile)
 		r.With(write).Post("/v1/merchant/activities", w.CreateActivity)
@@ -286,6 +288,14 @@ func optional[T comparable](v T) *T {
 		return nil
 	}
 	return &v
+}
+
+// given returns the zero value for nil.
+func given[T any](v *T) (value T) {
+	if v != nil {
+		value = *v
+	}
+	return value
 }
 
 // views applies view to each element of a list.

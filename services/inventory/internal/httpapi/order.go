@@ -27,12 +27,14 @@ func (m *Merchant) GetActivityOrder(w http.ResponseWriter, r *http.Request, id, 
 // orderPageView returns an order as a merchant or an operator sees it.
 func orderPageView(p merchants.OrderPage, operator bool) api.ActivityOrder {
 	v := api.ActivityOrder{
-		OrderSn: p.OrderSN, ActivityId: p.ActivityID, ActivityTitle: p.Activity.Title, UserId: p.UserID,
+		OrderSn: p.OrderSN, ActivityId: p.ActivityID, ActivityRef: optional(p.Activity.Ref), ActivityTitle: p.Activity.Title, UserId: p.UserID,
 		State: api.ActivityOrderState(p.State), Reason: optional(p.Reason), ReservedAt: p.ReservedAt,
 		ChangedAt: p.ChangedAt, CreatedAt: p.OrderCreatedAt, ExpiresAt: p.ExpiresAt,
 		Payments: []api.OrderPayment{}, Refunds: []api.OrderRefund{}, Changes: views(p.Changes, orderChangeView),
 		Lines: views(p.Lines, func(l contract.Line) api.OrderLine {
-			return api.OrderLine{SkuId: l.SKUID, Qty: l.Qty, Name: optional(p.Name(l.SKUID))}
+			return api.OrderLine{
+				SkuId: l.SKUID, SkuRef: optional(refOf(p.Activity, l.SKUID)), Qty: l.Qty, Name: optional(p.Name(l.SKUID)),
+			}
 		}),
 	}
 	o := p.Order
@@ -47,7 +49,10 @@ func orderPageView(p merchants.OrderPage, operator bool) api.ActivityOrder {
 	v.CreatedAt, v.ExpiresAt, v.PaidAt = inUTC(&o.CreatedAt), inUTC(&o.ExpiresAt), inUTC(o.PaidAt)
 	v.ClosedAt, v.RefundedAt, v.PayingUntil = inUTC(o.ClosedAt), inUTC(o.RefundedAt), inUTC(o.PayingUntil)
 	v.Lines = views(o.Lines, func(l contract.PricedLine) api.OrderLine {
-		return api.OrderLine{SkuId: l.SKUID, Qty: l.Qty, UnitPrice: &l.Price, Name: optional(p.Name(l.SKUID))}
+		return api.OrderLine{
+			SkuId: l.SKUID, SkuRef: optional(refOf(p.Activity, l.SKUID)), Qty: l.Qty, UnitPrice: &l.Price,
+			Name: optional(p.Name(l.SKUID)),
+		}
 	})
 	v.Payments = views(o.Payments, orderPaymentView)
 	v.Refunds = views(o.Refunds, func(r merchants.Refund) api.OrderRefund { return orderRefundView(r, operator) })

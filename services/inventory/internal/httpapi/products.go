@@ -15,11 +15,11 @@ import (
 
 func productView(p merchants.Product) api.Product {
 	return api.Product{
-		ProductId: p.ID, MerchantId: p.MerchantID, Name: p.Name, Description: p.Description, ImageUrl: p.ImageURL,
+		ProductId: p.ID, MerchantId: p.MerchantID, Ref: optional(p.Ref), Name: p.Name, Description: p.Description, ImageUrl: p.ImageURL,
 		Archived: p.Archived, Version: p.Version, CreatedAt: p.CreatedAt, UpdatedAt: p.UpdatedAt,
 		Skus: views(p.SKUs, func(k merchants.SKU) api.SKU {
 			return api.SKU{
-				SkuId: k.ID, Name: k.Name, ListPrice: k.ListPrice, Currency: k.Currency,
+				SkuId: k.ID, Ref: optional(k.Ref), Name: k.Name, ListPrice: k.ListPrice, Currency: k.Currency,
 				CurrencyDigits: contract.CurrencyDigits(k.Currency),
 			}
 		}),
@@ -37,24 +37,56 @@ func (m *Merchant) CreateProduct(w http.ResponseWriter, r *http.Request, params 
 	if !ok {
 		return
 	}
-	p := merchants.Product{Name: body.Name}
-	if body.Description != nil {
-		p.Description = *body.Description
-	}
-	if body.ImageUrl != nil {
-		p.ImageURL = *body.ImageUrl
-	}
-	for _, k := range body.Skus {
-		p.SKUs = append(p.SKUs, merchants.SKU{Name: k.Name, ListPrice: k.ListPrice, Currency: k.Currency})
-	}
-	created, err := m.merchants.CreateProduct(r.Context(), caller(r), p, key)
+	created, err := m.merchants.CreateProduct(r.Context(), caller(r), newProduct(body), key)
 	if err != nil {
 		m.refuse(w, r, err)
 		return
 	}
-	w.Header().Set("Location", "/v1/merchant/products/"+created.ID)
-	setETag(w, created.Version)
-	httpserver.WriteJSON(w, http.StatusCreated, productView(*created))
+	m.respondCreated(w, *created)
+}
+
+func (m *Merchant) respondCreated(w http.ResponseWriter, p merchants.Product) {
+	w.Header().Set("Location", "/v1/merchant/products/"+p.ID)
+	setETag(w, p.Version)
+	httpserver.WriteJSON(w, http.StatusCreated, productView(p))
+}
+
+// newProduct returns the product that a body describes.
+func newProduct(body api.NewProduct) merchants.Product {
+	p := merchants.Product{
+		Ref: given(body.Ref), Name: body.Name, Description: given(body.Description), ImageURL: given(body.ImageUrl),
+	}
+	for _, k := range body.Skus {
+		p.SKUs = append(p.SKUs, merchants.SKU{
+			Ref: given(k.Ref), Name: k.Name, ListPrice: k.ListPrice, Currency: k.Currency,
+		})
+	}
+	return p
+}
+
+// PutProduct implements api.ServerInterface.
+func (m *Merchant) PutProduct(w http.ResponseWriter, r *http.Request, ref string) {
+	var body api.NewProduct
+	err := httpserver.DecodeJSON(w, r, &body)
+	switch {
+	case err != nil:
+	case !contract.ValidRef(ref):
+		err = contract.InvalidField("ref", "must be 1 to 64 of A-Z a-z 0-9 _ . -, the first of A-Z a-z 0-9")
+	case body.Ref != nil && *body.Ref != ref:
+		err = contract.InvalidField("ref", "must be the ref of the URL")
+	}
+	if err != nil {
+		m.refuse(w, r, err)
+		return
+	}
+	product := newProduct(body)
+	product.Ref = ref
+	p, created, err := m.merchants.PutProduct(r.Context(), caller(r), product)
+	if err == nil && created {
+		m.respondCreated(w, *p)
+		return
+	}
+	m.respondProduct(w, r, p, err)
 }
 
 // ListProducts implements api.ServerInterface.
@@ -150,11 +182,11 @@ func (m *Merchant) PatchProduct(w http.ResponseWriter, r *http.Request, id strin
 		return
 	}
 	patch := merchants.ProductPatch{
-		IfVersion: version, Name: body.Name, Description: body.Description, ImageURL: body.ImageUrl,
+		IfVersion: version, Ref: body.Ref, Name: body.Name, Description: body.Description, ImageURL: body.ImageUrl,
 	}
 	if body.Skus != nil {
 		for i, k := range *body.Skus {
-			sku := merchants.SKUPatch{Name: k.Name, ListPrice: k.ListPrice, Currency: k.Currency}
+			sku := merchants.SKUPatch{Ref: k.Ref, Name: k.Name, ListPrice: k.ListPrice, Currency: k.Currency}
 			if k.SkuId != nil {
 				if !contract.ValidID(*k.SkuId) {
 					m.refuse(w, r, contract.InvalidField(fmt.Sprintf("skus[%d].sku_id", i), "not an id"))

@@ -110,7 +110,7 @@ func (m *Merchant) ListReview(w http.ResponseWriter, r *http.Request, id string,
 }
 
 func (h orderDetails) reviewItem(o merchants.ReviewedOrder) api.ReviewItem {
-	v := h.view(o.Row)
+	v := h.view(o.Row, nil)
 	item := api.ReviewItem{
 		OrderSn: v.OrderSn, UserId: v.UserId, Lines: v.Lines, State: api.ReviewItemState(v.State), ReservedAt: v.ReservedAt,
 		Amount: v.Amount, Currency: v.Currency, CurrencyDigits: v.CurrencyDigits,

@@ -127,6 +127,11 @@ func TestARewriteOfAnUnchangedRow(t *testing.T) {
 	require.True(t, changed)
 	require.Equal(t, now.Add(time.Hour), after.ChangedAt)
 	require.Equal(t, []ledger.Update{{From: ledger.StateReserved, To: after}}, m.Update)
+	for _, clock := range []time.Duration{time.Hour, 0, -time.Hour} { // the same millisecond, and a clock that went back
+		later, changed := m.Rewrite(after, m.Apply(after, ledger.Step{Order: contract.OrderRefunded}, now), now.Add(clock))
+		require.True(t, changed)
+		require.Equal(t, after.ChangedAt.Add(time.Millisecond), later.ChangedAt)
+	}
 }
 
 // TestUnitsAreConserved applies steps in any order: a purchase never falls back to a stage, and its units are in one

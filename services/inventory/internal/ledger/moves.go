@@ -112,13 +112,17 @@ func (m *Moves) shift(r Row, sign int64) {
 }
 
 // Rewrite adds the update of a row that steps have changed, and returns it with the time of the change. It adds none if
-// they changed nothing.
+// they changed nothing. The time of a row rises with each change, also if the clock went back: of two states of a
+// purchase in the feed the later one counts.
 func (m *Moves) Rewrite(before, r Row, now time.Time) (after Row, changed bool) {
 	if before.State == r.State && (before.OrderCreatedAt == nil) == (r.OrderCreatedAt == nil) &&
 		(before.ExpiresAt == nil) == (r.ExpiresAt == nil) && (before.RepublishAt == nil) == (r.RepublishAt == nil) {
 		return r, false
 	}
 	r.ChangedAt = now
+	if !now.After(before.ChangedAt) {
+		r.ChangedAt = before.ChangedAt.Add(time.Millisecond)
+	}
 	m.Update = append(m.Update, Update{From: before.State, To: r})
 	return r, true
 }

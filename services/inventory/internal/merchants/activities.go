@@ -37,6 +37,7 @@ type ActivityDraftItem struct {
 
 // ActivityDraftRequest is a new activity. Nil fields take their defaults.
 type ActivityDraftRequest struct {
+	Ref              string // "" for none
 	Title            string
 	Description      string
 	ImageURL         string
@@ -65,6 +66,7 @@ type ActivityFilter struct {
 type ActivityPatch struct {
 	IfVersion *int64 // refuses the patch if the activity has another version
 
+	Ref              *string // "" removes it
 	Title            *string
 	Description      *string
 	ImageURL         *string
@@ -124,7 +126,8 @@ func (s *Service) CreateActivity(ctx context.Context, by core.Caller, r Activity
 		return nil, err
 	}
 	a := core.Activity{
-		MerchantID: owner, State: core.ActivityDraft, Title: r.Title, Description: r.Description, ImageURL: r.ImageURL,
+		MerchantID: owner, State: core.ActivityDraft, Ref: r.Ref, Title: r.Title, Description: r.Description,
+		ImageURL: r.ImageURL,
 		StartsAt: core.Milliseconds(r.StartsAt), EndsAt: core.Milliseconds(r.EndsAt), PerUserLimit: 1,
 		PayWithinS: defaultWindow, ReorderLimit: defaultReorders, Version: 1, CreatedAt: now, UpdatedAt: now, Degraded: r.Degraded,
 		Mode:      contract.ModeGate,
@@ -167,8 +170,8 @@ func archivedItem(i int) error {
 	return contract.InvalidField(fmt.Sprintf("items[%d].sku_id", i), "the product of this SKU is archived")
 }
 
-// DuplicateActivity creates a draft like an activity, which may be in any state. The draft belongs to the same merchant
-// and offers the total units of each SKU. SKUs whose units were all withdrawn are left out.
+// DuplicateActivity creates a draft like an activity, which may be in any state. The draft belongs to the same
+// merchant, has no ref, and offers the total units of each SKU. SKUs whose units were all withdrawn are left out.
 func (s *Service) DuplicateActivity(
 	ctx context.Context, by core.Caller, id string, key *core.IdempotencyKey,
 ) (*core.Activity, error) {
@@ -294,7 +297,7 @@ func (s *Service) PatchActivity(
 			if p.StartsAt != nil || p.PerUserLimit != nil || p.PayWithinS != nil ||
 				p.ReorderLimit != nil || p.Items != nil {
 				return false, contract.Refuse(contract.CodeStateConflict,
-					"only title, description, image_url, notice, degraded_sale, captcha, captcha_difficulty, a later ends_at and the rate of a "+
+					"only ref, title, description, image_url, notice, degraded_sale, captcha, captcha_difficulty, a later ends_at and the rate of a "+
 						"waiting room may change once the activity is published")
 			}
 			if p.RoomRate != nil && (a.RoomRate == 0) != (*p.RoomRate == 0) {
@@ -310,6 +313,7 @@ func (s *Service) PatchActivity(
 				}
 			}
 		}
+		set(&a.Ref, p.Ref)
 		set(&a.Title, p.Title)
 		set(&a.Description, p.Description)
 		set(&a.ImageURL, p.ImageURL)
@@ -347,6 +351,7 @@ func (s *Service) PatchActivity(
 // detail returns the new values, by field, for the change log.
 func (p ActivityPatch) detail() map[string]any {
 	d := map[string]any{}
+	add(d, "ref", p.Ref)
 	add(d, "title", p.Title)
 	add(d, "description", p.Description)
 	add(d, "image_url", p.ImageURL)
@@ -384,6 +389,9 @@ func add[T any](to map[string]any, name string, v *T) {
 
 func validate(a *core.Activity) error {
 	if err := contract.CheckText("title", a.Title, oneLine); err != nil {
+		return err
+	}
+	if err := validateRef("ref", a.Ref); err != nil {
 		return err
 	}
 	switch {
@@ -448,7 +456,7 @@ func (s *Service) setItems(ctx context.Context, a *core.Activity, items []Activi
 		}
 		a.Currency = sku.Currency
 		a.Items = append(a.Items, core.Stock{
-			SKUID: it.SKUID, Name: sku.Name, Archived: sku.Archived, Price: it.Price, Total: it.Stock, Available: it.Stock,
+			SKUID: it.SKUID, Ref: sku.Ref, Name: sku.Name, Archived: sku.Archived, Price: it.Price, Total: it.Stock, Available: it.Stock,
 		})
 	}
 	slices.SortFunc(a.Items, func(x, y core.Stock) int { return core.CompareIDs(x.SKUID, y.SKUID) })

@@ -49,9 +49,11 @@ type Products interface {
 	// CreateProduct and ChangeProduct write the change too. growth counts the merchant's SKUs. CreateProduct writes the
 	// key if it is not nil; if the key is known, it only returns the product that was made with it.
 	CreateProduct(ctx context.Context, key *core.IdempotencyKey, p Product, c core.Change, growth Growth) (*Product, error)
-	Product(ctx context.Context, in core.Scope, id string) (*Product, error) // nil when the scope has none
+	Product(ctx context.Context, in core.Scope, id string) (*Product, error)       // nil when the scope has none
+	ProductByRef(ctx context.Context, in core.Scope, ref string) (*Product, error) // nil when the scope has none
 	Products(ctx context.Context, in core.Scope, f ProductFilter, p core.Page) ([]Product, error)
-	// ChangeProduct locks the product's row and calls fn to change it. If fn returns false, it writes nothing.
+	// ChangeProduct locks the product's row and calls fn to change it. If fn returns false, it writes nothing. Both
+	// refuse with state_conflict if another product or SKU of the merchant has a ref of this one.
 	ChangeProduct(
 		ctx context.Context, in core.Scope, id string, c core.Change, growth Growth, fn func(p *Product) (bool, error),
 	) (*Product, error)
@@ -130,6 +132,7 @@ type Deps struct {
 	Activities Activities
 	Products   Products
 	Rows       Reservations
+	Changed    ChangedRows
 	History    History
 	Gate       Counts
 	Gates      Gates

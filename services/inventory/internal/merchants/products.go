@@ -14,6 +14,7 @@ import (
 type Product struct {
 	ID          string
 	MerchantID  string // its owner; never changes
+	Ref         string // the merchant's own reference, "" for none; unique for the merchant
 	Name        string
 	Description string
 	ImageURL    string
@@ -28,6 +29,7 @@ type Product struct {
 type SKU struct {
 	ID        string
 	ProductID string
+	Ref       string // the merchant's own reference, "" for none; unique for the merchant
 	Name      string
 	ListPrice int64
 	Currency  string
@@ -44,13 +46,14 @@ type ProductFilter struct {
 type ProductPatch struct {
 	IfVersion *int64 // refuses the patch if the product has another version
 
-	Name, Description, ImageURL *string
-	SKUs                        []SKUPatch
+	Ref, Name, Description, ImageURL *string
+	SKUs                             []SKUPatch
 }
 
 // SKUPatch changes or adds a SKU. The currency of a SKU never changes: activities were priced in it.
 type SKUPatch struct {
 	ID        string
+	Ref       *string
 	Name      *string
 	ListPrice *int64
 	Currency  *string
@@ -123,6 +126,7 @@ func (s *Service) PatchProduct(ctx context.Context, by core.Caller, id string, p
 		if err := requireVersion(patch.IfVersion, p.Version); err != nil {
 			return false, err
 		}
+		set(&p.Ref, patch.Ref)
 		set(&p.Name, patch.Name)
 		set(&p.Description, patch.Description)
 		set(&p.ImageURL, patch.ImageURL)
@@ -131,6 +135,7 @@ func (s *Service) PatchProduct(ctx context.Context, by core.Caller, id string, p
 			if err != nil {
 				return false, err
 			}
+			set(&sku.Ref, sp.Ref)
 			set(&sku.Name, sp.Name)
 			set(&sku.ListPrice, sp.ListPrice)
 		}
@@ -172,23 +177,42 @@ func (p *Product) validate() error {
 	if err := contract.CheckText("name", p.Name, oneLine); err != nil {
 		return err
 	}
+	if err := validateRef("ref", p.Ref); err != nil {
+		return err
+	}
 	if len(p.SKUs) < 1 || len(p.SKUs) > maxItems {
 		return contract.InvalidField("skus", "must have 1 to 100 elements")
 	}
 	if err := validatePresentation(p.Description, p.ImageURL); err != nil {
 		return err
 	}
+	refs := map[string]bool{}
 	for i, k := range p.SKUs {
 		field := fmt.Sprintf("skus[%d].", i)
 		if err := contract.CheckText(field+"name", k.Name, oneLine); err != nil {
 			return err
 		}
+		if err := validateRef(field+"ref", k.Ref); err != nil {
+			return err
+		}
+		if refs[k.Ref] {
+			return contract.InvalidField(field+"ref", "another SKU of the product has it")
+		}
+		refs[k.Ref] = k.Ref != ""
 		switch {
 		case k.ListPrice < 1 || k.ListPrice > contract.MaxPrice:
 			return contract.InvalidField(field+"list_price", "must be 1 to 100000000000")
 		case k.ID == "" && !contract.IsCurrency(k.Currency): // that of a stored SKU never changes
 			return contract.InvalidField(field+"currency", "must be a code of ISO 4217, such as EUR")
 		}
+	}
+	return nil
+}
+
+// validateRef checks a merchant's own reference, which may be empty.
+func validateRef(field, ref string) error {
+	if ref != "" && !contract.ValidRef(ref) {
+		return contract.InvalidField(field, "must be 1 to 64 of A-Z a-z 0-9 _ . -, the first of A-Z a-z 0-9")
 	}
 	return nil
 }

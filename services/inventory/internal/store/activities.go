@@ -37,6 +37,7 @@ type activityRow struct {
 	UpdatedAt           time.Time `gorm:"autoUpdateTime:false"`
 	Notice              string
 	NoticeAt            *time.Time
+	Ref                 *string
 
 	DegradedPerSecond int64
 	DegradedDrop      int64
@@ -52,7 +53,7 @@ func (activityRow) TableName() string { return "activities" }
 var activityColumns = []string{
 	"id", "merchant_id", "title", "description", "image_url", "state", "starts_at", "ends_at", "ended_at",
 	"per_user_limit", "pay_within_s", "reorder_limit", "room_rate", "challenge", "challenge_difficulty",
-	"currency", "version", "created_at", "updated_at", "notice", "notice_at",
+	"currency", "version", "created_at", "updated_at", "notice", "notice_at", "ref",
 	"degraded_per_second", "degraded_drop", "degraded_reserve", "mode", "outage", "mode_changed_at",
 	"gate_lacks_since",
 }
@@ -80,8 +81,8 @@ var stockColumns = []string{"activity_id", "sku_id", "price", "total", "availabl
 
 func toActivity(r activityRow, items []core.Stock) *core.Activity {
 	a := &core.Activity{
-		ID: text(r.ID), MerchantID: r.MerchantID, Title: r.Title, Description: r.Description, ImageURL: r.ImageURL,
-		State: core.ActivityState(r.State), StartsAt: r.StartsAt.UTC(), EndsAt: r.EndsAt.UTC(), EndedAt: utc(r.EndedAt),
+		ID: text(r.ID), MerchantID: r.MerchantID, Ref: valueOf(r.Ref), Title: r.Title, Description: r.Description,
+		ImageURL: r.ImageURL, State: core.ActivityState(r.State), StartsAt: r.StartsAt.UTC(), EndsAt: r.EndsAt.UTC(), EndedAt: utc(r.EndedAt),
 		PerUserLimit: r.PerUserLimit, PayWithinS: r.PayWithinS, ReorderLimit: r.ReorderLimit, RoomRate: r.RoomRate,
 		Challenge: contract.Challenge{Kind: contract.ChallengeKind(r.Challenge), Difficulty: r.ChallengeDifficulty},
 		Currency:  r.Currency, Version: r.Version, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(), Items: items,
@@ -99,8 +100,8 @@ func toActivity(r activityRow, items []core.Stock) *core.Activity {
 
 func fromActivity(a core.Activity) activityRow {
 	row := activityRow{
-		ID: number(a.ID), MerchantID: a.MerchantID, Title: a.Title, Description: a.Description, ImageURL: a.ImageURL,
-		State: string(a.State), StartsAt: a.StartsAt, EndsAt: a.EndsAt, EndedAt: a.EndedAt,
+		ID: number(a.ID), MerchantID: a.MerchantID, Ref: orNull(a.Ref), Title: a.Title, Description: a.Description,
+		ImageURL: a.ImageURL, State: string(a.State), StartsAt: a.StartsAt, EndsAt: a.EndsAt, EndedAt: a.EndedAt,
 		PerUserLimit: a.PerUserLimit, PayWithinS: a.PayWithinS, ReorderLimit: a.ReorderLimit, RoomRate: a.RoomRate,
 		Challenge: string(a.Challenge.Kind), ChallengeDifficulty: a.Challenge.Difficulty,
 		Currency: a.Currency, Version: a.Version, CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
@@ -164,6 +165,7 @@ func toItems(tx *gorm.DB, list []stockRow) ([]core.Stock, error) {
 		sku := about[r.SKUID]
 		items[i] = r.stock()
 		items[i].Name, items[i].ImageURL, items[i].ListPrice = sku.Name, sku.ImageURL, sku.ListPrice
+		items[i].Ref = valueOf(sku.Ref)
 		items[i].Archived = sku.Archived
 	}
 	return items, nil
@@ -172,6 +174,7 @@ func toItems(tx *gorm.DB, list []stockRow) ([]core.Stock, error) {
 // aboutSKU is what buyers see of a SKU.
 type aboutSKU struct {
 	ID        int64
+	Ref       *string
 	Name      string
 	ListPrice int64
 	ImageURL  string // of its product
@@ -182,7 +185,7 @@ func aboutSKUs(tx *gorm.DB, ids []int64) (map[int64]aboutSKU, error) {
 	about := make(map[int64]aboutSKU, len(ids))
 	err := chunked(ids, func(c []int64) error {
 		var list []aboutSKU
-		err := tx.Table("skus").Select("skus.id", "skus.name", "skus.list_price", "products.image_url", "products.archived").
+		err := tx.Table("skus").Select("skus.id", "skus.ref", "skus.name", "skus.list_price", "products.image_url", "products.archived").
 			Joins("JOIN products ON products.id = skus.product_id").Where("skus.id IN ?", c).Find(&list).Error
 		for _, r := range list {
 			about[r.ID] = r

@@ -27,6 +27,9 @@ func (s *Store) CreateActivity(
 		}
 		row := fromActivity(a)
 		row.ID = s.drawID()
+		if err := refuseKnownActivityRef(tx, row); err != nil {
+			return err
+		}
 		if err := create(tx, &row); err != nil {
 			return err
 		}
@@ -141,7 +144,10 @@ func changeActivity(
 		return nil, err
 	}
 	row := fromActivity(*a)
-	err = tx.Model(&activityRow{}).Where("id = ?", row.ID).Select(changedActivityColumns).Updates(&row).Error
+	if err := refuseKnownActivityRef(tx, row); err != nil {
+		return nil, err
+	}
+	err = written(tx.Model(&activityRow{}).Where("id = ?", row.ID).Select(changedActivityColumns).Updates(&row))
 	if err != nil {
 		return nil, err
 	}

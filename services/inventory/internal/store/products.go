@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -17,6 +18,7 @@ type productRow struct {
 	Name        string
 	Description string
 	ImageURL    string
+	Ref         *string
 	Archived    bool
 	Version     int64
 	CreatedAt   time.Time `gorm:"autoCreateTime:false"`
@@ -26,33 +28,35 @@ type productRow struct {
 func (productRow) TableName() string { return "products" }
 
 var productColumns = []string{
-	"id", "merchant_id", "name", "description", "image_url", "archived", "version", "created_at", "updated_at",
+	"id", "merchant_id", "name", "description", "image_url", "ref", "archived", "version", "created_at", "updated_at",
 }
 
 type skuRow struct {
-	ID        int64 `gorm:"primaryKey"`
-	ProductID int64
-	Name      string
-	ListPrice int64
-	Currency  string
-	CreatedAt time.Time `gorm:"autoCreateTime:false"`
+	ID         int64 `gorm:"primaryKey"`
+	ProductID  int64
+	MerchantID *string // of the product; nil without a ref
+	Ref        *string
+	Name       string
+	ListPrice  int64
+	Currency   string
+	CreatedAt  time.Time `gorm:"autoCreateTime:false"`
 }
 
 func (skuRow) TableName() string { return "skus" }
 
-var skuColumns = []string{"id", "product_id", "name", "list_price", "currency", "created_at"}
+var skuColumns = []string{"id", "product_id", "ref", "name", "list_price", "currency", "created_at"}
 
 func toSKU(r skuRow) merchants.SKU {
 	return merchants.SKU{
-		ID: text(r.ID), ProductID: text(r.ProductID), Name: r.Name, ListPrice: r.ListPrice,
+		ID: text(r.ID), ProductID: text(r.ProductID), Ref: valueOf(r.Ref), Name: r.Name, ListPrice: r.ListPrice,
 		Currency: r.Currency,
 	}
 }
 
 func toProduct(r productRow, skus []merchants.SKU) *merchants.Product {
 	return &merchants.Product{
-		ID: text(r.ID), MerchantID: r.MerchantID, Name: r.Name, Description: r.Description, ImageURL: r.ImageURL,
-		Archived: r.Archived, Version: r.Version, SKUs: skus, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
+		ID: text(r.ID), MerchantID: r.MerchantID, Ref: valueOf(r.Ref), Name: r.Name, Description: r.Description,
+		ImageURL: r.ImageURL, Archived: r.Archived, Version: r.Version, SKUs: skus, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
 	}
 }
 
@@ -104,13 +108,16 @@ func (s *Store) CreateProduct(
 			return err
 		}
 		row := productRow{
-			ID: s.drawID(), MerchantID: p.MerchantID, Name: p.Name, Description: p.Description, ImageURL: p.ImageURL, Version: p.Version,
-			CreatedAt: p.CreatedAt, UpdatedAt: p.UpdatedAt,
+			ID: s.drawID(), MerchantID: p.MerchantID, Ref: orNull(p.Ref), Name: p.Name, Description: p.Description,
+			ImageURL: p.ImageURL, Version: p.Version, CreatedAt: p.CreatedAt, UpdatedAt: p.UpdatedAt,
+		}
+		if err := refuseKnownRefs(tx, row.ID, p); err != nil {
+			return err
 		}
 		if err := create(tx, &row); err != nil {
 			return err
 		}
-		skus, err := s.addSKUs(tx, row.ID, p.SKUs, p.UpdatedAt)
+		skus, err := s.addSKUs(tx, row, p.SKUs)
 		if err != nil {
 			return err
 		}
@@ -124,16 +131,30 @@ func (s *Store) CreateProduct(
 	return out, err
 }
 
-func (s *Store) addSKUs(tx *gorm.DB, productID int64, skus []merchants.SKU, now time.Time) ([]merchants.SKU, error) {
+// addSKUs adds SKUs to a product, at the time of its last change.
+func (s *Store) addSKUs(tx *gorm.DB, p productRow, skus []merchants.SKU) ([]merchants.SKU, error) {
 	out := make([]merchants.SKU, len(skus))
 	for i, k := range skus {
-		row := skuRow{ID: s.drawID(), ProductID: productID, Name: k.Name, ListPrice: k.ListPrice, Currency: k.Currency, CreatedAt: now}
+		row := skuRow{
+			ID: s.drawID(), ProductID: p.ID, MerchantID: ownerOf(p.MerchantID, k.Ref), Ref: orNull(k.Ref), Name: k.Name,
+			ListPrice: k.ListPrice, Currency: k.Currency, CreatedAt: p.UpdatedAt,
+		}
 		if err := create(tx, &row); err != nil {
 			return nil, err
 		}
 		out[i] = toSKU(row)
 	}
 	return out, nil
+}
+
+// ProductByRef implements merchants.Products.
+func (s *Store) ProductByRef(ctx context.Context, in core.Scope, ref string) (*merchants.Product, error) {
+	var ids []int64
+	err := within(s.read(ctx).Model(&productRow{}), in).Where("ref = ?", ref).Limit(1).Pluck("id", &ids).Error
+	if err != nil || len(ids) == 0 {
+		return nil, err
+	}
+	return productOf(s.read(ctx), in, ids[0], false)
 }
 
 // Product implements merchants.Products.
@@ -217,29 +238,38 @@ func (s *Store) ChangeProduct(
 			return notFound()
 		}
 		out = p
+		before := slices.Clone(p.SKUs)
 		if write, err := fn(p); err != nil || !write {
 			return err
 		}
 		if err := growSKUs(tx, p.MerchantID, growth); err != nil {
 			return err
 		}
-		err = tx.Exec("UPDATE products SET name = ?, description = ?, image_url = ?, archived = ?, version = ?, "+
-			"updated_at = ? WHERE id = ?",
-			p.Name, p.Description, p.ImageURL, p.Archived, p.Version, p.UpdatedAt, number(id)).Error
+		err = refuseKnownRefs(tx, number(id), *p)
 		if err != nil {
+			return err
+		}
+		err = written(tx.Exec("UPDATE products SET ref = ?, name = ?, description = ?, image_url = ?, archived = ?, "+
+			"version = ?, updated_at = ? WHERE id = ?",
+			orNull(p.Ref), p.Name, p.Description, p.ImageURL, p.Archived, p.Version, p.UpdatedAt, number(id)))
+		if err != nil {
+			return err
+		}
+		if err := freeRefs(tx, before, p.SKUs); err != nil {
 			return err
 		}
 		for i := range p.SKUs {
 			k := &p.SKUs[i]
 			if k.ID != "" {
-				err := tx.Exec("UPDATE skus SET name = ?, list_price = ? WHERE id = ?",
-					k.Name, k.ListPrice, number(k.ID)).Error
+				err := written(tx.Exec("UPDATE skus SET merchant_id = ?, ref = ?, name = ?, list_price = ? WHERE id = ?",
+					ownerOf(p.MerchantID, k.Ref), orNull(k.Ref), k.Name, k.ListPrice, number(k.ID)))
 				if err != nil {
 					return err
 				}
 				continue
 			}
-			added, err := s.addSKUs(tx, number(id), []merchants.SKU{*k}, p.UpdatedAt)
+			row := productRow{ID: number(id), MerchantID: p.MerchantID, UpdatedAt: p.UpdatedAt}
+			added, err := s.addSKUs(tx, row, []merchants.SKU{*k})
 			if err != nil {
 				return err
 			}

@@ -28,7 +28,7 @@ func each(t *testing.T, fn func(t *testing.T, db *gorm.DB, s *store.Store, a *co
 	dbtest.Each(t, inventory.Migrations, func(t *testing.T, db *gorm.DB) {
 		s := store.New(db)
 		now := time.Now().UTC().Truncate(time.Millisecond)
-		p, err := s.CreateProduct(t.Context(), nil, merchants.Product{MerchantID: "m1", Name: "p", SKUs: []merchants.SKU{{Name: "k", ListPrice: 1, Currency: "EUR"}}, CreatedAt: now, UpdatedAt: now}, core.Change{At: now, Who: "m"}, merchants.Growth{})
+		p, err := s.CreateProduct(t.Context(), nil, merchants.Product{MerchantID: "m1", Ref: "P", Name: "p", SKUs: []merchants.SKU{{Ref: "K", Name: "k", ListPrice: 1, Currency: "EUR"}}, CreatedAt: now, UpdatedAt: now}, core.Change{At: now, Who: "m"}, merchants.Growth{})
 		require.NoError(t, err)
 		id, err := s.CreateActivity(t.Context(), nil, core.Activity{
 			MerchantID: "m1", Title: "t", State: core.ActivityPublished, StartsAt: now, EndsAt: now.Add(time.Hour), PerUserLimit: 2, PayWithinS: 9, Currency: "EUR", Version: 1,
@@ -316,6 +316,9 @@ func TestAScopeContainsOneMerchant(t *testing.T) {
 				p, err := s.Product(ctx, c.in, product[0].ID)
 				require.NoError(t, err)
 				counts["Product"] = n(p != nil)
+				byRef, err := s.ProductByRef(ctx, c.in, "P")
+				require.NoError(t, err)
+				counts["ProductByRef"] = n(byRef != nil)
 				skus, err := s.SKUs(ctx, c.in, []string{a.Items[0].SKUID})
 				require.NoError(t, err)
 				counts["SKUs"] = len(skus)
@@ -328,6 +331,9 @@ func TestAScopeContainsOneMerchant(t *testing.T) {
 				rows, err := s.ReservationsOfActivity(ctx, c.in, a.ID, core.ReservationFilter{}, all)
 				require.NoError(t, err)
 				counts["ReservationsOfActivity"] = len(rows)
+				fed, _, err := s.ChangedActivities(ctx, c.in, "", now.Add(-time.Hour))
+				require.NoError(t, err)
+				counts["ChangedActivities"] = len(fed)
 				counted, err := s.CountReservations(ctx, c.in, a.ID)
 				require.NoError(t, err)
 				counts["CountReservations"] = int(counted.Reserved)
@@ -360,7 +366,7 @@ func TestAScopeContainsOneMerchant(t *testing.T) {
 				for name, found := range counts {
 					require.Equal(t, c.objects, found, name)
 				}
-				require.Len(t, counts, 16)
+				require.Len(t, counts, 18)
 				list, err := s.DeadLetters(ctx, c.in, "", all)
 				require.NoError(t, err)
 				require.Len(t, list, c.deadLetter)
