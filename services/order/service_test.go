@@ -806,9 +806,9 @@ func TestSettings(t *testing.T) {
 	require.NoError(t, load(production))
 	require.NoError(t, load(map[string]string{"PAYMENT_PROVIDERS": "sandbox", "PAYMENTS_SANDBOX_SECRET": "new,old"}))
 	for variable, environ := range map[string]map[string]string{
-		"PAYMENT_PROVIDERS must not":    with(production, "PAYMENT_PROVIDERS", "sandbox"),
-		"PAYMENT_PROVIDERS holds":       {"PAYMENT_PROVIDERS": "sandbox,paypal"},
-		"twice":                         {"PAYMENT_PROVIDERS": "sandbox,sandbox"},
+		"PAYMENT_PROVIDERS must not":             with(production, "PAYMENT_PROVIDERS", "sandbox"),
+		"PAYMENT_PROVIDERS holds":                {"PAYMENT_PROVIDERS": "sandbox,paypal"},
+		"twice":                                  {"PAYMENT_PROVIDERS": "sandbox,sandbox"},
 		"PAYMENTS_SHOP_CHECKOUT_URL is required": {"PAYMENT_PROVIDERS": "shop"},
 		"PAYMENTS_SHOP_API_URL must have neither": {
 			"PAYMENT_PROVIDERS": "shop", "PAYMENTS_SHOP_CHECKOUT_URL": "https://shop.example.com/pay", "PAYMENTS_SHOP_API_URL": "https://shop.example.com/?a=b",

@@ -51,8 +51,11 @@ func Shop(ctx context.Context, o Options, out io.Writer) error {
 			case <-r.Context().Done():
 			}
 		})}
-	served := make(chan error, 1)
-	go func() { served <- srv.Serve(l) }()
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = srv.Serve(l) // until Close
+	}()
 	defer func() {
 		_ = srv.Close()
 		<-served
@@ -101,6 +104,7 @@ func newPayment(amount int64, currency string) core.Payment {
 
 // buyer pays by a POST of the checkout page, and waits for the callback.
 func buyer(received <-chan conformance.Callback) func(context.Context, core.Payment, core.Begun) ([]conformance.Callback, error) {
+	client := &http.Client{Timeout: callbackTimeout}
 	return func(ctx context.Context, _ core.Payment, begun core.Begun) ([]conformance.Callback, error) {
 		for len(received) > 0 { // of an earlier payment
 			<-received
@@ -111,7 +115,7 @@ func buyer(received <-chan conformance.Callback) func(context.Context, core.Paym
 		if err != nil {
 			return nil, err
 		}
-		res, err := http.DefaultClient.Do(req)
+		res, err := client.Do(req)
 		if err != nil {
 			return nil, err
 		}

@@ -36,7 +36,7 @@ func TestTheReferenceShopConforms(t *testing.T) {
 	require.Equal(t, 9, strings.Count(out.String(), "ok      "), out.String())
 }
 
-// A shop with another secret takes and returns nothing, and each failed case says why.
+// A shop with another secret takes and returns nothing, and each failed case has its reason.
 func TestAShopThatDoesNotConform(t *testing.T) {
 	t.Parallel()
 	callbacks := free(t)

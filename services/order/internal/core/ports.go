@@ -248,8 +248,9 @@ type Recorder interface {
 
 // IncidentKinds are the kinds of incidents. Each is counted from 0.
 var IncidentKinds = []string{
-	"activity_not_stored", "charge_without_order", "contact_unreadable", "dead_letter", "event_reused", "order_refunded",
-	"payment_disagreement", "payment_refunded", "refund_failed", "refund_failing", "refund_twice", "unknown_payment",
+	"activity_not_stored", "cancel_failing", "charge_without_order", "contact_unreadable", "dead_letter", "event_reused",
+	"order_refunded", "payment_declined", "payment_disagreement", "payment_disputed", "payment_refunded",
+	"payment_returned", "refund_failed", "refund_failing", "refund_twice", "unknown_payment",
 }
 
 // Genes checks and issues ids that carry the gene of a user.

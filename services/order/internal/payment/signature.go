@@ -6,6 +6,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -32,6 +34,11 @@ var (
 func Sign(secret string, body []byte, at time.Time) string {
 	t := strconv.FormatInt(at.Unix(), 10)
 	return "t=" + t + ",v1=" + hex.EncodeToString(mac(secret, t, body))
+}
+
+// RequestText returns the text that the signature of a request to a provider covers; that of a callback covers its body.
+func RequestText(r *http.Request, body []byte) []byte {
+	return fmt.Appendf(nil, "%s %s\n%s", r.Method, r.URL.RequestURI(), body)
 }
 
 // Verify checks the value of Header over the unparsed body. It accepts a signature by any of the secrets; there is

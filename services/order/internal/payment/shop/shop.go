@@ -59,7 +59,7 @@ func New(cfg Config) *Provider {
 // Name implements core.Provider.
 func (*Provider) Name() string { return Name }
 
-// Begin implements core.Provider. It calls nobody: the shop learns of a payment from the signed URL of its checkout page.
+// Begin implements core.Provider. It makes no call: the shop learns of a payment from the signed URL of its checkout page.
 func (p *Provider) Begin(_ context.Context, pay core.Payment, deadline time.Time) (core.Begun, error) {
 	query := url.Values{
 		"payment_id": {pay.PaymentID}, "order_sn": {pay.OrderSN}, "amount": {strconv.FormatInt(pay.Amount, 10)},
@@ -201,7 +201,7 @@ func (p *Provider) call(ctx context.Context, method, target string, body, result
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	req.Header.Set(payment.Header, payment.Sign(p.cfg.Secrets[0], SignedText(req, sent), p.cfg.Now()))
+	req.Header.Set(payment.Header, payment.Sign(p.cfg.Secrets[0], payment.RequestText(req, sent), p.cfg.Now()))
 	res, err := p.client.Do(req)
 	if err != nil {
 		return err
@@ -227,9 +227,4 @@ func (p *Provider) call(ctx context.Context, method, target string, body, result
 		return fmt.Errorf("response of the shop to %s %s: %w", method, target, err)
 	}
 	return nil
-}
-
-// SignedText returns the text that the signature of a request covers.
-func SignedText(r *http.Request, body []byte) []byte {
-	return fmt.Appendf(nil, "%s %s\n%s", r.Method, r.URL.RequestURI(), body)
 }

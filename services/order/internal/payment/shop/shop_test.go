@@ -78,7 +78,7 @@ func TestResponsesOfAShop(t *testing.T) {
 		"declined": {409, `{"code":"refund_declined"}`, func(t *testing.T, refundErr, _ error, _ bool) {
 			require.ErrorIs(t, refundErr, core.ErrRefundDeclined)
 		}},
-		"409 of somebody else": {409, `conflict`, func(t *testing.T, refundErr, _ error, _ bool) {
+		"409 of a proxy": {409, `conflict`, func(t *testing.T, refundErr, _ error, _ bool) {
 			require.Error(t, refundErr)
 			require.NotErrorIs(t, refundErr, core.ErrRefundDeclined)
 		}},

@@ -20,7 +20,6 @@ import (
 	"flashsale.internal/services/order/api/shopapi"
 	"flashsale.internal/services/order/internal/core"
 	"flashsale.internal/services/order/internal/payment"
-	"flashsale.internal/services/order/internal/payment/shop"
 )
 
 const maxBody = 64 << 10 // bytes
@@ -64,7 +63,7 @@ func (s *Shop) signed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 		if err == nil {
-			err = payment.Verify(s.secrets, r.Header.Get(payment.Header), shop.SignedText(r, body), s.now())
+			err = payment.Verify(s.secrets, r.Header.Get(payment.Header), payment.RequestText(r, body), s.now())
 		}
 		if err != nil {
 			problem(w, http.StatusUnauthorized, "unauthenticated", err.Error())
