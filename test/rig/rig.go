@@ -60,9 +60,12 @@ func Twice() Option {
 	return func(p *Dependencies) { p.instances = 2 }
 }
 
-// Programs runs the programs in that folder.
+// Programs runs the programs of the release before in that folder, with the settings that it needs.
 func Programs(dir string) Option {
-	return func(p *Dependencies) { p.programs = dir }
+	return func(p *Dependencies) {
+		p.programs = dir
+		p.extra = append(p.extra, "PAYMENTS_SANDBOX=true")
+	}
 }
 
 // On uses these dependencies instead of those of the environment. They need not run yet: the test creates topics and

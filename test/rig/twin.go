@@ -28,9 +28,11 @@ func (p *Process) Setting(name string) (value string) {
 	return value
 }
 
-// Replace changes the program of the process to that in another folder. It applies at the next start, and to commands.
+// Replace changes the program of the process to that of this release in another folder, and removes what that no longer
+// reads. It applies at the next start, and to commands.
 func (p *Process) Replace(programs string) {
 	p.binary = filepath.Join(programs, filepath.Base(p.binary))
+	p.Set("PAYMENTS_SANDBOX", "")
 }
 
 // Twin prepares another process of a service with the same settings, but its own name and ports. It ends with the
