@@ -37,10 +37,7 @@ func (v *Vitals) AddRedis(rdb redis.UniversalClient) { v.Pools = append(v.Pools,
 func RedisPool(rdb redis.UniversalClient) Pool {
 	stats := rdb.PoolStats()
 	p := Pool{Name: "redis", InUse: int(stats.TotalConns) - int(stats.IdleConns)}
-	switch c := rdb.(type) {
-	case *redis.Client:
-		p.Max = c.Options().PoolSize
-	case *redis.ClusterClient: // of each node
+	if c, one := rdb.(*redis.Client); one { // a cluster has a pool for each node
 		p.Max = c.Options().PoolSize
 	}
 	return p

@@ -49,7 +49,7 @@ type connections struct {
 }
 
 func newConnections() *connections {
-	return &connections{transport: &http.Transport{MaxConnsPerHost: 64, MaxIdleConnsPerHost: 64}}
+	return &connections{transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 }
 
 // acquire returns the connections for a request, which releases them.

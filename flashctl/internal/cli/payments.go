@@ -17,7 +17,7 @@ type paymentsConformCmd struct {
 
 func (c *paymentsConformCmd) Run(e env) error {
 	var s struct {
-		Secrets []string `env:"PAYMENTS_SHOP_SECRET,required"`
+		Secrets []string `env:"PAYMENTS_SHOP_SECRET,required" secret:"true"`
 	}
 	if err := settings.Load(&s, nil); err != nil {
 		return err

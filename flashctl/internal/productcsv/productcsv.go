@@ -2,6 +2,7 @@
 package productcsv
 
 import (
+	"bufio"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -30,9 +31,15 @@ type Product struct {
 
 var name = contract.Text{Most: 200}
 
+const byteOrderMark = "\ufeff"
+
 // Read returns the products of a file in UTF-8, in the order of their first SKUs. Its errors name line and column.
 func Read(file io.Reader) ([]Product, error) {
-	in := csv.NewReader(file)
+	text := bufio.NewReader(file)
+	if mark, _ := text.Peek(len(byteOrderMark)); string(mark) == byteOrderMark { // spreadsheets mark UTF-8 by it
+		_, _ = text.Discard(len(mark))
+	}
+	in := csv.NewReader(text)
 	header, err := in.Read()
 	if errors.Is(err, io.EOF) {
 		return nil, errors.New("the file is empty")
@@ -40,7 +47,6 @@ func Read(file io.Reader) ([]Product, error) {
 	if err != nil {
 		return nil, malformed(err)
 	}
-	header[0] = strings.TrimPrefix(header[0], "\ufeff") // spreadsheets mark UTF-8 by it
 	if err := checkHeader(header); err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"flashsale.internal/services/order/internal/core"
@@ -69,10 +70,22 @@ func Shop(ctx context.Context, o Options, out io.Writer) error {
 		Name: "a request without a valid signature is refused",
 		Run: func(ctx context.Context, _ conformance.Subject) error {
 			_, _, err := of([]string{"another-secret-than-that-of-the-shop"}).Charges(ctx, time.Now(), "", 1)
-			if err == nil {
-				return errors.New("charges are listed for a request that another secret has signed")
+			if !shop.Refused(err, http.StatusUnauthorized, "unauthenticated") {
+				return fmt.Errorf("a request that another secret has signed is not 401 unauthenticated: %v", err)
 			}
 			return nil
+		},
+	}, conformance.Case{
+		Name: "a checkout page with another amount is refused",
+		Run: func(ctx context.Context, s conformance.Subject) error {
+			return refusedPage(ctx, s, time.Now().Add(10*time.Minute), func(page string) string {
+				return strings.Replace(page, "amount=1999", "amount=1", 1)
+			})
+		},
+	}, conformance.Case{
+		Name: "a checkout page that has expired is refused",
+		Run: func(ctx context.Context, s conformance.Subject) error {
+			return refusedPage(ctx, s, time.Now().Add(-time.Minute), func(page string) string { return page })
 		},
 	})
 	failed := 0
@@ -89,6 +102,23 @@ func Shop(ctx context.Context, o Options, out io.Writer) error {
 	}
 	if failed > 0 {
 		return fmt.Errorf("%d of %d cases failed", failed, len(cases))
+	}
+	return nil
+}
+
+// refusedPage returns an error if a payment can be paid on its page after change, or if it is charged.
+func refusedPage(ctx context.Context, s conformance.Subject, deadline time.Time, change func(string) string) error {
+	p := s.New(1999, "EUR")
+	begun, err := s.Begin(ctx, p, deadline)
+	if err != nil {
+		return err
+	}
+	begun.PayURL = change(begun.PayURL)
+	if _, err := s.Pay(ctx, p, begun); err == nil {
+		return errors.New("the payment was taken")
+	}
+	if _, found, err := s.FindCharge(ctx, p.PaymentID); err != nil || found {
+		return fmt.Errorf("the payment was refused and charged (%t, %v)", found, err)
 	}
 	return nil
 }

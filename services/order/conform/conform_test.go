@@ -33,7 +33,7 @@ func TestTheReferenceShopConforms(t *testing.T) {
 		CheckoutURL: srv.URL + "/checkout", APIURL: srv.URL, Secrets: []string{secret}, CallbackAddr: callbacks,
 	}, &out)
 	require.NoError(t, err, out.String())
-	require.Equal(t, 9, strings.Count(out.String(), "ok      "), out.String())
+	require.Equal(t, 11, strings.Count(out.String(), "ok      "), out.String())
 }
 
 // A shop with another secret takes and returns nothing, and each failed case has its reason.

@@ -25,15 +25,15 @@ export const confirming = (o: Order, now: number) =>
 // pay starts a payment, or goes on with the one that is started, and leaves for its page. While the provider is busy, it
 // waits for the turn of this payment, of whose time it tells, until the caller stops it. It returns what went wrong.
 //
-// The key changes only when a payment has failed, so that a press, a reload and another device go on with the same
+// The key changes only when a payment has ended, so that a press, a reload and another device go on with the same
 // payment and turn.
 async function pay(order_sn: string, turn: (at: number) => void, stop: AbortSignal): Promise<string> {
   const provider = config.value.payment_providers[0]
   if (!provider) return w('no_provider')
   const order = await getOrder(order_sn)
-  if (!order.ok) return refused(order)
-  const failed = order.data.payments?.filter((p) => p.state === 'failed').length ?? 0
-  const key = `${order_sn}-${provider}-${failed}`
+  if (!order.ok || stop.aborted) return order.ok ? '' : refused(order)
+  const ended = order.data.payments?.filter((p) => p.state !== 'started').length ?? 0
+  const key = `${order_sn}-${provider}-${ended}`
   let r = await startPayment(order_sn, provider, key)
   while (!r.ok && r.code === 'provider_busy') {
     turn(tick.value + r.retryAfterS * 1000)
@@ -42,12 +42,14 @@ async function pay(order_sn: string, turn: (at: number) => void, stop: AbortSign
     r = await startPayment(order_sn, provider, key)
   }
   if (!r.ok) return refused(r)
+  if (stop.aborted) return ''
   if (provider === 'sandbox') {
     go(orderURL(order_sn, r.data.payment_id))
     return ''
   }
   const url = new URL(r.data.pay_url, location.origin)
-  if (url.protocol === 'https:' || url.origin === location.origin) location.assign(url)
+  if (url.protocol !== 'https:' && url.origin !== location.origin) return w('no_provider')
+  location.assign(url)
   return ''
 }
 

@@ -42,6 +42,9 @@ func pageOrExportTimeout(r *http.Request) time.Duration {
 	return callTimeout
 }
 
+// readsMuch reports whether a request is an export or a page of a feed.
+func readsMuch(r *http.Request) bool { return acceptsCSV(r) || r.URL.Query().Has("changed_since") }
+
 // Merchant serves the API for merchants and operators.
 type Merchant struct {
 	core       *core.Service
@@ -86,7 +89,7 @@ func NewMerchant(d Deps) http.Handler {
 	read := limits.On("merchant-per-user", "merchant-per-merchant", "merchant-read-total")
 	write := limits.On("merchant-per-user", "merchant-per-merchant", "merchant-write-total")
 	// These requests load the database for a long time, so their concurrency is limited.
-	export := when(acceptsCSV, limits.On("merchant-export-per-merchant", "merchant-export"))
+	export := when(readsMuch, limits.On("merchant-export-per-merchant", "merchant-export"))
 	oneReconciliation := limits.On("merchant-reconcile")
 	r.Group(func(r chi.Router) {
 		r.Use(byAddress, httpserver.Timeout(callTimeout), verifier.Require(auth.Merchant))
@@ -98,7 +101,7 @@ func NewMerchant(d Deps) http.Handler {
 		r.With(write).Patch("/v1/merchant/products/{product_id}", w.PatchProduct)
 		r.With(write).Post("/v1/merchant/products/{product_id}/archive", w.ArchiveProduct)
 		r.With(write).Post("/v1/merchant/products/{product_id}/unarchive", w.UnarchiveProduct)
-		r.With(read).Get("/v1/merchant/orders", w.ListOrders)
+		r.With(read, export).Get("/v1/merchant/orders", w.ListOrders)
 		r.With(read).Get("/v1/merchant/profile", w.GetProfile)
 		r.With(write).Put("/v1/merchant/profile", w.PutProfile)
 		r.With(write).Post("/v1/merchant/activities", w.CreateActivity)

@@ -72,7 +72,13 @@ func (p *pass) noteCompared() {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.compared[p.activity.ID] = compared{p.Now(), took, len(p.result.Differences), base}
+	left := 0
+	for _, d := range p.result.Differences {
+		if d.Why != beingImported { // ends by itself
+			left++
+		}
+	}
+	p.compared[p.activity.ID] = compared{p.Now(), took, left, base}
 }
 
 // compareAndRepair makes comparison n and repairs what it found. done reports that no other comparison is needed.

@@ -107,16 +107,16 @@ func (m *Importer) endUnreadable(ctx context.Context, i core.Import, build strin
 	if len(list) == 0 {
 		return nil
 	}
-	now, err := m.Tables.Now(ctx)
-	if err != nil {
-		return err
-	}
 	var findings []core.Finding
 	for _, it := range list {
 		err := m.Tables.Ledger(ctx, []string{i.ActivityID}, func(tx core.LedgerTx) error {
 			moves := ledger.NewMoves()
 			rows, err := tx.Reservations([]string{it.OrderSN})
 			if _, known := rows[it.OrderSN]; err != nil || known {
+				return err
+			}
+			now, err := tx.Now()
+			if err != nil {
 				return err
 			}
 			lost := contract.Reservation{OrderSN: it.OrderSN, ActivityID: i.ActivityID, ReservedAt: now}

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -171,7 +170,7 @@ func applyEvent(tx Tx, o Order, p Payment, e PaymentEvent, now time.Time, done *
 
 	// A failed payment can still succeed: the money was taken, whatever was reported before.
 	p.State, p.FinishedAt, p.PaidAmount, p.PaidCurrency = PaymentSucceeded, now, e.Amount, e.Currency
-	p.Reference = cmp.Or(e.Reference, p.Reference)
+	p.Reference = e.Reference
 	done.handled = EventApplied
 	reason := refundReason(o, p, e)
 	if reason == "" {

@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -20,34 +21,49 @@ func (s *Service) CancelDue(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return len(due), each(due, func(p Payment) error { return s.cancelPayment(ctx, p, now) })
+	return len(due), each(due, func(p Payment) error { return s.cancelPayment(ctx, p) })
 }
 
 // cancelPayment makes one attempt. It returns an error only if the store fails or ctx ends.
-func (s *Service) cancelPayment(ctx context.Context, p Payment, now time.Time) error {
+func (s *Service) cancelPayment(ctx context.Context, p Payment) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return err
+	}
 	// The claim lasts longer than the call, so that no other process calls the provider at the same time.
 	pause := s.opts.RefundTimeout + jitter(backoff(s.opts.RefundFirstRetry, s.opts.RefundLastRetry, p.CancelAttempts))
-	claimed, err := s.store.ClaimCancel(ctx, p, now.Add(pause))
+	next := now.Add(pause).Truncate(time.Millisecond)
+	claimed, err := s.store.ClaimCancel(ctx, p, next)
 	if err != nil || !claimed {
 		return err
 	}
-	if prov, ok := s.providers[p.Provider]; ok && p.State == PaymentStarted {
-		call, cancel := context.WithTimeout(ctx, s.opts.RefundTimeout)
-		err = prov.Cancel(call, p)
-		cancel()
-	}
+	p.CancelAt, p.CancelAttempts = next, p.CancelAttempts+1
+	err = s.callCancel(ctx, p)
 	switch {
 	case err == nil:
-		return s.store.EndCancel(ctx, p.PaymentID)
+		return s.store.EndCancel(ctx, p)
 	case ctx.Err() != nil: // the process is stopping: the provider did not fail
 		return ctx.Err()
-	case p.CancelAttempts+1 < cancelAttempts:
+	case p.CancelAttempts < cancelAttempts:
 		return nil
 	}
 	s.rec.Incident(ctx, "cancel_failing", "provider does not end the payment of a closed order; a late success is refunded",
 		"payment_id", p.PaymentID, "order_sn", p.OrderSN, "provider", p.Provider, "error", err.Error())
-	return s.store.EndCancel(ctx, p.PaymentID)
+	return s.store.EndCancel(ctx, p)
+}
+
+func (s *Service) callCancel(ctx context.Context, p Payment) error {
+	prov, ok := s.providers[p.Provider]
+	switch {
+	case p.State == PaymentSucceeded:
+		return nil
+	case !ok:
+		return fmt.Errorf("%w: %q", errNoProvider, p.Provider)
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.opts.RefundTimeout)
+	defer cancel()
+	return prov.Cancel(ctx, p)
 }

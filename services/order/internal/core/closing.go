@@ -238,8 +238,12 @@ func (s *Service) paymentsInFlight(
 	}
 	until := make(map[string]time.Time, len(due))
 	for _, p := range payments {
-		end := p.CreatedAt.Add(s.opts.PaymentGrace)
-		inTime := p.CreatedAt.Before(orders[p.OrderSN].ExpiresAt)
+		began := p.CreatedAt
+		if p.TurnAt.After(began) {
+			began = p.TurnAt
+		}
+		end := began.Add(s.opts.PaymentGrace)
+		inTime := began.Before(orders[p.OrderSN].ExpiresAt)
 		if p.State == PaymentStarted && inTime && now.Before(end) && end.After(until[p.OrderSN]) {
 			until[p.OrderSN] = end
 		}

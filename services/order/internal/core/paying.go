@@ -10,8 +10,10 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// beginTimeout bounds the call to a provider for which a buyer waits.
-const beginTimeout = 8 * time.Second
+const (
+	beginTimeout = 8 * time.Second // of the call to a provider for which a buyer waits
+	storeTimeout = 3 * time.Second // to store its response
+)
 
 // StartedPayment is the response to a started payment.
 type StartedPayment struct {
@@ -87,24 +89,30 @@ func (s *Service) begin(ctx context.Context, prov Provider, paymentID string) (s
 		return started, err
 	case o.State != Pending:
 		return started, notPayable(o)
-	case p.State == PaymentFailed:
-		return started, contract.Refuse(contract.CodeOrderNotPayable, "This payment has failed. Start another one.").
+	case !now.Before(o.ExpiresAt):
+		return started, contract.Refuse(contract.CodeOrderNotPayable, "The time to pay has expired.").With("state", o.State)
+	case p.State != PaymentStarted: // also one that succeeded with another amount, and is refunded
+		return started, contract.Refuse(contract.CodeOrderNotPayable, "This payment has ended. Start another one.").
 			With("state", o.State)
 	case now.Before(p.TurnAt):
-		return started, providerBusy(p.TurnAt.Sub(now), nil)
+		return started, turnAfter(p.TurnAt.Sub(now))
 	}
 	call, cancel := context.WithTimeout(ctx, beginTimeout)
 	defer cancel()
 	begun, err := prov.Begin(call, p, o.ExpiresAt)
+	// What the provider responded is stored, also if the buyer has left meanwhile.
+	ctx, stored := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer stored()
 	var busy *ProviderBusy
 	switch {
 	case errors.As(err, &busy) && busy.Reserved:
 		if err := s.store.StoreTurn(ctx, paymentID, now.Add(busy.After)); err != nil {
 			return started, err
 		}
-		return started, providerBusy(busy.After, nil)
+		return started, turnAfter(busy.After)
 	case busy != nil:
-		return started, providerBusy(busy.After, err)
+		return started, contract.Refuse(contract.CodeProviderBusy,
+			"The payment provider is busy. Repeat the call with the same Idempotency-Key.").After(busy.After).Because(err)
 	case errors.Is(err, ErrPaymentDeclined):
 		return started, s.declined(ctx, p, err)
 	case err != nil:
@@ -160,10 +168,9 @@ func (s *Service) declined(ctx context.Context, p Payment, why error) error {
 		With("state", Pending).Because(why)
 }
 
-func providerBusy(after time.Duration, cause error) error {
+func turnAfter(d time.Duration) error {
 	return contract.Refuse(contract.CodeProviderBusy,
-		"Many buyers pay at present. Repeat the call with the same Idempotency-Key: it keeps its turn.").
-		After(after).Because(cause)
+		"Many buyers pay at present. Repeat the call with the same Idempotency-Key: it keeps its turn.").After(d)
 }
 
 func notPayable(o Order) error {

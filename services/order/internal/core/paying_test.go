@@ -151,11 +151,11 @@ func TestPaymentsOfClosedOrdersAreCancelled(t *testing.T) {
 		"cancelled by the buyer": {func(t *testing.T, w *world, d contract.Deduction) {
 			_, err := w.Cancel(t.Context(), "u1", d.OrderSN)
 			require.NoError(t, err)
-		}, 2},
+		}, 3},
 		"rejected": {func(t *testing.T, w *world, d contract.Deduction) {
 			_, err := w.CloseOrders(t.Context(), []string{d.OrderSN}, core.ReasonRejected)
 			require.NoError(t, err)
-		}, 2},
+		}, 3},
 		"expired, after the grace": {func(t *testing.T, w *world, d contract.Deduction) {
 			for range 2 {
 				w.clock.advance(payWithin + 2*time.Minute)
@@ -163,7 +163,7 @@ func TestPaymentsOfClosedOrdersAreCancelled(t *testing.T) {
 				require.NoError(t, err)
 			}
 			require.Equal(t, core.Closed, w.get(t, d).State)
-		}, 2},
+		}, 3},
 		"expired, within the grace": {func(t *testing.T, w *world, d contract.Deduction) {
 			w.clock.advance(payWithin)
 			_, err := w.CloseOrders(t.Context(), []string{d.OrderSN}, core.ReasonExpired)

@@ -27,7 +27,7 @@ type Store interface {
 	PaymentWithOrder(ctx context.Context, paymentID string) (p Payment, o Order, now time.Time, err error)
 	// StoreTurn stores TurnAt of a payment that has none.
 	StoreTurn(ctx context.Context, paymentID string, at time.Time) error
-	// StoreReference stores the provider's own id of a payment.
+	// StoreReference stores the provider's own id of a payment that has none.
 	StoreReference(ctx context.Context, paymentID, reference string) error
 
 	// DueCancels returns payments whose CancelAt is not after now.
@@ -35,8 +35,8 @@ type Store interface {
 	// ClaimCancel sets CancelAt of a payment in the state that was read, and counts an attempt. It returns false when
 	// another process was faster.
 	ClaimCancel(ctx context.Context, p Payment, next time.Time) (bool, error)
-	// EndCancel removes CancelAt.
-	EndCancel(ctx context.Context, paymentID string) error
+	// EndCancel removes CancelAt of a payment in the state that was read.
+	EndCancel(ctx context.Context, p Payment) error
 
 	// OrderStates returns the orders that exist, without refunds and not always with lines; tombstones too.
 	OrderStates(ctx context.Context, orderSNs []string) (map[string]Order, error)
@@ -114,11 +114,11 @@ type Tx interface {
 	// if the order belongs to p.UserID and is pending, its deadline is later, and it has fewer than most payments. It
 	// returns the number of payments that it inserted.
 	BeginPayment(p Payment, most int) (begun int, err error)
-	// UpdatePayment updates state, amounts taken, reference and finish time from p if the payment is in one of the states
-	// from. It returns the number of payments that it changed.
+	// UpdatePayment updates state, amounts taken, finish time and, unless it is empty, reference from p if the payment is in
+	// one of the states from. It returns the number of payments that it changed.
 	UpdatePayment(p Payment, from ...PaymentState) (int, error)
 
-	// CancelPayments sets CancelAt of the payments of these orders that are started.
+	// CancelPayments sets CancelAt of the payments of these orders that have not succeeded.
 	CancelPayments(orderSNs []string, at time.Time) error
 
 	PaymentEvent(provider, eventID string) (PaymentEvent, bool, error)

@@ -1,8 +1,8 @@
 package core
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	"flashsale.internal/pkg/contract"
@@ -11,6 +11,7 @@ import (
 const (
 	reconcileBatch   = 100
 	reconcileTimeout = 30 * time.Second // of one call to a provider
+	busyAttempts     = 10               // of a call to a provider that is busy
 )
 
 // ReconcileResult is what ReconcilePayments found or did about a charge or a refund of a provider.
@@ -65,9 +66,12 @@ func (s *Service) reconcileCharges(
 	ctx context.Context, prov Provider, since time.Time, keep bool, each func(Reconciled),
 ) error {
 	for cursor := ""; ; {
-		call, cancel := context.WithTimeout(ctx, reconcileTimeout)
-		page, next, err := prov.Charges(call, since, cursor, reconcileBatch)
-		cancel()
+		var page []Charge
+		var next string
+		err := patiently(ctx, func(ctx context.Context) (err error) {
+			page, next, err = prov.Charges(ctx, since, cursor, reconcileBatch)
+			return err
+		})
 		if err != nil {
 			return err
 		}
@@ -91,9 +95,12 @@ func (s *Service) reconcileRefunds(
 	ctx context.Context, prov Provider, since time.Time, keep bool, each func(Reconciled),
 ) error {
 	for cursor := ""; ; {
-		call, cancel := context.WithTimeout(ctx, reconcileTimeout)
-		page, next, err := prov.Refunds(call, since, cursor, reconcileBatch)
-		cancel()
+		var page []ProviderRefund
+		var next string
+		err := patiently(ctx, func(ctx context.Context) (err error) {
+			page, next, err = prov.Refunds(ctx, since, cursor, reconcileBatch)
+			return err
+		})
 		if err != nil {
 			return err
 		}
@@ -109,6 +116,24 @@ func (s *Service) reconcileRefunds(
 		}
 		if cursor = next; cursor == "" {
 			return nil
+		}
+	}
+}
+
+// patiently calls a provider, and repeats the call while the provider is busy, up to busyAttempts times.
+func patiently(ctx context.Context, call func(ctx context.Context) error) error {
+	for attempt := 1; ; attempt++ {
+		limited, cancel := context.WithTimeout(ctx, reconcileTimeout)
+		err := call(limited)
+		cancel()
+		var busy *ProviderBusy
+		if !errors.As(err, &busy) || attempt == busyAttempts {
+			return err
+		}
+		select {
+		case <-time.After(jitter(min(max(busy.After, time.Second), time.Minute))):
+		case <-ctx.Done():
+			return err
 		}
 	}
 }
@@ -159,9 +184,12 @@ func (s *Service) reconcileCharge(ctx context.Context, prov Provider, c Charge, 
 
 // returned returns whether the provider has refunded a charge in full.
 func (s *Service) returned(ctx context.Context, prov Provider, c Charge) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, reconcileTimeout)
-	defer cancel()
-	made, found, err := prov.FindRefund(ctx, c.payment(prov.Name()))
+	var made ProviderRefund
+	var found bool
+	err := patiently(ctx, func(ctx context.Context) (err error) {
+		made, found, err = prov.FindRefund(ctx, c.payment(prov.Name()))
+		return err
+	})
 	return found && made.Amount == c.Amount && made.Currency == c.Currency, err
 }
 
@@ -247,7 +275,7 @@ func (s *Service) recordReturned(ctx context.Context, p Payment, c Charge) error
 			return err
 		}
 		locked.State, locked.FinishedAt, locked.PaidAmount, locked.PaidCurrency = PaymentSucceeded, now, c.Amount, c.Currency
-		locked.Reference = cmp.Or(c.Reference, locked.Reference)
+		locked.Reference = c.Reference
 		if err := expectOne(tx.UpdatePayment(locked, PaymentStarted, PaymentFailed)); err != nil {
 			return err
 		}
@@ -305,9 +333,12 @@ func (s *Service) reconcileRefund(
 func (s *Service) reconcileUnpaidRefund(
 	ctx context.Context, prov Provider, r ProviderRefund, keep bool,
 ) (ReconcileResult, string, error) {
-	call, cancel := context.WithTimeout(ctx, reconcileTimeout)
-	defer cancel()
-	c, found, err := prov.FindCharge(call, r.RefundID)
+	var c Charge
+	var found bool
+	err := patiently(ctx, func(ctx context.Context) (err error) {
+		c, found, err = prov.FindCharge(ctx, r.RefundID)
+		return err
+	})
 	if err != nil || !found {
 		return ReconcileNoCharge, "", err
 	}

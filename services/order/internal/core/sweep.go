@@ -167,10 +167,6 @@ func (s *Service) attemptRefund(ctx context.Context, r Refund) error {
 	case errors.Is(refundErr, ErrRefundDeclined):
 		return s.finishRefund(ctx, r, RefundFailed, refundErr.Error())
 	}
-	var busy *ProviderBusy
-	if errors.As(refundErr, &busy) {
-		return s.store.StoreRefundError(ctx, r.PaymentID, refundErr.Error())
-	}
 	if attempts == incidentAttempts || attempts%incidentEvery == 0 {
 		s.rec.Incident(ctx, "refund_failing", "refund keeps failing and is retried",
 			"payment_id", r.PaymentID, "order_sn", r.OrderSN, "provider", r.Provider, "error", refundErr.Error())

@@ -32,10 +32,12 @@ type Paced struct {
 // Pace returns p with a limiter that all processes share.
 func Pace(p core.Provider, turns ratelimit.Limiter) *Paced { return &Paced{p, turns} }
 
-// Begin implements core.Provider. A payment that has had a turn reserved does not take another one.
+// Begin implements core.Provider. A payment that has had a turn reserved, or that the provider has already, does not
+// take another one. No turn comes after the deadline.
 func (p *Paced) Begin(ctx context.Context, pay core.Payment, deadline time.Time) (core.Begun, error) {
-	if pay.TurnAt.IsZero() {
-		res, err := p.turns.Take(ctx, ratelimit.Request{Key: p.Name() + " begin", N: 1, MaxWait: longestQueue})
+	if pay.TurnAt.IsZero() && pay.Reference == "" {
+		most := max(0, min(longestQueue, time.Until(deadline)))
+		res, err := p.turns.Take(ctx, ratelimit.Request{Key: p.Name() + " begin", N: 1, MaxWait: most})
 		switch {
 		case err != nil:
 			return core.Begun{}, err

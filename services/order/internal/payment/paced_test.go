@@ -2,6 +2,7 @@ package payment_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,7 +43,7 @@ func TestBuyersGetTurns(t *testing.T) {
 		start := time.Now()
 		var waiting []core.Payment
 		for range 30 {
-			_, err := p.Begin(t.Context(), core.Payment{}, time.Time{})
+			_, err := p.Begin(t.Context(), core.Payment{}, time.Now().Add(time.Hour))
 			var busy *core.ProviderBusy
 			if err == nil {
 				continue
@@ -54,7 +55,7 @@ func TestBuyersGetTurns(t *testing.T) {
 		require.Equal(t, 1, of.begun)
 		for i, pay := range waiting {
 			require.Equal(t, start.Add(time.Duration(i+1)*100*time.Millisecond), pay.TurnAt)
-			_, err := p.Begin(t.Context(), pay, time.Time{})
+			_, err := p.Begin(t.Context(), pay, time.Now().Add(time.Hour))
 			require.NoError(t, err)
 		}
 		require.Equal(t, 30, of.begun)
@@ -74,10 +75,10 @@ func TestOtherCallsWait(t *testing.T) {
 			require.NoError(t, p.Refund(t.Context(), core.Payment{}))
 		}
 		require.Equal(t, time.Second, time.Since(start))
-		_, err = p.Begin(t.Context(), core.Payment{}, time.Time{})
+		_, err = p.Begin(t.Context(), core.Payment{}, time.Now().Add(time.Hour))
 		require.NoError(t, err)
 		for range 100 {
-			_, err = p.Begin(t.Context(), core.Payment{}, time.Time{})
+			_, err = p.Begin(t.Context(), core.Payment{}, time.Now().Add(time.Hour))
 		}
 		var busy *core.ProviderBusy
 		require.ErrorAs(t, err, &busy)
@@ -93,7 +94,7 @@ func TestTheQueueIsBounded(t *testing.T) {
 		p := payment.Pace(&counted{}, turns)
 		refused := 0
 		for range 1000 {
-			_, err := p.Begin(t.Context(), core.Payment{}, time.Time{})
+			_, err := p.Begin(t.Context(), core.Payment{}, time.Now().Add(time.Hour))
 			if busy := (*core.ProviderBusy)(nil); err != nil {
 				require.ErrorAs(t, err, &busy)
 				if !busy.Reserved {
@@ -103,5 +104,24 @@ func TestTheQueueIsBounded(t *testing.T) {
 			}
 		}
 		require.InDelta(t, 100, refused, 2)
+	})
+}
+
+func TestNoTurnComesAfterTheDeadline(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		turns, err := ratelimit.NewLocal(payment.Rate(1))
+		require.NoError(t, err)
+		p := payment.Pace(&counted{}, turns)
+		deadline := time.Now().Add(3 * time.Second)
+		reserved := 0
+		for range 10 {
+			_, err := p.Begin(t.Context(), core.Payment{}, deadline)
+			if busy := (*core.ProviderBusy)(nil); errors.As(err, &busy) && busy.Reserved {
+				require.LessOrEqual(t, busy.After, 3*time.Second)
+				reserved++
+			}
+		}
+		require.Equal(t, 3, reserved)
 	})
 }

@@ -114,12 +114,12 @@ func (t *tx) UpdatePayment(p core.Payment, from ...core.PaymentState) (int, erro
 	if err != nil {
 		return 0, err
 	}
-	args := []any{string(p.State), p.PaidAmount, p.PaidCurrency, p.Reference, p.FinishedAt, pid}
+	args := []any{string(p.State), p.PaidAmount, p.PaidCurrency, p.Reference, p.Reference, p.FinishedAt, pid}
 	for _, f := range from {
 		args = append(args, string(f))
 	}
 	changed, err := sqldb.Exec(t.db, "UPDATE payments SET state = ?, paid_amount = ?, paid_currency = ?, "+
-		"reference = ?, finished_at = ? WHERE payment_id = ? AND state IN "+sqldb.List(len(from)), args...)
+		"reference = CASE WHEN ? = '' THEN reference ELSE ? END, finished_at = ? WHERE payment_id = ? AND state IN "+sqldb.List(len(from)), args...)
 	return int(changed), err
 }
 
@@ -133,7 +133,7 @@ func (t *tx) CancelPayments(orderSNs []string, at time.Time) error {
 		args = append(args, sn)
 	}
 	_, err = sqldb.Exec(t.db, "UPDATE payments SET cancel_at = ?, cancel_attempts = 0 WHERE order_sn IN "+
-		sqldb.List(len(sns))+" AND state = ?", append(args, string(core.PaymentStarted))...)
+		sqldb.List(len(sns))+" AND state <> ?", append(args, string(core.PaymentSucceeded))...)
 	return err
 }
 
@@ -155,7 +155,7 @@ func (s *Store) StoreTurn(ctx context.Context, paymentID string, at time.Time) e
 
 // StoreReference implements core.Store.
 func (s *Store) StoreReference(ctx context.Context, paymentID, reference string) error {
-	_, err := s.updatePayment(ctx, paymentID, "reference = ?", "", reference)
+	_, err := s.updatePayment(ctx, paymentID, "reference = ?", "AND reference = ''", reference)
 	return err
 }
 
@@ -177,7 +177,8 @@ func (s *Store) ClaimCancel(ctx context.Context, p core.Payment, next time.Time)
 }
 
 // EndCancel implements core.Store.
-func (s *Store) EndCancel(ctx context.Context, paymentID string) error {
-	_, err := s.updatePayment(ctx, paymentID, "cancel_at = NULL", "")
+func (s *Store) EndCancel(ctx context.Context, p core.Payment) error {
+	_, err := s.updatePayment(ctx, p.PaymentID, "cancel_at = NULL", "AND cancel_at = ? AND cancel_attempts = ?",
+		p.CancelAt, p.CancelAttempts)
 	return err
 }

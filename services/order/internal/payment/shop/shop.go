@@ -84,10 +84,11 @@ func (p *Provider) Refund(ctx context.Context, pay core.Payment) error {
 	var made shopapi.Refund
 	err := p.call(ctx, http.MethodPost, "/payments/"+pay.PaymentID+"/refund",
 		shopapi.Money{Amount: pay.PaidAmount, Currency: pay.PaidCurrency}, &made)
-	if refused(err, http.StatusConflict, "refund_declined") {
+	if Refused(err, http.StatusConflict, "refund_declined") {
 		return fmt.Errorf("%w: %w", core.ErrRefundDeclined, err)
 	}
-	if err == nil && (made.PaymentId != pay.PaymentID || made.Amount != pay.PaidAmount || made.Currency != pay.PaidCurrency) {
+	got := refund(made)
+	if err == nil && (got.RefundID != pay.PaymentID || got.Amount != pay.PaidAmount || got.Currency != pay.PaidCurrency) {
 		return fmt.Errorf("shop has refunded %d %s of payment %q instead", made.Amount, made.Currency, made.PaymentId)
 	}
 	return err
@@ -97,7 +98,7 @@ func (p *Provider) Refund(ctx context.Context, pay core.Payment) error {
 func (p *Provider) FindRefund(ctx context.Context, pay core.Payment) (core.ProviderRefund, bool, error) {
 	var made shopapi.Refund
 	err := p.call(ctx, http.MethodGet, "/payments/"+pay.PaymentID+"/refund", nil, &made)
-	if refused(err, http.StatusNotFound, "not_found") {
+	if Refused(err, http.StatusNotFound, "not_found") {
 		return core.ProviderRefund{}, false, nil
 	}
 	return refund(made), err == nil, err
@@ -105,11 +106,14 @@ func (p *Provider) FindRefund(ctx context.Context, pay core.Payment) (core.Provi
 
 // FindCharge implements core.Provider.
 func (p *Provider) FindCharge(ctx context.Context, paymentID string) (core.Charge, bool, error) {
-	list, _, err := p.charges(ctx, url.Values{"since": {time.Unix(0, 0).UTC().Format(time.RFC3339)}, "payment_id": {paymentID}})
+	list, next, err := p.charges(ctx, url.Values{"since": {time.Unix(0, 0).UTC().Format(time.RFC3339)}, "payment_id": {paymentID}})
 	for _, c := range list {
 		if c.PaymentID == paymentID {
 			return c, true, nil
 		}
+	}
+	if err == nil && next != "" {
+		err = errors.New("shop lists other charges than that of the payment")
 	}
 	return core.Charge{}, false, err
 }
@@ -129,7 +133,8 @@ func (p *Provider) charges(ctx context.Context, query url.Values) (list []core.C
 	}
 	for _, c := range got.Items {
 		list = append(list, core.Charge{
-			PaymentID: c.PaymentId, OrderSN: c.OrderSn, Amount: c.Amount, Currency: c.Currency, At: c.CreatedAt.UTC(),
+			PaymentID: c.PaymentId, OrderSN: c.OrderSn, Amount: c.Amount, Currency: strings.ToUpper(c.Currency),
+			At: c.CreatedAt.UTC(),
 		})
 	}
 	return list, got.NextCursor, nil
@@ -153,7 +158,7 @@ func (p *Provider) Refunds(
 }
 
 func refund(r shopapi.Refund) core.ProviderRefund {
-	return core.ProviderRefund{RefundID: r.PaymentId, Amount: r.Amount, Currency: r.Currency, At: r.CreatedAt.UTC()}
+	return core.ProviderRefund{RefundID: r.PaymentId, Amount: r.Amount, Currency: strings.ToUpper(r.Currency), At: r.CreatedAt.UTC()}
 }
 
 func page(since time.Time, cursor string, limit int) url.Values {
@@ -178,9 +183,9 @@ func (r *refusal) Error() string {
 	return fmt.Sprintf("shop responds %d %s%s", r.status, cmp.Or(r.Code, "without a code"), detail)
 }
 
-// refused reports whether err is a response of this status and code. A proxy in between may respond with the status, but
+// Refused reports whether err is a response of this status and code. A proxy in between may respond with the status, but
 // not with the code.
-func refused(err error, status int, code string) bool {
+func Refused(err error, status int, code string) bool {
 	var r *refusal
 	return errors.As(err, &r) && r.status == status && r.Code == code
 }
@@ -213,7 +218,8 @@ func (p *Provider) call(ctx context.Context, method, target string, body, result
 		return err
 	case len(raw) > maxResponse:
 		return fmt.Errorf("response of the shop has more than %d bytes", maxResponse)
-	case res.StatusCode == http.StatusTooManyRequests, res.StatusCode == http.StatusServiceUnavailable:
+	case res.StatusCode == http.StatusTooManyRequests,
+		res.StatusCode == http.StatusServiceUnavailable && res.Header.Get("Retry-After") != "":
 		after, _ := strconv.Atoi(res.Header.Get("Retry-After"))
 		return &core.ProviderBusy{After: time.Duration(max(0, min(after, 3600))) * time.Second}
 	case res.StatusCode >= 300 || res.StatusCode < 200:

@@ -91,34 +91,38 @@ func (s *Shop) checkout(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusBadRequest, "invalid_request", "amount or expires is not valid")
 		return
 	}
-	if err := s.Take(r.Context(), query, amount, time.Unix(expires, 0)); err != nil {
+	c, err := s.take(query, amount, time.Unix(expires, 0))
+	if err != nil {
 		problem(w, http.StatusConflict, "not_payable", err.Error())
+		return
+	}
+	if err := s.report(r.Context(), c); err != nil {
+		problem(w, http.StatusBadGateway, "callback_failed", err.Error())
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// Take takes a payment once, and sends its callback, also for a payment that was taken before.
-func (s *Shop) Take(ctx context.Context, query url.Values, amount int64, expires time.Time) error {
+// take takes a payment once, and returns its charge, also that of a payment that was taken before.
+func (s *Shop) take(query url.Values, amount int64, expires time.Time) (shopapi.Charge, error) {
 	id := query.Get("payment_id")
 	s.mu.Lock()
-	c, taken := s.charge(id)
-	if !taken && (s.cancelled[id] || !s.now().Before(expires)) {
-		s.mu.Unlock()
-		return fmt.Errorf("payment %s was cancelled or has expired", id)
+	defer s.mu.Unlock()
+	if c, taken := s.charge(id); taken {
+		return c, nil
 	}
-	if !taken {
-		c = shopapi.Charge{
-			PaymentId: id, OrderSn: query.Get("order_sn"), Amount: amount, Currency: query.Get("currency"),
-			CreatedAt: s.now().UTC(),
-		}
-		s.charges = append(s.charges, c)
+	if s.cancelled[id] || !s.now().Before(expires) {
+		return shopapi.Charge{}, fmt.Errorf("payment %s was cancelled or has expired", id)
 	}
-	s.mu.Unlock()
-	return s.report(ctx, c)
+	c := shopapi.Charge{
+		PaymentId: id, OrderSn: query.Get("order_sn"), Amount: amount, Currency: query.Get("currency"),
+		CreatedAt: s.now().UTC(),
+	}
+	s.charges = append(s.charges, c)
+	return c, nil
 }
 
-// report sends the callback of a charge.
+// report sends the callback of a charge. A shop repeats it until it is accepted; here the buyer repeats the payment.
 func (s *Shop) report(ctx context.Context, c shopapi.Charge) error {
 	body, err := json.Marshal(payment.Event{
 		EventID: "paid-" + c.PaymentId, PaymentID: c.PaymentId, Outcome: string(core.OutcomeSucceeded), Amount: &c.Amount,
