@@ -71,7 +71,7 @@ func Shop(ctx context.Context, o Options, out io.Writer) error {
 		Run: func(ctx context.Context, _ conformance.Subject) error {
 			_, _, err := of([]string{"another-secret-than-that-of-the-shop"}).Charges(ctx, time.Now(), "", 1)
 			if !shop.Refused(err, http.StatusUnauthorized, "unauthenticated") {
-				return fmt.Errorf("a request that another secret has signed is not 401 unauthenticated: %v", err)
+				return errors.Join(errors.New("a request that another secret has signed is not 401 unauthenticated"), err)
 			}
 			return nil
 		},
@@ -118,7 +118,7 @@ func refusedPage(ctx context.Context, s conformance.Subject, deadline time.Time,
 		return errors.New("the payment was taken")
 	}
 	if _, found, err := s.FindCharge(ctx, p.PaymentID); err != nil || found {
-		return fmt.Errorf("the payment was refused and charged (%t, %v)", found, err)
+		return errors.Join(fmt.Errorf("the payment was refused and charged (%t)", found), err)
 	}
 	return nil
 }

@@ -139,7 +139,7 @@ func successReported(ctx context.Context, s Subject) error {
 		}
 		first, _ := success(s, p, callbacks)
 		if again, err := success(s, p, callbacks); err != nil || again.EventID != first.EventID {
-			return fmt.Errorf("a repeated callback has event_id %q, the first %q (%v)", again.EventID, first.EventID, err)
+			return errors.Join(fmt.Errorf("a repeated callback has event_id %q, the first %q", again.EventID, first.EventID), err)
 		}
 	}
 	return nil
@@ -158,7 +158,7 @@ func signatureChecked(ctx context.Context, s Subject) error {
 			"with a changed byte": parseError(s, c.Header, changed), "without a signature": parseError(s, none, c.Body),
 		} {
 			if contract.CodeOf(err) != contract.CodeUnauthenticated {
-				return fmt.Errorf("a callback %s is not refused as unauthenticated: %v", what, err)
+				return errors.Join(fmt.Errorf("a callback %s is not refused as unauthenticated", what), err)
 			}
 		}
 	}
@@ -173,7 +173,7 @@ func parseError(s Subject, h http.Header, body []byte) error {
 func chargeFound(ctx context.Context, s Subject) error {
 	unknown := s.New(1999, "EUR")
 	if _, found, err := s.FindCharge(ctx, unknown.PaymentID); err != nil || found {
-		return fmt.Errorf("a charge that was never made: found %t, %v", found, err)
+		return errors.Join(fmt.Errorf("a charge that was never made: found %t", found), err)
 	}
 	p, _, err := paid(ctx, s, 1999, "EUR")
 	if err != nil {
@@ -181,7 +181,7 @@ func chargeFound(ctx context.Context, s Subject) error {
 	}
 	c, found, err := s.FindCharge(ctx, p.PaymentID)
 	if err != nil || !found {
-		return fmt.Errorf("the charge of a paid payment: found %t, %v", found, err)
+		return errors.Join(fmt.Errorf("the charge of a paid payment: found %t", found), err)
 	}
 	return sameCharge(c, p)
 }
@@ -203,7 +203,7 @@ func refundedOnce(ctx context.Context, s Subject) error {
 		return err
 	}
 	if _, found, err := s.FindRefund(ctx, p); err != nil || found {
-		return fmt.Errorf("a refund that was never made: found %t, %v", found, err)
+		return errors.Join(fmt.Errorf("a refund that was never made: found %t", found), err)
 	}
 	for range 2 {
 		if err := s.Refund(ctx, p); err != nil {
@@ -212,7 +212,7 @@ func refundedOnce(ctx context.Context, s Subject) error {
 	}
 	made, found, err := s.FindRefund(ctx, p)
 	if err != nil || !found || made.Amount != p.PaidAmount || made.Currency != p.PaidCurrency {
-		return fmt.Errorf("the refund of %+v: found %t, %+v, %v", p, found, made, err)
+		return errors.Join(fmt.Errorf("the refund of %+v: found %t, %+v", p, found, made), err)
 	}
 	n := 0
 	err = all(ctx, s.Refunds, since, func(r core.ProviderRefund) error {
@@ -292,7 +292,7 @@ func cancelled(ctx context.Context, s Subject) error {
 	callbacks, err := s.Pay(ctx, p, begun)
 	if err != nil {
 		if _, found, err := s.FindCharge(ctx, p.PaymentID); err != nil || found {
-			return fmt.Errorf("a payment that could not be paid is charged (%t, %v)", found, err)
+			return errors.Join(fmt.Errorf("a payment that could not be paid is charged (%t)", found), err)
 		}
 		return nil
 	}
@@ -309,10 +309,10 @@ func cancelledAfterwards(ctx context.Context, s Subject) error {
 		return fmt.Errorf("cancel: %w", err)
 	}
 	if _, found, err := s.FindCharge(ctx, p.PaymentID); err != nil || !found {
-		return fmt.Errorf("the charge after a cancellation: found %t, %v", found, err)
+		return errors.Join(fmt.Errorf("the charge after a cancellation: found %t", found), err)
 	}
 	if _, found, err := s.FindRefund(ctx, p); err != nil || found {
-		return fmt.Errorf("the cancellation made a refund (%t, %v)", found, err)
+		return errors.Join(fmt.Errorf("the cancellation made a refund (%t)", found), err)
 	}
 	return nil
 }
