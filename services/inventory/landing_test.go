@@ -32,9 +32,10 @@ func TestAReservationLandsOnce(t *testing.T) {
 	d := w.deductions()
 	require.Len(w.t, d, 1)
 	require.Equal(w.t, contract.Deduction{
-		OrderSN: r.OrderSN, UserID: "u1", ActivityID: a.ID, Currency: "EUR", PayWithinS: 900,
+		OrderSN: r.OrderSN, UserID: "u1", ActivityID: a.ID, Currency: "EUR", PayWithinS: 900, ReservedAt: d[r.OrderSN].ReservedAt,
 		Lines: []contract.PricedLine{{SKUID: a.Items[1].SKUID, Qty: 2, Price: 101}},
 	}, d[r.OrderSN])
+	require.WithinDuration(w.t, r.ReservedAt, d[r.OrderSN].ReservedAt, time.Millisecond)
 	require.Equal(w.t, stockgate.StatusQueued, w.entry(a, r.OrderSN).Status)
 	w.follow(event(r, contract.OrderCreated))
 	w.land(r) // it has an order: nothing to publish

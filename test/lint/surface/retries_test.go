@@ -50,6 +50,7 @@ var retries = map[string]string{
 	"journal sweep":                                "services/inventory TestAnUnreadableRowDoesNotStopTheJournalSweep",
 	"order closings sweep":                         "services/order/internal/core TestTheSweepReplacesClosingsThatWereNotSent",
 	"order contacts sweep":                         "services/order/internal/core TestManyContactsAreDeleted",
+	"order payments of closed orders":              "services/order/internal/core TestACancellationIsRepeatedAndEnds",
 	"order refunds":                                "services/order/internal/core TestARefusedRefundWaitsForAnOperator",
 	"order sweep":                                  "services/inventory TestManyStuckSalesDoNotStarveTheDeductionsOfOthers",
 	"overdue sweep":                                "services/inventory TestAnUnreadableRowDoesNotBlockOthers",
