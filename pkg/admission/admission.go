@@ -126,7 +126,7 @@ func (l *Limits) Breaker() string {
 	return "open"
 }
 
-// None returns limits that limit nothing, for tests of other things.
+// None returns limits that limit nothing, for commands and for tests of other things.
 func None(tel *telemetry.Telemetry) *Limits {
 	return &Limits{Registry: rules.New(rules.Options{}), tel: tel}
 }

@@ -45,14 +45,13 @@ func paymentWithOrder(
 	)
 	err = sqldb.Query(db, "SELECT "+readAt+", p.payment_id, p.order_sn, p.user_id, p.provider, p.state, p.amount, "+
 		"p.currency, p.paid_amount, p.paid_currency, p.created_at, p.finished_at, p.reference, p.turn_at, o.order_sn, "+
-		"o.user_id, o.activity_id, "+
-		"o.state, o.tombstone, o.close_reason, o.expires_at, o.traceparent, o.line_items "+
+		"o.user_id, o.activity_id, o.state, o.tombstone, o.close_reason, o.expires_at, o.traceparent, o.line_items "+
 		"FROM payments p JOIN orders o ON o.order_sn = p.order_sn WHERE p.payment_id = ?", []any{pid},
 		func(rows *sql.Rows) error {
 			return rows.Scan(&at, &payment.PaymentID, &payment.OrderSN, &payment.UserID, &payment.Provider, &payment.State,
 				&payment.Amount, &payment.Currency, &payment.PaidAmount, &payment.PaidCurrency, &payment.CreatedAt,
-				&payment.FinishedAt, &payment.Reference, &payment.TurnAt, &order.OrderSN, &order.UserID, &order.ActivityID, &order.State,
-				&order.Tombstone, &order.CloseReason, &order.ExpiresAt, &order.Traceparent, &order.LineItems)
+				&payment.FinishedAt, &payment.Reference, &payment.TurnAt, &order.OrderSN, &order.UserID, &order.ActivityID,
+				&order.State, &order.Tombstone, &order.CloseReason, &order.ExpiresAt, &order.Traceparent, &order.LineItems)
 		})
 	if err != nil {
 		return p, o, now, err
@@ -119,7 +118,8 @@ func (t *tx) UpdatePayment(p core.Payment, from ...core.PaymentState) (int, erro
 		args = append(args, string(f))
 	}
 	changed, err := sqldb.Exec(t.db, "UPDATE payments SET state = ?, paid_amount = ?, paid_currency = ?, "+
-		"reference = CASE WHEN ? = '' THEN reference ELSE ? END, finished_at = ? WHERE payment_id = ? AND state IN "+sqldb.List(len(from)), args...)
+		"reference = CASE WHEN ? = '' THEN reference ELSE ? END, finished_at = ? "+
+		"WHERE payment_id = ? AND state IN "+sqldb.List(len(from)), args...)
 	return int(changed), err
 }
 
