@@ -1,4 +1,4 @@
-package e2e
+package trouble
 
 import (
 	"bytes"
@@ -56,7 +56,6 @@ func contactKey(name string) string {
 //
 // No request fails. A request whose connection a restart cuts is repeated once. In the end the old secrets are refused.
 func TestSecretsAreRotatedUnderLoad(t *testing.T) {
-	t.Parallel()
 	r := rig.New(t, rig.Twice())
 	internalCalls := shop.RecordCalls(t, r.Inventory.Setting("ORDER_INTERNAL_URL"))
 	callbackCalls := shop.RecordCalls(t, r.Client.Origins().Order)
@@ -118,7 +117,7 @@ func TestSecretsAreRotatedUnderLoad(t *testing.T) {
 // restartAll restarts every process with these values of the secrets, as an upgrade by Helm does: in each service one
 // after the other, the services side by side. In between it waits for purchases that begin and end meanwhile, while each
 // service has a process with the old and one with the new values.
-func restartAll(t *testing.T, r *rig.Rig, load *load, value func(rotated) string) {
+func restartAll(t *testing.T, r *rig.Rig, load *steadyLoad, value func(rotated) string) {
 	t.Helper()
 	for i := range r.Services()[0] {
 		restarts, ctx := errgroup.WithContext(context.Background())

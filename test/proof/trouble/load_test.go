@@ -1,4 +1,4 @@
-package e2e
+package trouble
 
 import (
 	"context"
@@ -18,9 +18,9 @@ import (
 // purchaseEvery is the interval of the load's purchases.
 const purchaseEvery = 80 * time.Millisecond
 
-// load makes whole purchases at a steady rate. One of four is not paid and expires. The buyers of the others give a
+// steadyLoad makes whole purchases at a steady rate. One of four is not paid and expires. The buyers of the others give a
 // contact. With each purchase the merchant reads the stock.
-type load struct {
+type steadyLoad struct {
 	paid, lapsing shop.Sale
 
 	cancel context.CancelFunc
@@ -43,9 +43,9 @@ type given struct {
 	contact         client.Contact
 }
 
-func startLoad(ctx context.Context, c *client.Client, paid, lapsing shop.Sale) *load {
+func startLoad(ctx context.Context, c *client.Client, paid, lapsing shop.Sale) *steadyLoad {
 	starting, cancel := context.WithCancel(ctx)
-	l := &load{
+	l := &steadyLoad{
 		paid: paid, lapsing: lapsing, cancel: cancel, ended: make(chan struct{}), client: c, group: &sync.WaitGroup{},
 		done: map[bool]int{}, next: make(chan struct{}),
 	}
@@ -65,7 +65,7 @@ func startLoad(ctx context.Context, c *client.Client, paid, lapsing shop.Sale) *
 	return l
 }
 
-func (l *load) begin(ctx context.Context, n int) {
+func (l *steadyLoad) begin(ctx context.Context, n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c, round := l.client, l.round
@@ -91,7 +91,7 @@ func (l *load) begin(ctx context.Context, n int) {
 	})
 }
 
-func (l *load) buyAndGiveContact(ctx context.Context, c *client.Client, sale shop.Sale, userID string) error {
+func (l *steadyLoad) buyAndGiveContact(ctx context.Context, c *client.Client, sale shop.Sale, userID string) error {
 	orderSN, err := shop.BuyOne(ctx, c, sale, userID)
 	if err != nil {
 		return err
@@ -133,7 +133,7 @@ func readStock(ctx context.Context, c *client.Client, sale shop.Sale) error {
 }
 
 // waitForPurchases waits for the end of n purchases that begin after its call.
-func (l *load) waitForPurchases(t *testing.T, n int) {
+func (l *steadyLoad) waitForPurchases(t *testing.T, n int) {
 	t.Helper()
 	l.mu.Lock()
 	l.round++
@@ -156,7 +156,7 @@ func (l *load) waitForPurchases(t *testing.T, n int) {
 }
 
 // switchTo lets later purchases use c, and waits for the end of the earlier ones.
-func (l *load) switchTo(t *testing.T, c *client.Client) {
+func (l *steadyLoad) switchTo(t *testing.T, c *client.Client) {
 	t.Helper()
 	l.mu.Lock()
 	earlier := l.group
@@ -166,7 +166,7 @@ func (l *load) switchTo(t *testing.T, c *client.Client) {
 }
 
 // stop begins no more purchases, waits for the end of all, and returns how many were paid and how many were not.
-func (l *load) stop() (paid, lapsed int) {
+func (l *steadyLoad) stop() (paid, lapsed int) {
 	l.cancel()
 	<-l.ended
 	l.group.Wait()
@@ -175,7 +175,7 @@ func (l *load) stop() (paid, lapsed int) {
 	return l.done[true], l.done[false]
 }
 
-func (l *load) failed() error {
+func (l *steadyLoad) failed() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.err
