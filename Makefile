@@ -46,11 +46,13 @@ demo: .bin ## Runs a whole sale (against make up or make run, or BASE_URL); fail
 deps: ## Installs MariaDB, Redis, nginx, a JRE and RocketMQ's jars, if missing
 	@scripts/dev/deps
 
-up: deps .bin ## Starts MariaDB, Redis, RocketMQ, the three services and the edge on http://127.0.0.1:8090, if they are down
+up: deps .bin ## Starts MariaDB, Redis, RocketMQ, the three services and the edge on http://127.0.0.1:8090, if they are down (MONITORING=1 adds Prometheus)
 	@scripts/dev/dependencies up
 	@scripts/dev/services up
+	@[ -z "$(MONITORING)" ] || { scripts/dev/deps monitoring && scripts/dev/monitoring up; }
 
 down: ## Stops them, the edge first; keeps the data in .run
+	@scripts/dev/monitoring down
 	@scripts/dev/services down
 	@scripts/dev/dependencies down
 
@@ -127,15 +129,15 @@ lint: $(GOLANGCI_LINT) $(OAPI_CODEGEN) $(ACTIONLINT) $(HELM3) ## Runs linters an
 fmt: $(GOLANGCI_LINT) ## Formats all Go code
 	@$(GOLANGCI_LINT) fmt $$(go list -f '{{.Dir}}/...' -m)
 
-generate: $(OAPI_CODEGEN) $(HELM3) ## Generates Go code from the OpenAPI files, the tables of settings and of the chart's values, and the edge's configuration
+generate: $(OAPI_CODEGEN) $(HELM3) ## Generates Go code from the OpenAPI files, the tables of settings and of the chart's values, dashboards, and the edge's configuration
 	@scripts/dev/generate $(OAPI_CODEGEN)
 	@go run ./test/lint/surface
-	@cd test/chart && go run ./cmd/values -write ../../docs/kubernetes.md
+	@cd test/chart && go run ./cmd/values -write ../../docs/kubernetes.md && go run ./cmd/dashboards
 	@scripts/dev/edge-conf $(HELM3)
 
 clean: ## Stops every process of this folder and deletes all builds and data
 	@[ ! -e .run/cluster/started ] || scripts/cluster/stop
-	@for set in "$${RUN_DIR:-.run}" .run/*; do [ ! -d "$$set" ] || { RUN_DIR=$$set scripts/dev/services kill && RUN_DIR=$$set scripts/dev/dependencies kill; } || exit 1; done
+	@for set in "$${RUN_DIR:-.run}" .run/*; do [ ! -d "$$set" ] || { RUN_DIR=$$set scripts/dev/monitoring down && RUN_DIR=$$set scripts/dev/services kill && RUN_DIR=$$set scripts/dev/dependencies kill; } || exit 1; done
 	@rm -rf .bin .run dist
 
 .bin:
