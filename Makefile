@@ -48,7 +48,7 @@ deps: ## Installs MariaDB, Redis, nginx, a JRE and RocketMQ's jars, if missing
 
 up: deps .bin ## Starts MariaDB, Redis, RocketMQ, the three services and the edge on http://127.0.0.1:8090, if they are down (MONITORING=1 adds Prometheus)
 	@scripts/dev/dependencies up
-	@scripts/dev/services up
+	@MONITORING=$(MONITORING) scripts/dev/services up
 	@[ -z "$(MONITORING)" ] || { scripts/dev/deps monitoring && scripts/dev/monitoring up; }
 
 down: ## Stops them, the edge first; keeps the data in .run
@@ -106,7 +106,7 @@ sim: ## Simulates SEEDS (5000) sales with random faults, from seed FIRST (1); CO
 ci: ## Runs what CI runs and prints a table of its steps (LANE=static, system, cluster or web for one lane)
 	@scripts/ci/run $(LANE)
 
-proof: ## Shows which long lanes are green on this commit; LANE=sim, mutants, race, trouble, secured, restore, kills, cluster or fuzz runs one
+proof: ## Shows which long lanes are green on this commit; LANE=sim, mutants, race, trouble, alarms, secured, restore, kills, cluster or fuzz runs one
 	@scripts/ci/proof $(LANE)
 
 ##@ Work on it

@@ -11,8 +11,9 @@ edge_up() {
     rm -rf "$dir"
     mkdir -p "$dir"
     conf=$(<"$here/edge.conf.in")
-    for name in EDGE_PORT EDGE_TLS_PORT SECKILL_PORT ORDER_PORT INVENTORY_PORT; do conf=${conf//"@$name@"/"${!name}"}; done
+    for name in EDGE_PORT EDGE_TLS_PORT EDGE_COUNTS_PORT SECKILL_PORT ORDER_PORT INVENTORY_PORT; do conf=${conf//"@$name@"/"${!name}"}; done
     printf '%s\n' "${conf//"@EDGE_DIR@"/"$dir"}" >"$dir/nginx.conf"
+    if [[ -z ${MONITORING:-} ]]; then sed -i '/ counted;$/d' "$dir/nginx.conf"; fi # nothing would receive them
     # A certificate of this set alone: it signs itself, for this machine's names.
     openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 -subj /CN=localhost \
         -addext "subjectAltName=DNS:localhost,IP:127.0.0.1" -keyout "$dir/tls.key" -out "$dir/tls.crt" 2>/dev/null ||

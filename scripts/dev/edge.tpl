@@ -8,4 +8,4 @@ conf: |
         "seckill" "127.0.0.1:@SECKILL_PORT@" "order" "127.0.0.1:@ORDER_PORT@" "inventory" "127.0.0.1:@INVENTORY_PORT@" }}
   {{- include "flashsale.nginx" (dict "root" . "listen" (list "127.0.0.1:@EDGE_PORT@") "tls" (list "127.0.0.1:@EDGE_TLS_PORT@")
         "certificate" "@EDGE_DIR@" "health" list "dir" "@EDGE_DIR@"
-        "log" "/dev/stderr" "access" "/dev/stdout" "servers" $servers) | nindent 2 }}
+        "log" "/dev/stderr" "access" "/dev/stdout" "servers" $servers "counts" "127.0.0.1:@EDGE_COUNTS_PORT@") | nindent 2 }}

@@ -282,6 +282,22 @@ func TestNoResponse(t *testing.T) {
 	}
 }
 
+// Each response is reported, also that of a service that does not respond.
+func TestResponsesAreReported(t *testing.T) {
+	e := start(t)
+	e.order.use(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	for path, status := range map[string]int{"/v1/activities": http.StatusOK, "/v1/orders": http.StatusServiceUnavailable} {
+		require.Equal(t, status, e.get(t, path).status)
+		want := fmt.Sprintf(" edge: %d - -", status)
+		require.NoError(t, e.Reports.SetReadDeadline(time.Now().Add(patience)))
+		for buf, text := make([]byte, 512), ""; !strings.HasSuffix(text, want); {
+			n, _, err := e.Reports.ReadFrom(buf)
+			require.NoError(t, err, want)
+			text = string(buf[:n])
+		}
+	}
+}
+
 // A browser gets a page that tries again also when seckill limits its sign-ins. Other pages of seckill stay as they are.
 func TestLimitedSignIns(t *testing.T) {
 	e := start(t)

@@ -21,6 +21,8 @@ type Edge struct {
 	URL    string
 	Secure string // address of the listener with TLS
 	Dir    string // of the caches and temporary files
+
+	Reports net.PacketConn // where it reports each response, as a datagram of syslog
 }
 
 // StartEdge starts the edge before services with these URLs, and stops it at the end of the test.
@@ -35,7 +37,11 @@ func StartEdge(t testing.TB, seckill, order, inventory string) Edge {
 	}
 	addr := porttest.Free(t)
 	e := Edge{URL: "http://" + addr, Secure: porttest.Free(t), Dir: t.TempDir()}
-	text := strings.NewReplacer("@EDGE_DIR@", e.Dir, "@EDGE_PORT@", port(addr), "@EDGE_TLS_PORT@", port(e.Secure),
+	e.Reports, err = net.ListenPacket("udp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = e.Reports.Close() })
+	text := strings.NewReplacer("@EDGE_COUNTS_PORT@", port(e.Reports.LocalAddr().String()),
+		"@EDGE_DIR@", e.Dir, "@EDGE_PORT@", port(addr), "@EDGE_TLS_PORT@", port(e.Secure),
 		"@SECKILL_PORT@", port(seckill), "@ORDER_PORT@", port(order), "@INVENTORY_PORT@", port(inventory),
 	).Replace(string(conf))
 	file := filepath.Join(e.Dir, "nginx.conf")

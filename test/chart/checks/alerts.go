@@ -122,6 +122,9 @@ var healthy = map[string]string{
 	`http_server_request_duration_seconds_count{service="order",http_response_status_code="200"}`: "0+500x120",
 	`http_server_request_duration_seconds_count{service="order",http_response_status_code="503"}`: "0+1x120",
 
+	`flashsale_edge_responses_total{service="edge",flashsale_limit="none",http_response_status_code="200"}`: "0+500x120",
+	`flashsale_edge_responses_total{service="edge",flashsale_limit="none",http_response_status_code="502"}`: "0+1x120",
+
 	`flashsale_seckill_not_landed`:                                                         "5x120",
 	`flashsale_seckill_not_landed_age_seconds`:                                             "0x120",
 	`flashsale_inventory_reservations_total{flashsale_outcome="landed",instance="i"}`:      "0+50x120",
@@ -195,6 +198,10 @@ func alertCases() []alertCase {
 		{
 			alert: "FlashsaleServerErrors", labels: of("order"), ends: "13m30s",
 			series: one(`http_server_request_duration_seconds_count{service="order",http_response_status_code="503"}`, "0x60 0+50x12 600x60"),
+		},
+		{
+			alert: "FlashsaleEdgeErrors", ends: "13m30s",
+			series: one(`flashsale_edge_responses_total{service="edge",flashsale_limit="none",http_response_status_code="502"}`, "0x60 0+50x12 600x60"),
 		},
 		{ // inventory is down: the series of what lands has ended
 			alert: "FlashsaleLandingStalled", ends: "16m",

@@ -29,9 +29,11 @@ func sale() Dashboard {
 						rate("service", "http_server_request_duration_seconds_count")}},
 				},
 				{
-					Title: "Responses", Unit: "reqps", About: "Responses of all services by status.",
+					Title: "Responses of the edge", Unit: "reqps", Alert: "FlashsaleEdgeErrors",
+					About: "By status, and by the limit of the edge that refused the request. Also those that no service has seen.",
 					Queries: []Query{{
-						"{{http_response_status_code}}", rate("http_response_status_code", "http_server_request_duration_seconds_count"),
+						"{{http_response_status_code}} {{flashsale_limit}}",
+						rate("http_response_status_code, flashsale_limit", "flashsale_edge_responses_total"),
 					}},
 				},
 				{

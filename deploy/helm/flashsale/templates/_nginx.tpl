@@ -78,6 +78,7 @@ The configuration of the edge, for nginx 1.22 or later.
   health      addresses of the listener for probes; may be none
   dir         folder of the pid, the cache and temporary files
   log, access files of error lines and of lines about responses
+  counts      address of the process that counts the responses; may be none
   servers     address of each service, by name
 */}}
 {{- define "flashsale.nginx" -}}
@@ -129,6 +130,10 @@ http {
     log_format short escape=json '{"time":"$time_iso8601","status":$status,"method":"$request_method","to":"$upstream_addr",'
         '"upstream_status":"$upstream_status","seconds":$request_time}';
     access_log "{{ .access }}" short if=$wrong;
+{{- with .counts }}
+    log_format counted '$status $limit_req_status $limit_conn_status';
+    access_log syslog:server={{ . }},nohostname,tag=edge counted;
+{{- end }}
 
     # seckill has each page in three encodings. Callers write this header in thousands of ways; each would be another
     # response in the cache.

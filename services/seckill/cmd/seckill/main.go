@@ -11,6 +11,7 @@ import (
 func main() {
 	command.Main(command.Spec{
 		Name: "seckill", Serve: serve, CheckConfig: checkConfig, Connect: connect,
+		More: []command.Subcommand{edgeCommand()},
 		Migrate: func(ctx context.Context, log *slog.Logger, _ command.Migration) error {
 			log.InfoContext(ctx, "seckill has no tables: nothing to migrate")
 			return nil
