@@ -28,7 +28,7 @@ const portOffset = 7500
 type set struct {
 	root, dir string
 	env       []string
-	path      string // PATH of the scripts
+	path      string // PATH of commands
 
 	edge, prometheus string
 	received         *notifications
@@ -93,17 +93,17 @@ func (s *set) pid(t *testing.T, name string) int {
 	return pid
 }
 
-// lateClock makes redis start with a clock that is a second late, by Debian's faketime.
-func (s *set) lateClock(t *testing.T) {
+// lateClock has Redis start with a clock that is a second late, until right is called.
+func (s *set) lateClock(t *testing.T) (right func()) {
 	t.Helper()
-	real, err := exec.LookPath("redis-server")
+	redis, err := exec.LookPath("redis-server")
 	require.NoError(t, err)
-	dir := t.TempDir()
-	wrapper := fmt.Sprintf("#!/bin/sh\nexec faketime -f -1s %s \"$@\"\n", real)
+	dir, before := t.TempDir(), s.path
+	s.run(t, "gcc", "-shared", "-fPIC", "-o", filepath.Join(dir, "late.so"), filepath.Join(s.root, "test/proof/alarms/testdata/late.c"))
+	wrapper := fmt.Sprintf("#!/bin/sh\nLD_PRELOAD=%s/late.so exec %s \"$@\"\n", dir, redis)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "redis-server"), []byte(wrapper), 0o700))
-	before := s.path
 	s.path = dir + ":" + s.path
-	t.Cleanup(func() { s.path = before })
+	return func() { s.path = before }
 }
 
 // An alert is one that Prometheus has.
