@@ -5,6 +5,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"flag"
 	"fmt"
 	"net/http"
@@ -59,6 +60,11 @@ func TestAlarms(t *testing.T) {
 	stop := buy(ctx, c, sale)
 	defer stop()
 
+	require.NoError(t, shop.Poll(ctx, func() (bool, error) { // Prometheus has read every process
+		firing, err := s.firing(ctx)
+		up, upErr := s.series(ctx, `up{job="flashsale"} == 1`)
+		return len(firing) == 0 && up == 4, errors.Join(err, upErr)
+	}))
 	t.Run("quiet", func(t *testing.T) {
 		until := time.Now().Add(*quiet)
 		for time.Now().Before(until) {
