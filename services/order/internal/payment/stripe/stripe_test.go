@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	key    = "sk_test_of_the_account"
+	key    = "sk_test_ofTheAccount"
 	secret = "whsec_of_the_endpoint_of_order"
 )
 
