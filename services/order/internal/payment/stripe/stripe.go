@@ -22,9 +22,6 @@ import (
 // Name is the provider's name in the API.
 const Name = "stripe"
 
-// DefaultAPIURL is the base of Stripe's API.
-const DefaultAPIURL = "https://api.stripe.com"
-
 const (
 	callTimeout = 10 * time.Second
 	// A session ends by itself this long after its payment was started. Stripe wants at least 30 minutes from the call on,
@@ -54,7 +51,7 @@ type Config struct {
 	Key string // secret key of the account
 	// WebhookSecrets verify callbacks. There is more than one while the secret is rotated.
 	WebhookSecrets []string
-	APIURL         string            // DefaultAPIURL except in tests
+	APIURL         string            // base of Stripe's API
 	PublicURL      string            // address of the pages, to which the buyer returns
 	Methods        []string          // payment methods that the account has activated
 	Now            func() time.Time  // required

@@ -64,7 +64,7 @@ func New(cfg Config) *Stripe {
 	cfg.Rate = cmp.Or(cfg.Rate, 25)
 	s := &Stripe{
 		cfg: cfg, mux: http.NewServeMux(), keys: map[string]stored{}, window: map[string][]time.Time{},
-		calls: map[string]int{},
+		calls: map[string]int{}, last: int(cfg.Now().UnixNano()), // of no other fake
 	}
 	s.route("POST /v1/checkout/sessions", s.createSession, "mode", "client_reference_id", "success_url", "cancel_url",
 		"expires_at", "line_items[0][quantity]", "line_items[0][price_data][currency]",
