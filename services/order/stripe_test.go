@@ -323,7 +323,8 @@ func TestEachChargePaysOneOrderOrIsRefundedOnce(t *testing.T) {
 			d := s.created("u1")
 			s.once(sessionsPath, stripefake.FaultBusy)
 			a := s.begin(d, "k")
-			require.Equal(s.t, []any{503, "provider_busy", "1"}, []any{a.status, a.code(), a.header.Get("Retry-After")}, a.raw)
+			require.Equal(s.t, []any{503, "provider_busy"}, []any{a.status, a.code()}, a.raw)
+			require.NotEmpty(s.t, a.header.Get("Retry-After"))
 			p := s.begun(d, "k")
 			require.NoError(s.t, s.Pay(p.session))
 			return p

@@ -15,7 +15,7 @@ import (
 )
 
 // Refund implements core.Provider. Besides the key of idempotency, Stripe refuses to refund a charge in full twice. So a
-// call whose key holds a failure is repeated with another one, of this hour, unless the refund was made.
+// call whose key holds an error is repeated with another one, of this hour, unless the refund was made.
 func (p *Provider) Refund(ctx context.Context, pay core.Payment) error {
 	intent, err := p.intent(ctx, pay)
 	if err != nil {

@@ -161,12 +161,11 @@ func refused(err error) bool {
 	return false
 }
 
-// replayed reports whether err is a failure of Stripe itself that it has stored under the key of idempotency. It repeats
-// that for a day.
+// replayed reports whether err is a response that Stripe has stored under the key of idempotency: a failure of its own,
+// or a refusal whose cause may have ended since. Stripe repeats it for a day.
 func replayed(err error) bool {
 	var e *stripego.Error
-	return errors.As(err, &e) && e.HTTPStatusCode >= 500 && e.LastResponse != nil &&
-		e.LastResponse.Header.Get("Idempotent-Replayed") == "true"
+	return errors.As(err, &e) && e.LastResponse != nil && e.LastResponse.Header.Get("Idempotent-Replayed") == "true"
 }
 
 // failure returns the error of a call for core. declined is that of a call that Stripe has refused for good; nil if the

@@ -244,6 +244,8 @@ func TestRefusals(t *testing.T) {
 	for _, p := range []core.Payment{disputed, partly, unpaid, payment(1999, "EUR")} {
 		require.ErrorIs(t, a.of.Refund(ctx, p), core.ErrRefundDeclined)
 	}
+	require.NoError(t, a.WinDispute(disputed.Reference))
+	require.NoError(t, a.of.Refund(ctx, disputed), "Stripe has stored its refusal under the key, and an operator retries")
 	made, found, err := a.of.FindRefund(ctx, partly)
 	require.NoError(t, err)
 	require.True(t, found)

@@ -176,6 +176,17 @@ func (s *Stripe) Dispute(sessionID string) error {
 	return nil
 }
 
+// WinDispute ends the dispute of a session in favour of the account.
+func (s *Stripe) WinDispute(sessionID string) error {
+	c, err := s.paid(sessionID)
+	if err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	c.disputed = false
+	return nil
+}
+
 // paid returns the charge of a session, and holds the lock unless it fails.
 func (s *Stripe) paid(sessionID string) (*charge, error) {
 	s.mu.Lock()
