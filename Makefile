@@ -14,6 +14,7 @@ KO            := $(TOOLS)/ko-v0.19.1
 HELM3         := $(TOOLS)/helm-v3.22.0
 HELM4         := $(TOOLS)/helm-v4.3.1
 KUBECONFORM   := $(TOOLS)/kubeconform-v0.8.0
+STRIPE_MOCK   := $(TOOLS)/stripe-mock-v0.203.0
 
 # Without the paths of this clone in programs, all clones on a machine share compiled packages.
 export GOFLAGS := -trimpath $(filter-out -trimpath,$(shell go env GOFLAGS))
@@ -77,14 +78,17 @@ cluster-test: $(KO) $(helms) ## Tests the chart on a real cluster: install, a sa
 	@scripts/cluster/test $(KO) $(helms)
 
 # Without a text for make help: scripts and tests call these.
-.PHONY: cluster-prepare chart-tools lint-tools test-tools
+.PHONY: cluster-prepare chart-tools lint-tools stripe-tools test-tools
 cluster-prepare: $(KO) $(HELM3)
 	@scripts/cluster/prepare $(KO)
 
 lint-tools: test-tools $(GOLANGCI_LINT) $(OAPI_CODEGEN) $(ACTIONLINT) $(HELM3) $(KUBECONFORM)
-test-tools: $(GOTESTSUM)
+test-tools: $(GOTESTSUM) $(STRIPE_MOCK)
 
 chart-tools: $(KUBECONFORM) $(helms)
+	@echo $^
+
+stripe-tools: $(STRIPE_MOCK)
 	@echo $^
 
 ##@ Prove it
@@ -166,6 +170,9 @@ $(HELM4):
 
 $(KUBECONFORM):
 	$(call install,github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0)
+
+$(STRIPE_MOCK):
+	$(call install,github.com/stripe/stripe-mock@v0.203.0)
 
 # install(module@version) builds a tool outside of the workspace, into a file named after its version, complete or not
 # at all.

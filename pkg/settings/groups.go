@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -137,6 +138,20 @@ func CheckURL(variable, value string) error {
 		return Wrong(variable, "is not an http or https URL")
 	}
 	return nil
+}
+
+// CheckPublicURL returns PUBLIC_URL as scheme and host. It reports one that is no address of a site.
+func CheckPublicURL(value string, production bool) (string, error) {
+	u, err := url.Parse(value)
+	switch {
+	case err != nil || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil ||
+		strings.Trim(u.Path, "/") != "" || strings.ContainsAny(value, "?#"):
+		return value, Wrong("PUBLIC_URL", "must be the address of the pages such as https://shop.example.com, "+
+			"without path, query and user")
+	case production && u.Scheme != "https":
+		return value, Wrong("PUBLIC_URL", "must be an https URL with APP_ENV=production")
+	}
+	return u.Scheme + "://" + u.Host, nil
 }
 
 // CheckListenAddr reports an invalid address of a listener. A missing host means all interfaces.

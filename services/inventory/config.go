@@ -29,6 +29,10 @@ type Config struct {
 	// SKUs that a merchant may have; then 409 `quota_exceeded`.
 	MaxSKUs int64 `env:"MERCHANT_MAX_SKUS" envDefault:"10000"`
 
+	// Publishing refuses prices that the payment providers cannot take.
+	Payments    settings.Payments
+	PaymentRate settings.PaymentRate
+
 	// Messages of each topic handled at a time.
 	Consumers int `env:"CONSUMERS" envDefault:"4"`
 }

@@ -157,6 +157,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		Activities: s.store, Products: s.store, Rows: s.store, Changed: s.store, History: s.store, Gate: s.gate, Gates: s.syncer,
 		Ledger: s.core, Guard: guard, Orders: orderService, Refunds: orderService, Overview: s.store, Profiles: s.store,
 		Recorder: recorder, Now: deps.Now, Pause: timing.Pause, Quotas: merchants.Quotas{Activities: cfg.MaxActivities, SKUs: cfg.MaxSKUs},
+		Payments: merchants.Payments{Stripe: cfg.Payments.Has(settings.Stripe), Rate: int64(cfg.PaymentRate.Rate)},
 	})
 	s.redisless = redisless.New(redisless.Deps{
 		Sales: s.store, Rows: s.store, Inventory: s.core, Gates: s.syncer, Watch: s.watch, Recorder: recorder,

@@ -5,9 +5,12 @@ package order
 import (
 	"net"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"flashsale.internal/pkg/settings"
+	"flashsale.internal/services/order/internal/payment/stripe"
 	"flashsale.internal/services/order/internal/seal"
 )
 
@@ -32,9 +35,7 @@ type Config struct {
 // Payments configures the payment providers.
 type Payments struct {
 	settings.Payments
-	// Calls of each kind that a payment provider takes in a second, from all processes; further ones wait for their turn,
-	// buyers with 503 `provider_busy`. 0: no limit.
-	Rate int `env:"PAYMENT_RATE" envDefault:"0"`
+	settings.PaymentRate
 	// Signs the sandbox's callbacks: `new,old` while it is rotated.
 	SandboxSecrets []string `env:"PAYMENTS_SANDBOX_SECRET" secret:"true"`
 	// Page of the shop on which buyers pay, without a query.
@@ -43,6 +44,18 @@ type Payments struct {
 	ShopAPIURL string `env:"PAYMENTS_SHOP_API_URL"`
 	// Signs what order sends to the shop, and the shop's callbacks: `new,old` while it is rotated.
 	ShopSecrets []string `env:"PAYMENTS_SHOP_SECRET" secret:"true"`
+	// Secret or restricted key of the account at [Stripe](payments.md#stripe).
+	StripeKey string `env:"PAYMENTS_STRIPE_KEY" secret:"true"`
+	// Verifies the events of Stripe, from its webhook endpoint: `new,old` while it is rotated.
+	StripeWebhookSecrets []string `env:"PAYMENTS_STRIPE_WEBHOOK_SECRET" secret:"true"`
+	// Payment methods that the account has activated: `card`, `alipay`, `wechat_pay`. A buyer is offered those that take
+	// the currency of the order.
+	StripeMethods []string `env:"PAYMENTS_STRIPE_METHODS" envDefault:"card"`
+	// Base of Stripe's API, for tests.
+	StripeAPIURL string `env:"PAYMENTS_STRIPE_API_URL" envDefault:"https://api.stripe.com"`
+	// Address of the pages in browsers, such as `https://shop.example.com`, without a path. Required for `stripe`, which
+	// leads buyers back.
+	PublicURL string `env:"PUBLIC_URL"`
 	// Target of the sandbox's callbacks; without it the service's own public listener.
 	SandboxCallbackURL string `env:"PAYMENTS_SANDBOX_CALLBACK_URL"`
 }
@@ -91,15 +104,16 @@ func (c Contacts) sealer() (*seal.Keys, error) {
 // DevelopmentSandboxSecret signs callbacks if no secret is set. Production has no sandbox.
 const DevelopmentSandboxSecret = "development-only-secret-of-the-sandbox-provider"
 
-const maxPaymentRate = 10_000
-
 // Validate reports the first wrong setting.
 func (p Payments) Validate(production bool) error {
 	if err := p.Payments.Validate(production); err != nil {
 		return err
 	}
-	if p.Rate < 0 || p.Rate > maxPaymentRate {
-		return settings.Wrong("PAYMENT_RATE", "is %d and must be 0 to %d", p.Rate, maxPaymentRate)
+	if err := p.PaymentRate.Validate(production); err != nil {
+		return err
+	}
+	if err := p.checkStripe(production); err != nil {
+		return err
 	}
 	if err := p.checkShop(production); err != nil {
 		return err
@@ -116,6 +130,51 @@ func (p Payments) Validate(production bool) error {
 		return settings.CheckURL("PAYMENTS_SANDBOX_CALLBACK_URL", p.SandboxCallbackURL)
 	}
 	return nil
+}
+
+// checkStripe reports the first wrong setting of the provider stripe.
+func (p Payments) checkStripe(production bool) error {
+	if !p.Has(settings.Stripe) {
+		return nil
+	}
+	key := strings.TrimPrefix(strings.TrimPrefix(p.StripeKey, "sk_"), "rk_")
+	switch {
+	case p.StripeKey == "":
+		return settings.Wrong("PAYMENTS_STRIPE_KEY", "is required with the provider stripe, and not set")
+	case key == p.StripeKey || strings.TrimSpace(key) != key:
+		return settings.Wrong("PAYMENTS_STRIPE_KEY", "is no secret key of Stripe, which begins with sk_ or rk_")
+	case production && strings.HasPrefix(key, "test_"):
+		return settings.Wrong("PAYMENTS_STRIPE_KEY", "must not be a test key with APP_ENV=production: it takes no money")
+	}
+	if err := settings.CheckSecrets("PAYMENTS_STRIPE_WEBHOOK_SECRET", p.StripeWebhookSecrets, production); err != nil {
+		return err
+	}
+	if len(p.StripeMethods) == 0 {
+		return settings.Wrong("PAYMENTS_STRIPE_METHODS", "is empty and must name at least card")
+	}
+	for _, m := range p.StripeMethods {
+		if !stripe.IsMethod(m) {
+			return settings.Wrong("PAYMENTS_STRIPE_METHODS", "holds %q, which is none of card, alipay, wechat_pay", m)
+		}
+	}
+	if !slices.Contains(p.StripeMethods, "card") {
+		return settings.Wrong("PAYMENTS_STRIPE_METHODS", "must hold card: other methods do not take every currency")
+	}
+	if err := settings.CheckURL("PAYMENTS_STRIPE_API_URL", p.StripeAPIURL); err != nil {
+		return err
+	}
+	if production && !strings.HasPrefix(p.StripeAPIURL, "https://") {
+		return settings.Wrong("PAYMENTS_STRIPE_API_URL", "must be an https URL with APP_ENV=production")
+	}
+	if p.Rate == 0 {
+		return settings.Wrong("PAYMENT_RATE", "is 0 and must be set with the provider stripe, which takes 25 calls of each kind "+
+			"a second unless it grants more")
+	}
+	if p.PublicURL == "" {
+		return settings.Wrong("PUBLIC_URL", "is required with the provider stripe, and not set")
+	}
+	_, err := settings.CheckPublicURL(p.PublicURL, production)
+	return err
 }
 
 // checkShop reports the first wrong setting of the provider shop.

@@ -805,6 +805,11 @@ func TestSettings(t *testing.T) {
 	require.NoError(t, load(map[string]string{}))
 	require.NoError(t, load(production))
 	require.NoError(t, load(map[string]string{"PAYMENT_PROVIDERS": "sandbox", "PAYMENTS_SANDBOX_SECRET": "new,old"}))
+	stripe := with(production, "PAYMENT_PROVIDERS", "stripe", "PAYMENTS_STRIPE_KEY", "rk_live_0123456789",
+		"PAYMENTS_STRIPE_WEBHOOK_SECRET", "whsec_0123456789abcdef0123456789abcdef", "PAYMENT_RATE", "25",
+		"PUBLIC_URL", "https://shop.example.com/")
+	require.NoError(t, load(stripe))
+	require.NoError(t, load(with(stripe, "PAYMENTS_STRIPE_METHODS", "card,alipay,wechat_pay")))
 	for variable, environ := range map[string]map[string]string{
 		"PAYMENT_PROVIDERS must not":             with(production, "PAYMENT_PROVIDERS", "sandbox"),
 		"PAYMENT_PROVIDERS holds":                {"PAYMENT_PROVIDERS": "sandbox,paypal"},
@@ -816,6 +821,18 @@ func TestSettings(t *testing.T) {
 		"PAYMENTS_SHOP_SECRET": {
 			"PAYMENT_PROVIDERS": "shop", "PAYMENTS_SHOP_CHECKOUT_URL": "https://shop.example.com/pay", "PAYMENTS_SHOP_API_URL": "https://shop.example.com/api",
 		},
+		"PAYMENTS_STRIPE_KEY is required":            with(stripe, "PAYMENTS_STRIPE_KEY", ""),
+		"PAYMENTS_STRIPE_KEY is no secret key":       with(stripe, "PAYMENTS_STRIPE_KEY", "pk_live_0123456789"),
+		"PAYMENTS_STRIPE_KEY must not be a test key": with(stripe, "PAYMENTS_STRIPE_KEY", "sk_test_0123456789"),
+		"PAYMENTS_STRIPE_WEBHOOK_SECRET is required": with(stripe, "PAYMENTS_STRIPE_WEBHOOK_SECRET", ""),
+		"PAYMENTS_STRIPE_METHODS holds":              with(stripe, "PAYMENTS_STRIPE_METHODS", "card,sepa_debit"),
+		"PAYMENTS_STRIPE_METHODS must hold card":     with(stripe, "PAYMENTS_STRIPE_METHODS", "alipay"),
+		"PAYMENTS_STRIPE_API_URL is not":             with(stripe, "PAYMENTS_STRIPE_API_URL", "api.stripe.com"),
+		"PAYMENTS_STRIPE_API_URL must be":            with(stripe, "PAYMENTS_STRIPE_API_URL", "http://127.0.0.1:12111"),
+		"PAYMENT_RATE is 0":                          with(stripe, "PAYMENT_RATE", "0"),
+		"PUBLIC_URL is required":                     with(stripe, "PUBLIC_URL", ""),
+		"PUBLIC_URL must be an https":                with(stripe, "PUBLIC_URL", "http://shop.example.com"),
+
 		"PAYMENT_RATE":                  {"PAYMENT_RATE": "-1"},
 		"PAYMENTS_SANDBOX is no longer": {"PAYMENTS_SANDBOX": "true"},
 		"PAYMENTS_SANDBOX_SECRET":       {"PAYMENT_PROVIDERS": "sandbox", "PAYMENTS_SANDBOX_SECRET": "new,,old"},

@@ -98,17 +98,9 @@ func (p *Pages) checkPublicURL(production bool) error {
 	if p.PublicURL == "" {
 		return nil
 	}
-	u, err := url.Parse(p.PublicURL)
-	switch {
-	case err != nil || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil ||
-		strings.Trim(u.Path, "/") != "" || strings.ContainsAny(p.PublicURL, "?#"):
-		return settings.Wrong("PUBLIC_URL", "must be the address of the pages such as https://shop.example.com, "+
-			"without path, query and user")
-	case production && u.Scheme != "https":
-		return settings.Wrong("PUBLIC_URL", "must be an https URL with APP_ENV=production")
-	}
-	p.PublicURL = u.Scheme + "://" + u.Host
-	return nil
+	address, err := settings.CheckPublicURL(p.PublicURL, production)
+	p.PublicURL = address
+	return err
 }
 
 // publicHost returns the host name of PUBLIC_URL, "" without one.

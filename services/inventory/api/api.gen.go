@@ -900,9 +900,12 @@ type Activity struct {
 	Mode SaleMode `json:"mode"`
 
 	// Notice a line to the buyers of the sale
-	Notice       *Notice `json:"notice,omitempty"`
-	PayWithinS   int64   `json:"pay_within_s"`
-	PerUserLimit int64   `json:"per_user_limit"`
+	Notice     *Notice `json:"notice,omitempty"`
+	PayWithinS int64   `json:"pay_within_s"`
+
+	// PaymentsTakeS seconds in which the payment provider begins a payment for each unit, at its rate. More than half of pay_within_s is too little time for buyers. Absent while the rate is not limited
+	PaymentsTakeS *int64 `json:"payments_take_s,omitempty"`
+	PerUserLimit  int64  `json:"per_user_limit"`
 
 	// Ref absent without one
 	Ref          *string       `json:"ref,omitempty"`

@@ -117,7 +117,7 @@ func refusedPage(ctx context.Context, s conformance.Subject, deadline time.Time,
 	if _, err := s.Pay(ctx, p, begun); err == nil {
 		return errors.New("the payment was taken")
 	}
-	if _, found, err := s.FindCharge(ctx, p.PaymentID); err != nil || found {
+	if _, found, err := s.FindCharge(ctx, p); err != nil || found {
 		return errors.Join(fmt.Errorf("the payment was refused and charged (%t)", found), err)
 	}
 	return nil

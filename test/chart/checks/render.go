@@ -30,6 +30,14 @@ func production(set ...string) rendering {
 	return rendering{values: []string{"values-production.yaml"}, set: set}
 }
 
+func withStripe(set ...string) rendering {
+	return production(append([]string{
+		"payments.providers={stripe,shop}", "payments.rate=25", "payments.stripe.existingSecret=flashsale-stripe",
+		"payments.stripe.methods={card,wechat_pay}", "payments.shop.checkoutURL=https://shop.example.com/pay",
+		"payments.shop.apiURL=https://shop.example.com/flashsale",
+	}, set...)...)
+}
+
 func secured() rendering {
 	return rendering{values: []string{"values-production.yaml", "values-secured.yaml"}}
 }
@@ -197,6 +205,7 @@ func everyRendering() map[string]rendering {
 			"components.seckill.env.PATH_RATE=1000000", "components.seckill.env.JOURNAL_MAX=2000000",
 			"components.seckill.podAnnotations.a=b"),
 		"everything": everything(),
+		"stripe":     withStripe(),
 		"no sign-in": production("oidc=null", "pages=null", "session=null"),
 		"brand": production("pages.name=秒杀 & Söhne", "pages.logoURL=https://cdn.example.com/logo.svg",
 			"pages.accent=#004d40", "pages.accentInk=#ffffff", "pages.accentDark=#80cbc4", "pages.accentInkDark=#001a15",

@@ -210,6 +210,11 @@ func eachServiceGetsOnlyItsSecrets(t *testing.T) {
 		"flashsale-mysql-dsn/ORDER_DSN", "flashsale-secrets/CONTACT_KEYS", "flashsale-secrets/INTERNAL_SECRET",
 		"flashsale-secrets/SESSION_SECRET",
 	}, seen(large, "order"))
+	require.Equal(t, []string{
+		"flashsale-mysql-dsn/ORDER_DSN", "flashsale-secrets/CONTACT_KEYS", "flashsale-secrets/INTERNAL_SECRET",
+		"flashsale-secrets/PAYMENTS_SHOP_SECRET", "flashsale-secrets/SESSION_SECRET",
+		"flashsale-stripe/PAYMENTS_STRIPE_KEY", "flashsale-stripe/PAYMENTS_STRIPE_WEBHOOK_SECRET",
+	}, seen(withStripe().objects(t), "order"))
 	redis := everyRendering()["redis behind sentinels"].objects(t)
 	for _, name := range services {
 		require.Subset(t, seen(redis, name), []string{

@@ -52,9 +52,9 @@ func thePagesGetTheirSettings(t *testing.T) {
 	for _, name := range services {
 		require.Equal(t, "8h", text(pick(t, all, "ConfigMap/flashsale-"+name), "data", "SESSION_TTL"), name)
 	}
-	// The pages offer the sandbox exactly where order has it.
-	for want, r := range map[string]rendering{"sandbox": kind(), "": production()} {
-		for _, name := range []string{"seckill", "order"} {
+	// The pages offer what order has, and inventory knows of it.
+	for want, r := range map[string]rendering{"sandbox": kind(), "": production(), "stripe,shop": withStripe()} {
+		for _, name := range services {
 			require.Equal(t, want, fieldTexts(pick(t, r.objects(t), "ConfigMap/flashsale-"+name), "data")["PAYMENT_PROVIDERS"], name)
 		}
 	}
@@ -65,7 +65,7 @@ func valuesOfAnEarlierReleaseAreEnough(t *testing.T) {
 	all := production("publicURL=null", "session=null", "oidc=null", "pages=null", "tls=null", "jobs=null", "image.digests=null",
 		"defaults.extraEnv=null", "defaults.envFrom=null", "defaults.volumes=null", "defaults.volumeMounts=null",
 		"defaults.sidecars=null", "defaults.serviceAccount=null", "redis.tls=null", "redis.sentinel=null", "redis.mode=null",
-		"limits.redis.sentinel=null", "limits.redis.mode=null", "payments.providers=null", "payments.rate=null", "payments.shop=null", "edge.autoscaling=null").objects(t)
+		"limits.redis.sentinel=null", "limits.redis.mode=null", "payments.providers=null", "payments.rate=null", "payments.shop=null", "payments.stripe=null", "edge.autoscaling=null").objects(t)
 	data := fieldTexts(pick(t, all, "ConfigMap/flashsale-seckill"), "data")
 	require.Equal(t, "12h", data["SESSION_TTL"])
 	require.NotContains(t, data, "OIDC_ISSUER")

@@ -16,6 +16,9 @@ func wrongValuesAreRefused(t *testing.T) {
 		// Combinations.
 		"auth.devTokens=true":                                    "auth.devTokens issues a token to any client and cannot be true with environment: production",
 		"payments.providers={sandbox}":                           "payments.providers: sandbox takes no money and is refused with environment: production",
+		"payments.providers={stripe},payments.rate=25":           "payments.stripe.existingSecret is required with payments.providers: stripe",
+		"payments.providers={stripe}":                            "payments.rate is required with payments.providers: stripe",
+		"payments.providers={stripe},publicURL=,oidc=null":       "publicURL is required with payments.providers: stripe",
 		"payments.providers={shop}":                              "payments.shop.checkoutURL is required with payments.providers: shop",
 		"payments.shop.apiURL=http://shop":                       "payments.shop.apiURL must be an https URL with environment: production",
 		"payments.sandbox=true":                                  "payments.sandbox is no longer read: remove it and set payments.providers to [sandbox]",

@@ -1340,6 +1340,11 @@ export interface components {
             per_user_limit: number;
             /** Format: int64 */
             pay_within_s: number;
+            /**
+             * Format: int64
+             * @description seconds in which the payment provider begins a payment for each unit, at its rate. More than half of pay_within_s is too little time for buyers. Absent while the rate is not limited
+             */
+            payments_take_s?: number;
             /** Format: int64 */
             reorder_limit: number;
             waiting_room?: components["schemas"]["WaitingRoom"];

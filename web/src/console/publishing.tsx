@@ -25,6 +25,9 @@ function checksOf(a: Activity, now: number): {text: string; wrong?: boolean}[] {
     ...(dear.length ? [] : [{text: w('publish_prices')}]),
     {text: w('publish_units', {n: count(units)})},
     {text: w('publish_limit', {n: a.per_user_limit, m: a.pay_within_s / 60})},
+    ...((a.payments_take_s ?? 0) > a.pay_within_s / 2
+      ? [{text: w('publish_slow', {n: count(a.payments_take_s ?? 0)}), wrong: true}]
+      : []),
     {text: `${w('fairness')}: ${w(`preset_${preset}`)}`},
     a.degraded_sale ? {text: w('publish_redisless')} : {text: w('publish_redis')},
     a.image_url ? {text: w('publish_picture')} : {text: w('publish_no_picture'), wrong: true},

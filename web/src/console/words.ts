@@ -16,11 +16,11 @@ export function reasonName(code: string): string {
 // refusedState is the wording of a state_conflict that no other editor caused; detail is the server's own text.
 export const refusedState = (f: Failure) => `${w('state_refused')} ${f.problem.detail ?? ''}`.trim()
 
-// refusedItem is the wording of a refused SKU of a sale, '' of another refusal. A stored sale has no field for it: its
-// product was archived.
+// refusedItem is the wording of a refused SKU of a stored sale, '' of another refusal: its product was archived, or the
+// payment provider cannot take its price.
 export function refusedItem(f: Failure, items: {name: string}[]): string {
-  const at = /^items\[(\d+)\]\.sku_id$/.exec(f.problem.errors?.[0]?.field ?? '')
-  return at ? w('item_archived', {name: items[Number(at[1])]?.name ?? ''}) : ''
+  const at = /^items\[(\d+)\]\.(sku_id|price)$/.exec(f.problem.errors?.[0]?.field ?? '')
+  return at ? w(at[2] === 'price' ? 'item_price' : 'item_archived', {name: items[Number(at[1])]?.name ?? ''}) : ''
 }
 
 // sentence is the wording of a refusal in the console, where some codes have their own.

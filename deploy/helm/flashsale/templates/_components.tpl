@@ -96,7 +96,10 @@ http://{{ include "flashsale.devdep" (dict "root" . "name" "jaeger") }}:4317
 {{- if .facts.internalPort }}{{ $_ := set $s "INTERNAL_ADDR" (printf ":%v" .facts.internalPort) }}{{ end -}}
 {{- if has .name (list "order" "seckill") -}}
 {{- $_ := set $s "INVENTORY_INTERNAL_URL" (printf "http://%s-inventory-internal:7083" (include "flashsale.fullname" .root)) -}}
+{{- end -}}
 {{- with $v.payments.providers }}{{ $_ := set $s "PAYMENT_PROVIDERS" (join "," .) }}{{ end -}}
+{{- if ne .name "seckill" -}}
+{{- with $v.payments.rate }}{{ $_ := set $s "PAYMENT_RATE" (. | int64 | toString) }}{{ end -}}
 {{- end -}}
 {{- if eq .name "seckill" -}}
 {{- with $v.oidc -}}
@@ -119,7 +122,10 @@ http://{{ include "flashsale.devdep" (dict "root" . "name" "jaeger") }}:4317
 {{- with .checkoutURL }}{{ $_ := set $s "PAYMENTS_SHOP_CHECKOUT_URL" . }}{{ end -}}
 {{- with .apiURL }}{{ $_ := set $s "PAYMENTS_SHOP_API_URL" . }}{{ end -}}
 {{- end -}}
-{{- with $v.payments.rate }}{{ $_ := set $s "PAYMENT_RATE" (. | int64 | toString) }}{{ end -}}
+{{- if has "stripe" ($v.payments.providers | default list) -}}
+{{- $_ := set $s "PUBLIC_URL" $v.publicURL -}}
+{{- with dig "methods" list ($v.payments.stripe | default dict) }}{{ $_ := set $s "PAYMENTS_STRIPE_METHODS" (join "," .) }}{{ end -}}
+{{- end -}}
 {{- $_ := set $s "CONTACT_KEEP" (dig "keep" "2160h" ($v.contacts | default dict)) -}}
 {{- end -}}
 {{- if eq .name "inventory" -}}
@@ -173,6 +179,15 @@ set these from its Secrets. VALUES of a component
 {{- if and (eq .name "seckill") $client (not (has "OIDC_CLIENT_SECRET" $given)) }}
 - name: OIDC_CLIENT_SECRET
   valueFrom: {secretKeyRef: {name: {{ $client }}, key: OIDC_CLIENT_SECRET}}
+{{- end }}
+{{- $stripe := dig "existingSecret" "" ($root.Values.payments.stripe | default dict) }}
+{{- if and (eq .name "order") $stripe (has "stripe" ($root.Values.payments.providers | default list)) }}
+{{- range list "PAYMENTS_STRIPE_KEY" "PAYMENTS_STRIPE_WEBHOOK_SECRET" }}
+{{- if not (has . $given) }}
+- name: {{ . }}
+  valueFrom: {secretKeyRef: {name: {{ $stripe }}, key: {{ . }}}}
+{{- end }}
+{{- end }}
 {{- end }}
 {{- include "flashsale.rocketmqEnv" . }}
 {{- with $root.Values.redis.existingSecret }}

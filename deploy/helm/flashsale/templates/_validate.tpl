@@ -20,6 +20,14 @@
   {{- if and (has "shop" ($v.payments.providers | default list)) (not $url) }}{{ fail (printf "payments.shop.%s is required with payments.providers: shop." $key) }}{{ end -}}
   {{- if and $url (eq $v.environment "production") (not (hasPrefix "https://" $url)) }}{{ fail (printf "payments.shop.%s must be an https URL with environment: production." $key) }}{{ end -}}
 {{- end -}}
+{{- if has "stripe" ($v.payments.providers | default list) -}}
+  {{- if not $v.publicURL }}{{ fail "publicURL is required with payments.providers: stripe, which leads buyers back." }}{{ end -}}
+  {{- if not $v.payments.rate }}{{ fail "payments.rate is required with payments.providers: stripe, which takes 25 calls of each kind a second unless it grants more." }}{{ end -}}
+  {{- $stripe := dig "existingSecret" "" ($v.payments.stripe | default dict) -}}
+  {{- $given := include "flashsale.given" (include "flashsale.component" (dict "root" $ "name" "order") | fromYaml) | fromJsonArray -}}
+  {{- if and (not $stripe) (not (and (has "PAYMENTS_STRIPE_KEY" $given) (has "PAYMENTS_STRIPE_WEBHOOK_SECRET" $given))) }}{{ fail "payments.stripe.existingSecret is required with payments.providers: stripe: a Secret with PAYMENTS_STRIPE_KEY and PAYMENTS_STRIPE_WEBHOOK_SECRET." }}{{ end -}}
+  {{- if and $stripe (not $v.secrets.existingSecret) (eq $stripe (include "flashsale.secretName" .)) }}{{ fail (printf "payments.stripe.existingSecret: %s is the Secret that the chart generates, which has no keys of Stripe: name another one." $stripe) }}{{ end -}}
+{{- end -}}
 {{- if $v.payments.sandbox }}{{ fail "payments.sandbox is no longer read: remove it and set payments.providers to [sandbox]." }}{{ end -}}
 {{- if and $mysql $v.mysql.existingSecret }}{{ fail "mysql.existingSecret names another database while devdeps.mysql is enabled: set devdeps.mysql.enabled to false, or remove the Secret." }}{{ end -}}
 {{- $given := true -}}

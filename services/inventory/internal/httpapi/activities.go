@@ -22,6 +22,7 @@ func (m *Merchant) activityView(a core.Activity) api.Activity {
 		notice = &api.Notice{Text: n.Text, At: n.At}
 	}
 	return api.Activity{
+		PaymentsTakeS: m.merchants.Payments.Take(totals.Units),
 		Totals: api.ActivityTotals{
 			Units: totals.Units, Left: totals.Left, Sold: totals.Sold, Revenue: totals.Revenue,
 		},

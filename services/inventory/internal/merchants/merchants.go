@@ -146,6 +146,7 @@ type Deps struct {
 	Now        func() time.Time // clock of the process; see Service.clock
 	Pause      time.Duration    // first pause between attempts of a call to the order service
 	Quotas     Quotas
+	Payments   Payments
 }
 
 // Service serves merchants and operators. It is safe for concurrent use.
@@ -174,6 +175,34 @@ func (s *Service) RecordLimit(ctx context.Context, who, action string, change Li
 	return s.History.Record(ctx, core.Change{
 		At: s.clock(), Who: who, Role: core.RoleOperator, Action: action, Object: "limit", Detail: change,
 	})
+}
+
+// Payments is what publishing has to know of the payment providers.
+type Payments struct {
+	Stripe bool  // Stripe is one of them
+	Rate   int64 // payments that begin in a second, from all buyers; 0: no limit
+}
+
+// check refuses an activity with a price that a provider cannot take.
+func (p Payments) check(a *core.Activity) error {
+	for i, it := range a.Items {
+		if !p.Stripe {
+			return nil
+		}
+		if _, err := contract.ToStripe(it.Price, a.Currency); err != nil {
+			return contract.InvalidField(fmt.Sprintf("items[%d].price", i), err.Error())
+		}
+	}
+	return nil
+}
+
+// Take returns the seconds in which a payment for each unit begins, nil without a limit.
+func (p Payments) Take(units int64) *int64 {
+	if p.Rate == 0 {
+		return nil
+	}
+	seconds := (units + p.Rate - 1) / p.Rate
+	return &seconds
 }
 
 // Quotas bound what each merchant may have.

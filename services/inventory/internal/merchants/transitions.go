@@ -27,6 +27,9 @@ func (s *Service) Publish(ctx context.Context, by core.Caller, id string) (*core
 					return false, archivedItem(i)
 				}
 			}
+			if err := s.Payments.check(a); err != nil {
+				return false, err
+			}
 			a.State = core.ActivityPublished
 			return true, nil
 		case core.ActivityPublished:

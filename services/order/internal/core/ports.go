@@ -169,7 +169,7 @@ type Publisher interface {
 	DeadLetters(ctx context.Context, deadLetters []contract.DeadLetter) error
 }
 
-// Provider is a payment provider: it takes payments and refunds them. All calls but Parse may use the network, and no
+// Provider is a payment provider: it takes payments and refunds them. All calls may use the network, and no
 // transaction is open during them. Any of them may return a *ProviderBusy.
 type Provider interface {
 	Name() string
@@ -177,8 +177,9 @@ type Provider interface {
 	// and return the same. ErrPaymentDeclined is final.
 	Begin(ctx context.Context, p Payment, deadline time.Time) (Begun, error)
 	// Parse returns the events of a callback, none for a callback that is about nothing here. It verifies the signature
-	// first. Its errors are refusals of the callback: unauthenticated or invalid_request.
-	Parse(h http.Header, body []byte) ([]PaymentEvent, error)
+	// before it does anything else. Its errors are refusals of the callback: unauthenticated, invalid_request, or
+	// unavailable if the provider did not respond what a rare event is about.
+	Parse(ctx context.Context, h http.Header, body []byte) ([]PaymentEvent, error)
 	// Cancel ends a payment that was begun, so that it cannot be paid any more. It returns nil, too, for a payment that
 	// has succeeded or has ended: an event reports which. A provider that cannot end payments returns nil and refunds a
 	// late one.
@@ -190,7 +191,8 @@ type Provider interface {
 	// responded that there is none.
 	FindRefund(ctx context.Context, p Payment) (made ProviderRefund, found bool, err error)
 	// FindCharge returns the charge of a payment. found is false only if the provider responded that there is none.
-	FindCharge(ctx context.Context, paymentID string) (c Charge, found bool, err error)
+	// Of the payment, the id and, if it is known, the reference are used.
+	FindCharge(ctx context.Context, p Payment) (c Charge, found bool, err error)
 	// Charges returns a page of the charges that the provider has made since a time, by its clock, in any order. cursor is
 	// next of the previous page, empty for the first; next is empty after the last page.
 	Charges(ctx context.Context, since time.Time, cursor string, limit int) (page []Charge, next string, err error)

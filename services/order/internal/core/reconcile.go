@@ -336,7 +336,7 @@ func (s *Service) reconcileUnpaidRefund(
 	var c Charge
 	var found bool
 	err := patiently(ctx, func(ctx context.Context) (err error) {
-		c, found, err = prov.FindCharge(ctx, r.RefundID)
+		c, found, err = prov.FindCharge(ctx, Payment{PaymentID: r.RefundID, Reference: r.Reference})
 		return err
 	})
 	if err != nil || !found {

@@ -14,10 +14,11 @@ const findRefundTimeout = 5 * time.Second
 
 // ProviderRefund is a refund that a provider has made.
 type ProviderRefund struct {
-	RefundID string
-	Amount   int64
-	Currency string
-	At       time.Time // by the provider's clock
+	RefundID  string
+	Reference string // the provider's own id of the payment; empty if it has none
+	Amount    int64
+	Currency  string
+	At        time.Time // by the provider's clock
 }
 
 // Charge is a payment that a provider has taken. OrderSN and UserID are the reference that it keeps with the charge.

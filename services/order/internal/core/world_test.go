@@ -426,7 +426,8 @@ func (p *provider) giveBack(c core.Charge) {
 	p.refunded[c.PaymentID] = c.Amount
 }
 
-func (p *provider) FindCharge(_ context.Context, id string) (core.Charge, bool, error) {
+func (p *provider) FindCharge(_ context.Context, pay core.Payment) (core.Charge, bool, error) {
+	id := pay.PaymentID
 	for _, c := range p.charges {
 		if c.PaymentID == id {
 			return c, true, nil
@@ -464,7 +465,9 @@ func pageOf[T any](all []T, wanted func(T) bool, cursor string, limit int) (page
 	return page, "", nil
 }
 
-func (*provider) Parse(http.Header, []byte) ([]core.PaymentEvent, error) { return nil, nil }
+func (*provider) Parse(context.Context, http.Header, []byte) ([]core.PaymentEvent, error) {
+	return nil, nil
+}
 func (p *provider) Refund(_ context.Context, pay core.Payment) error {
 	id, amount := pay.PaymentID, pay.PaidAmount
 	p.mu.Lock()

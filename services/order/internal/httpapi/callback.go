@@ -33,7 +33,7 @@ func (p *Public) PaymentCallback(w http.ResponseWriter, r *http.Request, name st
 		p.refuse(w, r, contract.InvalidField("body", "could not be read").Because(err))
 		return
 	}
-	events, err := provider.Parse(r.Header, body)
+	events, err := provider.Parse(r.Context(), r.Header, body)
 	if err != nil {
 		p.tel.Log.WarnContext(r.Context(), "payment callback refused", "provider", provider.Name(), "error", err.Error())
 		p.refuse(w, r, err)

@@ -75,11 +75,11 @@ func (p *Paced) FindRefund(ctx context.Context, pay core.Payment) (core.Provider
 }
 
 // FindCharge implements core.Provider.
-func (p *Paced) FindCharge(ctx context.Context, paymentID string) (core.Charge, bool, error) {
+func (p *Paced) FindCharge(ctx context.Context, pay core.Payment) (core.Charge, bool, error) {
 	if err := p.wait(ctx, "find charge"); err != nil {
 		return core.Charge{}, false, err
 	}
-	return p.Provider.FindCharge(ctx, paymentID)
+	return p.Provider.FindCharge(ctx, pay)
 }
 
 // Charges implements core.Provider.

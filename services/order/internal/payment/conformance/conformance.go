@@ -77,7 +77,7 @@ func paid(ctx context.Context, s Subject, amount int64, currency string) (core.P
 	if err != nil {
 		return p, nil, fmt.Errorf("pay: %w", err)
 	}
-	e, err := success(s, p, callbacks)
+	e, err := success(ctx, s, p, callbacks)
 	if err != nil {
 		return p, nil, err
 	}
@@ -89,9 +89,9 @@ func paid(ctx context.Context, s Subject, amount int64, currency string) (core.P
 }
 
 // success returns the success of a payment among its callbacks.
-func success(s Subject, p core.Payment, callbacks []Callback) (found core.PaymentEvent, err error) {
+func success(ctx context.Context, s Subject, p core.Payment, callbacks []Callback) (found core.PaymentEvent, err error) {
 	for _, c := range callbacks {
-		events, err := s.Parse(c.Header, c.Body)
+		events, err := s.Parse(ctx, c.Header, c.Body)
 		if err != nil {
 			return found, fmt.Errorf("parse a callback: %w", err)
 		}
@@ -137,8 +137,8 @@ func successReported(ctx context.Context, s Subject) error {
 		if p.PaidAmount != a.amount || p.PaidCurrency != a.currency {
 			return fmt.Errorf("%d %s were paid, and %d %s are reported", a.amount, a.currency, p.PaidAmount, p.PaidCurrency)
 		}
-		first, _ := success(s, p, callbacks)
-		if again, err := success(s, p, callbacks); err != nil || again.EventID != first.EventID {
+		first, _ := success(ctx, s, p, callbacks)
+		if again, err := success(ctx, s, p, callbacks); err != nil || again.EventID != first.EventID {
 			return errors.Join(fmt.Errorf("a repeated callback has event_id %q, the first %q", again.EventID, first.EventID), err)
 		}
 	}
@@ -155,7 +155,7 @@ func signatureChecked(ctx context.Context, s Subject) error {
 		changed[len(changed)/2] ^= 1
 		none := http.Header{"Content-Type": c.Header["Content-Type"]}
 		for what, err := range map[string]error{
-			"with a changed byte": parseError(s, c.Header, changed), "without a signature": parseError(s, none, c.Body),
+			"with a changed byte": parseError(ctx, s, c.Header, changed), "without a signature": parseError(ctx, s, none, c.Body),
 		} {
 			if contract.CodeOf(err) != contract.CodeUnauthenticated {
 				return errors.Join(fmt.Errorf("a callback %s is not refused as unauthenticated", what), err)
@@ -165,21 +165,21 @@ func signatureChecked(ctx context.Context, s Subject) error {
 	return nil
 }
 
-func parseError(s Subject, h http.Header, body []byte) error {
-	_, err := s.Parse(h, body)
+func parseError(ctx context.Context, s Subject, h http.Header, body []byte) error {
+	_, err := s.Parse(ctx, h, body)
 	return err
 }
 
 func chargeFound(ctx context.Context, s Subject) error {
 	unknown := s.New(1999, "EUR")
-	if _, found, err := s.FindCharge(ctx, unknown.PaymentID); err != nil || found {
+	if _, found, err := s.FindCharge(ctx, unknown); err != nil || found {
 		return errors.Join(fmt.Errorf("a charge that was never made: found %t", found), err)
 	}
 	p, _, err := paid(ctx, s, 1999, "EUR")
 	if err != nil {
 		return err
 	}
-	c, found, err := s.FindCharge(ctx, p.PaymentID)
+	c, found, err := s.FindCharge(ctx, p)
 	if err != nil || !found {
 		return errors.Join(fmt.Errorf("the charge of a paid payment: found %t", found), err)
 	}
@@ -291,12 +291,12 @@ func cancelled(ctx context.Context, s Subject) error {
 	}
 	callbacks, err := s.Pay(ctx, p, begun)
 	if err != nil {
-		if _, found, err := s.FindCharge(ctx, p.PaymentID); err != nil || found {
+		if _, found, err := s.FindCharge(ctx, p); err != nil || found {
 			return errors.Join(fmt.Errorf("a payment that could not be paid is charged (%t)", found), err)
 		}
 		return nil
 	}
-	_, err = success(s, p, callbacks)
+	_, err = success(ctx, s, p, callbacks)
 	return err
 }
 
@@ -308,7 +308,7 @@ func cancelledAfterwards(ctx context.Context, s Subject) error {
 	if err := s.Cancel(ctx, p); err != nil {
 		return fmt.Errorf("cancel: %w", err)
 	}
-	if _, found, err := s.FindCharge(ctx, p.PaymentID); err != nil || !found {
+	if _, found, err := s.FindCharge(ctx, p); err != nil || !found {
 		return errors.Join(fmt.Errorf("the charge after a cancellation: found %t", found), err)
 	}
 	if _, found, err := s.FindRefund(ctx, p); err != nil || found {

@@ -63,7 +63,7 @@ func (*Provider) Begin(_ context.Context, p core.Payment, _ time.Time) (core.Beg
 func (*Provider) Cancel(context.Context, core.Payment) error { return nil }
 
 // Parse implements core.Provider.
-func (p *Provider) Parse(h http.Header, body []byte) ([]core.PaymentEvent, error) {
+func (p *Provider) Parse(_ context.Context, h http.Header, body []byte) ([]core.PaymentEvent, error) {
 	return payment.Parse(Name, p.cfg.Secrets, p.cfg.Now(), h, body)
 }
 
@@ -86,8 +86,8 @@ type Book interface {
 }
 
 // FindCharge implements core.Provider.
-func (p *Provider) FindCharge(ctx context.Context, paymentID string) (core.Charge, bool, error) {
-	return p.book.FindCharge(ctx, paymentID)
+func (p *Provider) FindCharge(ctx context.Context, pay core.Payment) (core.Charge, bool, error) {
+	return p.book.FindCharge(ctx, pay.PaymentID)
 }
 
 // Charges implements core.Provider.

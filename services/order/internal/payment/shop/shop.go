@@ -70,7 +70,7 @@ func (p *Provider) Begin(_ context.Context, pay core.Payment, deadline time.Time
 }
 
 // Parse implements core.Provider.
-func (p *Provider) Parse(h http.Header, body []byte) ([]core.PaymentEvent, error) {
+func (p *Provider) Parse(_ context.Context, h http.Header, body []byte) ([]core.PaymentEvent, error) {
 	return payment.Parse(Name, p.cfg.Secrets, p.cfg.Now(), h, body)
 }
 
@@ -105,10 +105,10 @@ func (p *Provider) FindRefund(ctx context.Context, pay core.Payment) (core.Provi
 }
 
 // FindCharge implements core.Provider.
-func (p *Provider) FindCharge(ctx context.Context, paymentID string) (core.Charge, bool, error) {
-	list, next, err := p.charges(ctx, url.Values{"since": {time.Unix(0, 0).UTC().Format(time.RFC3339)}, "payment_id": {paymentID}})
+func (p *Provider) FindCharge(ctx context.Context, pay core.Payment) (core.Charge, bool, error) {
+	list, next, err := p.charges(ctx, url.Values{"since": {time.Unix(0, 0).UTC().Format(time.RFC3339)}, "payment_id": {pay.PaymentID}})
 	for _, c := range list {
-		if c.PaymentID == paymentID {
+		if c.PaymentID == pay.PaymentID {
 			return c, true, nil
 		}
 	}
