@@ -110,7 +110,7 @@ sim: ## Simulates SEEDS (5000) sales with random faults, from seed FIRST (1); CO
 ci: ## Runs what CI runs and prints a table of its steps (LANE=static, system, cluster or web for one lane)
 	@scripts/ci/run $(LANE)
 
-proof: ## Shows which long lanes are green on this commit; LANE=sim, mutants, race, trouble, alarms, secured, restore, kills, cluster or fuzz runs one
+proof: ## Shows which long lanes are green on this commit; LANE=sim, mutants, race, trouble, alarms, integration, secured, restore, kills, cluster or fuzz runs one
 	@scripts/ci/proof $(LANE)
 
 ##@ Work on it
