@@ -8,7 +8,7 @@ import (
 // Stripe states amounts in minor units that are not always those of ISO 4217: https://docs.stripe.com/currencies. Order
 // converts them, and inventory refuses to publish prices that Stripe cannot take.
 
-// ToStripe returns an amount in minor units as Stripe states it. The error says why Stripe cannot take the amount. Which
+// ToStripe returns an amount in minor units as Stripe states it. The error states why Stripe cannot take the amount. Which
 // currencies an account takes, and from and up to which amounts, Stripe alone decides.
 func ToStripe(minor int64, code string) (int64, error) {
 	switch code {

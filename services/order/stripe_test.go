@@ -146,8 +146,8 @@ const (
 	refundsPath  = "/v1/refunds"
 )
 
-// Of each charge of Stripe: it pays one order and is kept, or it was returned in full by one refund. Exceptions are those
-// of people: what the dashboard returned in part, and what a bank disputes.
+// Of each charge of Stripe: it pays one order and is kept, or it was returned in full by one refund. Exceptions are
+// what the dashboard returned in part, and what a bank disputes.
 func TestEachChargePaysOneOrderOrIsRefundedOnce(t *testing.T) {
 	db := ordertest.MariaDB(t)
 	type result struct {

@@ -52,7 +52,7 @@ func thePagesGetTheirSettings(t *testing.T) {
 	for _, name := range services {
 		require.Equal(t, "8h", text(pick(t, all, "ConfigMap/flashsale-"+name), "data", "SESSION_TTL"), name)
 	}
-	// The pages offer what order has, and inventory knows of it.
+	// The pages offer what order has, and inventory has its name.
 	for want, r := range map[string]rendering{"sandbox": kind(), "": production(), "stripe,shop": withStripe()} {
 		for _, name := range services {
 			require.Equal(t, want, fieldTexts(pick(t, r.objects(t), "ConfigMap/flashsale-"+name), "data")["PAYMENT_PROVIDERS"], name)

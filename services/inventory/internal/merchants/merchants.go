@@ -177,7 +177,7 @@ func (s *Service) RecordLimit(ctx context.Context, who, action string, change Li
 	})
 }
 
-// Payments is what publishing has to know of the payment providers.
+// Payments describes the payment providers to publishing.
 type Payments struct {
 	Stripe bool  // Stripe is one of them
 	Rate   int64 // payments that begin in a second, from all buyers; 0: no limit

@@ -468,6 +468,7 @@ func pageOf[T any](all []T, wanted func(T) bool, cursor string, limit int) (page
 func (*provider) Parse(context.Context, http.Header, []byte) ([]core.PaymentEvent, error) {
 	return nil, nil
 }
+
 func (p *provider) Refund(_ context.Context, pay core.Payment) error {
 	id, amount := pay.PaymentID, pay.PaidAmount
 	p.mu.Lock()

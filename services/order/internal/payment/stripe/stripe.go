@@ -24,10 +24,10 @@ const Name = "stripe"
 
 const (
 	callTimeout = 10 * time.Second
-	// A session ends by itself this long after its payment was started. Stripe wants at least 30 minutes from the call on,
+	// A session ends by itself this long after its payment was started. Stripe requires at least 30 minutes from the call on,
 	// and a repeated call must have the same time. No payment begins later than 15 minutes after its start.
 	sessionTime = time.Hour
-	defaultBusy = time.Second // Stripe does not say when a call that is over the limit may be repeated
+	defaultBusy = time.Second // Stripe states no time after which a call over the limit may be repeated
 )
 
 // The ids of sessions and intents begin with these.
@@ -120,7 +120,7 @@ func (p *Provider) Begin(ctx context.Context, pay core.Payment, _ time.Time) (co
 	params.SetIdempotencyKey("pay-" + pay.PaymentID)
 	s, err := p.client.V1CheckoutSessions.Create(ctx, params)
 	switch {
-	case replayed(err): // Stripe repeats this error; the payment cannot be paid, since nobody has the URL of its session
+	case replayed(err): // Stripe repeats this error; no buyer has the URL of the session, so it cannot be paid
 		return core.Begun{}, fmt.Errorf("%w: %w", core.ErrPaymentDeclined, failure(err, nil))
 	case err != nil:
 		return core.Begun{}, failure(err, core.ErrPaymentDeclined)

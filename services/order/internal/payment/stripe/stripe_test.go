@@ -149,8 +149,10 @@ func TestEvents(t *testing.T) {
 		}
 	}
 	require.Equal(t, []event{
-		{p.PaymentID, core.OutcomeSucceeded, 1999}, {p.PaymentID, core.OutcomeReturned, 500},
-		{p.PaymentID, core.OutcomeDisputed, 1999}, {other.PaymentID, core.OutcomeFailed, 1999},
+		{p.PaymentID, core.OutcomeSucceeded, 1999},
+		{p.PaymentID, core.OutcomeReturned, 500},
+		{p.PaymentID, core.OutcomeDisputed, 1999},
+		{other.PaymentID, core.OutcomeFailed, 1999},
 		{third.PaymentID, core.OutcomeSucceeded, 1999},
 	}, got, "a refund by order itself is no event")
 
@@ -231,7 +233,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// A refusal of a refund is final, and an operator decides; whatever an operator can mend at the account is not.
+// A refusal of a refund is final, and an operator decides; whatever an operator can correct at the account is not.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

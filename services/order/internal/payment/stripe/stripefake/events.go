@@ -77,7 +77,7 @@ func (s *Stripe) SendSigned(ctx context.Context, target string, e Event, secret 
 		return 0, err
 	}
 	req.Header = s.Headers(e, secret, at)
-	res, err := http.DefaultClient.Do(req)
+	res, err := (&http.Client{Timeout: sendTimeout}).Do(req)
 	if err != nil {
 		return 0, err
 	}

@@ -6,6 +6,7 @@ package stripefake
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -206,8 +207,10 @@ func (s *Stripe) admit(r request, pattern string, fault Fault, known []string) e
 		return &refusal{http.StatusTooManyRequests, "invalid_request_error", "rate_limit", "Request rate limit exceeded."}
 	}
 	if fault == FaultLocked {
-		return &refusal{http.StatusTooManyRequests, "invalid_request_error", "lock_timeout",
-			"This object cannot be accessed right now because another API request is accessing it."}
+		return &refusal{
+			http.StatusTooManyRequests, "invalid_request_error", "lock_timeout",
+			"This object cannot be accessed right now because another API request is accessing it.",
+		}
 	}
 	if err := r.ParseForm(); err != nil {
 		return invalid("", "%v", err)
@@ -232,13 +235,14 @@ func allowed(name string, known []string) bool {
 
 // validation reports whether err is one of the parameters, for which Stripe stores no response.
 func validation(err error) bool {
-	e, ok := err.(*refusal)
-	return ok && (strings.HasPrefix(e.code, "parameter_") || e.code == "url_invalid")
+	var e *refusal
+	return errors.As(err, &e) && (strings.HasPrefix(e.code, "parameter_") || e.code == "url_invalid")
 }
 
 func encode(err error, result any) (int, []byte) {
 	status := http.StatusOK
-	if e, ok := err.(*refusal); ok {
+	var e *refusal
+	if errors.As(err, &e) {
 		status = e.status
 		result = map[string]any{"error": map[string]any{"type": e.kind, "code": e.code, "message": e.message}}
 	}
