@@ -50,6 +50,7 @@ var retries = map[string]string{
 	"journal sweep":                                "services/inventory TestAnUnreadableRowDoesNotStopTheJournalSweep",
 	"order closings sweep":                         "services/order/internal/core TestTheSweepReplacesClosingsThatWereNotSent",
 	"order contacts sweep":                         "services/order/internal/core TestManyContactsAreDeleted",
+	"order payment comparison":                     "services/order/internal/core TestAComparisonThatEndedBeginsAgain",
 	"order payments of closed orders":              "services/order/internal/core TestACancellationIsRepeatedAndEnds",
 	"order refunds":                                "services/order/internal/core TestARefusedRefundWaitsForAnOperator",
 	"order sweep":                                  "services/inventory TestManyStuckSalesDoNotStarveTheDeductionsOfOthers",
@@ -135,7 +136,7 @@ func retryLoop(n ast.Node, function string) string {
 		if len(call.Args) == 4 {
 			return function
 		}
-	case "Every", "EveryOrWoken", "alone", "aloneOrWoken":
+	case "Every", "EveryOrWoken", "EveryWithin", "alone", "aloneOrWoken":
 		if name, ok := call.Args[0].(*ast.BasicLit); ok && name.Kind == token.STRING {
 			text, _ := strconv.Unquote(name.Value)
 			return text
