@@ -50,3 +50,26 @@ func TestLagsOfOrdersAndTheOutboxAreShown(t *testing.T) {
 	shows(`(?m)^flashsale_order_outbox_age_seconds 3[67]\d\d$`)
 	shows(`(?m)^flashsale_pool_connections\{flashsale_dependency="mysql",flashsale_state="max"\} [1-9]`)
 }
+
+// The running service compares with its provider, and shows and lists what it finds.
+func TestComparisonsAreShown(t *testing.T) {
+	t.Parallel()
+	tel, _ := telemetry.Recording()
+	db := ordertest.MariaDB(t)
+	r := run(t, db, func(c *order.Config, d *order.Deps) {
+		d.Telemetry = tel
+		c.TestTimers["order.compare_every"], c.TestTimers["order.compare_after"] = 50*time.Millisecond, time.Millisecond
+	})
+	shows := func(pattern string) {
+		t.Helper()
+		eventually(t, func() bool { return regexp.MustCompile(pattern).MatchString(metricsPage(t, tel.Metrics)) }, pattern)
+	}
+	paid := r.paid(r.created("u1"))
+	shows(`(?m)^flashsale_order_payments_differences\{flashsale_provider="sandbox"\} 0$`)
+	shows(`(?m)^flashsale_order_payments_compared_seconds\{flashsale_provider="sandbox"\} 1`)
+	shows(`(?m)^flashsale_order_provider_calls_total\{flashsale_call="charges",flashsale_outcome="ok",flashsale_provider="sandbox"\} [1-9]`)
+	require.NoError(t, db.Exec("INSERT INTO sandbox_refunds (refund_id, amount, currency, created_at) VALUES "+
+		"(42, 700, 'EUR', UTC_TIMESTAMP())").Error)
+	require.NoError(t, db.Exec("DELETE FROM sandbox_charges WHERE payment_id = ?", paid).Error)
+	shows(`(?m)^flashsale_order_payments_differences\{flashsale_provider="sandbox"\} 2$`)
+}

@@ -59,6 +59,9 @@ type Service struct {
 	waiting  *telemetry.Reading // of its oldest row
 	refused  *telemetry.Reading // refunds that their provider has refused
 	store    *store.Store
+
+	comparisons *comparisons
+
 	verifier *auth.Verifier
 	presence *presence.Announcer
 	clocks   *clocks.Monitor
@@ -143,6 +146,9 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	providers, sandboxProvider, err := cfg.Payments.providers(s.deps, deps.Limits)
 	if err != nil {
 		return nil, fmt.Errorf("payment providers: %w", err)
+	}
+	if s.comparisons, err = newComparisons(tel, cfg.Payments.Providers); err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	orders := store.New(deps.DB, tel, s.relay.Wake, store.WithClock(s.deps.DatabaseNow))
 	s.store = orders
@@ -251,6 +257,7 @@ func (s *Service) Components() []lifecycle.Component {
 			_, err := s.core.RefundDue(ctx)
 			return err
 		})),
+		s.readComparisons(),
 		lifecycle.EveryWithin("order payment comparison", min(time.Minute, s.timers.compareEvery), compareTimeout, log,
 			s.clocks.Gate(s.core.ComparePayments)),
 		lifecycle.Every("order contacts sweep", contactSweepEvery, log, s.clocks.Gate(func(ctx context.Context) error {

@@ -57,10 +57,11 @@ var retries = map[string]string{
 	"overdue sweep":                                "services/inventory TestAnUnreadableRowDoesNotBlockOthers",
 	"tidying":                                      "services/inventory TestABrokenGateDoesNotStopTheTidying",
 	// One statement, without items that could be refused.
-	"inventory dead letter count":  "pkg/lifecycle TestFailuresAreLoggedOnceAMinute",
-	"order idempotency keys sweep": "pkg/lifecycle TestFailuresAreLoggedOnceAMinute",
-	"order outbox count":           "pkg/lifecycle TestFailuresAreLoggedOnceAMinute",
-	"order refused refunds count":  "pkg/lifecycle TestFailuresAreLoggedOnceAMinute",
+	"inventory dead letter count":     "pkg/lifecycle TestFailuresAreLoggedOnceAMinute",
+	"order idempotency keys sweep":    "pkg/lifecycle TestFailuresAreLoggedOnceAMinute",
+	"order outbox count":              "pkg/lifecycle TestFailuresAreLoggedOnceAMinute",
+	"order payment differences count": "pkg/lifecycle TestFailuresAreLoggedOnceAMinute",
+	"order refused refunds count":     "pkg/lifecycle TestFailuresAreLoggedOnceAMinute",
 }
 
 func TestEveryRetryLoopKnowsWhatEndsIt(t *testing.T) {
