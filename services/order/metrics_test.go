@@ -72,4 +72,20 @@ func TestComparisonsAreShown(t *testing.T) {
 		"(42, 700, 'EUR', UTC_TIMESTAMP())").Error)
 	require.NoError(t, db.Exec("DELETE FROM sandbox_charges WHERE payment_id = ?", paid).Error)
 	shows(`(?m)^flashsale_order_payments_differences\{flashsale_provider="sandbox"\} 2$`)
+
+	list := func(query string) response {
+		return r.internalCall("GET", "/internal/v1/payment-differences"+query, settings.DevelopmentInternalSecret, "")
+	}
+	a := list("?limit=1")
+	first := a.body["items"].([]any)[0].(map[string]any)
+	require.Equal(t, []any{"refund_without_charge", "42", 1}, []any{first["kind"], first["payment_id"], len(a.body["items"].([]any))})
+	require.Equal(t, map[string]any{"amount": 700.0, "currency": "EUR"}, first["provider_amount"])
+	require.NotContains(t, first, "recorded_amount")
+	a = list("?cursor=" + a.body["next_cursor"].(string))
+	second := a.body["items"].([]any)[0].(map[string]any)
+	require.Equal(t, []any{"charge_missing", paid}, []any{second["kind"], second["payment_id"]})
+	require.NotContains(t, a.body, "next_cursor")
+	for _, wrong := range []string{"?limit=0", "?cursor=x"} {
+		require.Equal(t, 400, list(wrong).status, wrong)
+	}
 }

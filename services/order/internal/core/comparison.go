@@ -407,7 +407,7 @@ func (c *comparison) forget(ctx context.Context) error {
 
 // recheck records a missing charge or refund again, or deletes it.
 func (c *comparison) recheck(ctx context.Context, d Difference) error {
-	err := error(nil)
+	var err error
 	if d.Kind == RefundMissing {
 		err = c.missingRefund(ctx, d.PaymentID)
 	} else {

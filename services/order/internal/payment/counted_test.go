@@ -23,7 +23,7 @@ type failing struct {
 	err error
 }
 
-func (*failing) Name() string                                { return "p" }
+func (*failing) Name() string                                 { return "p" }
 func (f *failing) Cancel(context.Context, core.Payment) error { return f.err }
 func (f *failing) Refund(context.Context, core.Payment) error { return f.err }
 
