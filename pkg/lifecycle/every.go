@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	roundTimeout = 2 * time.Minute        // of one round
+	roundTimeout = 2 * time.Minute        // of one round, unless it has its own
 	firstRetry   = 200 * time.Millisecond // pause after the first failed round; doubles
 	longestRetry = 2 * time.Second        // longest pause, so that work resumes soon after an outage
 )
@@ -20,9 +20,23 @@ func Every(name string, interval time.Duration, log *slog.Logger, round func(con
 	return EveryOrWoken(name, interval, nil, log, round)
 }
 
+// EveryWithin is Every with rounds that may take longer: up to timeout.
+func EveryWithin(
+	name string, interval, timeout time.Duration, log *slog.Logger, round func(context.Context) error,
+) Component {
+	return every(name, interval, timeout, nil, log, round)
+}
+
 // EveryOrWoken is Every with a further round, at once, for each value of wake. It may be nil.
 func EveryOrWoken(
 	name string, interval time.Duration, wake <-chan struct{}, log *slog.Logger, round func(context.Context) error,
+) Component {
+	return every(name, interval, roundTimeout, wake, log, round)
+}
+
+func every(
+	name string, interval, timeout time.Duration, wake <-chan struct{}, log *slog.Logger,
+	round func(context.Context) error,
 ) Component {
 	return Component{Name: name, Run: func(ctx context.Context) error {
 		var failures Failures
@@ -41,7 +55,7 @@ func EveryOrWoken(
 			case <-wake:
 				timer.Stop()
 			}
-			bounded, cancel := context.WithTimeout(ctx, roundTimeout)
+			bounded, cancel := context.WithTimeout(ctx, timeout)
 			err := round(bounded)
 			cancel()
 			if ctx.Err() != nil {

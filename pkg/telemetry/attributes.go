@@ -20,4 +20,5 @@ const (
 	AttrDependency = attribute.Key("flashsale.dependency")
 	AttrState      = attribute.Key("flashsale.state")
 	AttrKind       = attribute.Key("flashsale.kind")
+	AttrProvider   = attribute.Key("flashsale.provider")
 )

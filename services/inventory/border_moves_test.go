@@ -97,6 +97,9 @@ var borderMoves = map[string]func(m *borderWorld, op apitest.Operation, who bord
 	"replayDeadLetter": decideDeadLetter("replay"),
 	"rejectDeadLetter": decideDeadLetter("reject"),
 	"listRefunds":      refundMove,
+
+	"listPaymentDifferences": refundMove,
+
 	"retryRefund":      refundMove,
 	"settleRefund":     refundMove,
 	"listLimits":       limitMove,
@@ -620,7 +623,7 @@ func refundMove(m *borderWorld, op apitest.Operation, who borderCaller) *owner {
 	switch {
 	case !who.operator:
 		m.refused(got, "forbidden")
-	case op.ID != "listRefunds" && id != refundID:
+	case strings.Contains(op.Path, "{refund_id}") && id != refundID:
 		m.refused(got, "not_found")
 	default:
 		require.Equal(m.r, 200, got.status, "%s", got.body)

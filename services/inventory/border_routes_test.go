@@ -81,16 +81,19 @@ var borderCases = map[string]borderCase{
 	"replayDeadLetter":    {operators: true},
 	"rejectDeadLetter":    {operators: true},
 	"listRefunds":         {operators: true},
-	"retryRefund":         {operators: true},
-	"settleRefund":        {operators: true, body: `{"reference":"transfer 17","reason":"account closed"}`},
-	"listLimits":          {operators: true},
-	"getLimit":            {operators: true},
-	"putLimit":            {operators: true, body: `{"limit":1000}`},
-	"patchLimit":          {operators: true, body: `{"limit":1000}`},
-	"deleteLimit":         {operators: true},
-	"listLimitChanges":    {operators: true},
-	"revertLimit":         {operators: true},
-	"tryLimit":            {operators: true, body: `{"key":""}`},
+
+	"listPaymentDifferences": {operators: true},
+
+	"retryRefund":      {operators: true},
+	"settleRefund":     {operators: true, body: `{"reference":"transfer 17","reason":"account closed"}`},
+	"listLimits":       {operators: true},
+	"getLimit":         {operators: true},
+	"putLimit":         {operators: true, body: `{"limit":1000}`},
+	"patchLimit":       {operators: true, body: `{"limit":1000}`},
+	"deleteLimit":      {operators: true},
+	"listLimitChanges": {operators: true},
+	"revertLimit":      {operators: true},
+	"tryLimit":         {operators: true, body: `{"key":""}`},
 }
 
 // onlyDrafts are the operations that need a draft; the others get a published activity.

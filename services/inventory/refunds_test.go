@@ -20,6 +20,33 @@ const refundID = "4984557191785365628"
 const waitingRefund = `{"refund_id":"` + refundID + `","order_sn":"7","provider":"sandbox","amount":4900,"currency":"EUR",` +
 	`"state":"refund_failed","reason":"order_closed","attempts":1,"last_error":"account closed","created_at":"2026-11-21T10:05:00Z"}`
 
+const difference = `{"difference_id":"3","provider":"shop","kind":"charge_differs","payment_id":"8","order_sn":"7",` +
+	`"provider_amount":{"amount":490,"currency":"JPY"},"recorded_amount":{"amount":4900,"currency":"EUR"},` +
+	`"at":"2026-11-21T10:05:00Z","first_seen_at":"2026-11-21T11:00:00Z","last_seen_at":"2026-11-21T12:00:00Z"}`
+
+func TestOperatorsReadPaymentDifferences(t *testing.T) {
+	t.Parallel()
+	s, f := newRefundShop(t)
+	op := s.mint("op", auth.Operator)
+	const differences = "/v1/merchant/payment-differences"
+	got := s.as(op, "GET", differences+"?limit=3&cursor=2", "")
+	require.Equal(t, 200, got.status, "%s", got.body)
+	want := strings.Replace(difference, `"currency":"EUR"`, `"currency":"EUR","currency_digits":2`, 1)
+	want = strings.Replace(want, `"currency":"JPY"`, `"currency":"JPY","currency_digits":0`, 1)
+	require.JSONEq(t, `{"items":[`+want+`],"next_cursor":"3"}`, string(got.body))
+	require.Equal(t, []string{"GET /internal/v1/payment-differences?cursor=2&limit=3"}, f.take())
+	f.set(200, `{"items":[{"difference_id":"4","provider":"shop","kind":"charge_foreign","payment_id":"ch_1"}]}`)
+	got = s.as(op, "GET", differences, "")
+	require.NotContains(t, string(got.body), "amount")
+	require.NotContains(t, string(got.body), "order_sn")
+	require.NotContains(t, string(got.body), "next_cursor")
+	require.Equal(t, 403, s.as(s.mint("m", auth.Merchant), "GET", differences, "").status)
+	f.set(503, "")
+	require.Equal(t, 503, s.as(op, "GET", differences, "").status)
+	f.set(404, "") // of a version before
+	require.Equal(t, 503, s.as(op, "GET", differences, "").status)
+}
+
 // withDigits is a refund of the order service as inventory shows it.
 func withDigits(refund string) string {
 	return strings.Replace(refund, `"currency":"EUR",`, `"currency":"EUR","currency_digits":2,`, 1)
@@ -36,6 +63,9 @@ type refundService struct {
 func (f *refundService) serve(mux *http.ServeMux) {
 	mux.HandleFunc("GET /internal/v1/refunds", func(w http.ResponseWriter, r *http.Request) {
 		f.respond(w, r, `{"items":[`+waitingRefund+`],"next_cursor":"next"}`)
+	})
+	mux.HandleFunc("GET /internal/v1/payment-differences", func(w http.ResponseWriter, r *http.Request) {
+		f.respond(w, r, `{"items":[`+difference+`],"next_cursor":"3"}`)
 	})
 	mux.HandleFunc("POST /internal/v1/refunds/{call}", func(w http.ResponseWriter, r *http.Request) {
 		if id, _, _ := strings.Cut(r.PathValue("call"), ":"); id != refundID {

@@ -226,12 +226,17 @@ type timers struct {
 	sweepEvery  time.Duration // interval of the sweep for lost closings
 	sweepAfter  time.Duration // time past the deadline from which a closing counts as lost
 	refundEvery time.Duration // interval of the loop that attempts due refunds
+
+	compareEvery time.Duration // pause between comparisons with a provider
+	compareAfter time.Duration // age from which charges and refunds are compared
 }
 
 func (c Config) timers() (timers, error) {
 	t := timers{sweepEvery: 5 * time.Second, sweepAfter: 30 * time.Second, refundEvery: time.Second}
+	t.compareEvery, t.compareAfter = time.Hour, 15*time.Minute
 	err := c.SetTimers("order", map[string]*time.Duration{
 		"sweep_every": &t.sweepEvery, "sweep_after": &t.sweepAfter, "refund_every": &t.refundEvery,
+		"compare_every": &t.compareEvery, "compare_after": &t.compareAfter,
 	})
 	return t, err
 }

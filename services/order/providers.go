@@ -38,6 +38,13 @@ func (p Payments) providers(deps Deps, limits *admission.Limits) (all []core.Pro
 		}, store.NewSandboxBook(deps.DB, deps.DatabaseNow))
 		all, box = append(all, s), s
 	}
+	calls, err := payment.Counter(deps.Telemetry.Meter, p.Providers)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, provider := range all {
+		all[i] = payment.Count(provider, calls)
+	}
 	if p.Rate == 0 {
 		return all, box, nil
 	}

@@ -59,6 +59,9 @@ type Service struct {
 	waiting  *telemetry.Reading // of its oldest row
 	refused  *telemetry.Reading // refunds that their provider has refused
 	store    *store.Store
+
+	comparisons *comparisons
+
 	verifier *auth.Verifier
 	presence *presence.Announcer
 	clocks   *clocks.Monitor
@@ -144,12 +147,15 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("payment providers: %w", err)
 	}
+	if s.comparisons, err = newComparisons(tel, cfg.Payments.Providers); err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
 	orders := store.New(deps.DB, tel, s.relay.Wake, store.WithClock(s.deps.DatabaseNow))
 	s.store = orders
 	s.core = core.New(orders, publisher.New(s.bus, tel), genes.ByUser{}, rec, providers, sealer, core.Options{
 		Now: deps.Now, PaymentGrace: cfg.PaymentGrace, OverdueAfter: timers.sweepAfter,
-		ClosingsUnsent: s.bus.DelayedUnsent,
-		ContactKeep:    cfg.Contacts.Keep, CheckClocks: s.clocks.Check,
+		ClosingsUnsent: s.bus.DelayedUnsent, CompareEvery: timers.compareEvery, CompareAfter: timers.compareAfter,
+		ContactKeep: cfg.Contacts.Keep, CheckClocks: s.clocks.Check,
 	})
 	s.contacts = core.ContactUpkeep{Store: orders, Sealer: sealer, Keep: cfg.Contacts.Keep}
 	s.presence = presence.Announce(deps.Limits.Redis(), "order", s.Ready, func(ctx context.Context) (v presence.Vitals) {
@@ -206,6 +212,10 @@ func (s *Service) InternalHandler() http.Handler { return s.internal }
 // 503, and taking the instance out of rotation would not help.
 func (s *Service) Ready() error { return nil }
 
+// compareTimeout bounds the comparisons that are due in one process. One that takes longer never ends: the alert about
+// the last completed one fires.
+const compareTimeout = 2 * time.Hour
+
 // contactSweepEvery is the interval of the sweep that deletes old contacts.
 const contactSweepEvery = time.Minute
 
@@ -247,6 +257,9 @@ func (s *Service) Components() []lifecycle.Component {
 			_, err := s.core.RefundDue(ctx)
 			return err
 		})),
+		s.readComparisons(),
+		lifecycle.EveryWithin("order payment comparison", min(time.Minute, s.timers.compareEvery), compareTimeout, log,
+			s.clocks.Gate(s.core.ComparePayments)),
 		lifecycle.Every("order contacts sweep", contactSweepEvery, log, s.clocks.Gate(func(ctx context.Context) error {
 			n, err := s.contacts.Sweep(ctx)
 			s.recorder.ContactsDeleted(ctx, n)

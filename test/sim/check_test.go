@@ -126,7 +126,10 @@ type books struct {
 	given    []struct{ RefundID, Amount int64 }
 	outbox   int64
 	repairs  []repair
-	states   []struct {
+
+	differences []struct{ Kind, PaymentID, OrderSN string } // with the payment provider
+
+	states []struct {
 		ID, Version   int64
 		State, Change string // the last change, but for repairs and reviews
 	}
@@ -161,6 +164,7 @@ func (w *world) read() (b books, err error) {
 	scan("order", "SELECT payment_id, order_sn, amount, paid_amount, state FROM payments", &b.payments)
 	scan("order", "SELECT payment_id, order_sn, amount, state, reason FROM refunds", &b.refunds)
 	scan("order", "SELECT refund_id, amount FROM sandbox_refunds", &b.given)
+	scan("order", "SELECT kind, payment_id, order_sn FROM payment_differences", &b.differences)
 	scan("order", "SELECT COUNT(*) FROM outbox", &b.outbox)
 	var details []string
 	scan("inventory", "SELECT detail FROM changes WHERE action = 'activity.reconcile'", &details)
@@ -469,6 +473,11 @@ func (w *world) checkMoney(f *findings, b books, orders map[string]orderRow) {
 			f.add(strconv.FormatInt(r.OrderSN, 10), "refund %+v, the provider refunded %d", r, book[r.PaymentID])
 		}
 		delete(book, r.PaymentID)
+	}
+	for _, d := range b.differences {
+		if w.sale.compares {
+			f.add(d.OrderSN, "the comparison with the provider left %s of payment %s", d.Kind, d.PaymentID)
+		}
 	}
 	for id, amount := range book {
 		f.add("", "the provider refunded %d for payment %d without a refund row", amount, id)

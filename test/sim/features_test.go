@@ -38,4 +38,5 @@ func (s *sale) drawFeatures(seed uint64) {
 	s.challenge = rng(seed, "challenge").IntN(5) == 0
 	s.reviews = rng(seed, "reviews").IntN(5) == 0
 	s.pauses = rng(seed, "pauses").IntN(5) == 0
+	s.compares = rng(seed, "compares").IntN(4) == 0
 }

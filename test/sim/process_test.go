@@ -58,8 +58,16 @@ func (w *world) settingsOf() map[string]string {
 			fmt.Sprintf("inventory.rejournal_after=%s,inventory.rejournal_cap=%s,", first, limit) +
 			"inventory.reconcile_every=8s,inventory.reconcile_full_every=10s,inventory.reconcile_grace=6s," +
 			"inventory.reconcile_pause=1s," +
-			fmt.Sprintf("inventory.ask_after=%s,inventory.abandon_after=%s", w.checkAfter(), w.sale.abandonAfter),
+			fmt.Sprintf("inventory.ask_after=%s,inventory.abandon_after=%s", w.checkAfter(), w.sale.abandonAfter) + w.compares(),
 	}
+}
+
+// compares returns the timers of comparisons with the provider: without them the first one is at the start of order.
+func (w *world) compares() string {
+	if w.sale.compares {
+		return ",order.compare_every=10s,order.compare_after=3s"
+	}
+	return ""
 }
 
 func (w *world) brokerlessAfter() string {

@@ -133,6 +133,12 @@ func (s *sale) suitRare(point string, soon time.Duration) bool {
 		s.addFreeze(service, r)
 	case clock:
 		s.setClocks(of, r)
+	case point == "order: db insert payment_differences": // of a charge whose order is not created again yet
+		s.compares = true
+		s.drawSetback([]string{"order", "both"}[r.IntN(2)], r)
+	case strings.HasSuffix(point, " payment_comparisons"), strings.HasSuffix(point, " payment_differences"),
+		point == successLost:
+		s.compares = true
 	case restores:
 		s.drawSetback(restored, r)
 	case strings.HasSuffix(point, "import_findings"): // of an adjustment that only the gate has

@@ -125,6 +125,7 @@ type sale struct {
 	keepsTimers  bool                     // the broker loses no confirmed closing
 	hurries      bool                     // half of the delayed closings arrive early
 	behaviour    int                      // behaviour of half of the buyers; 0 for a random one each
+	compares     bool                     // order compares with the provider every 10 s, and the provider loses successes
 	pauses       bool                     // the merchant pauses and resumes the sale
 	adjusts      bool                     // the merchant adjusts the stock all the time
 	edits        bool                     // the merchant changes the title all the time

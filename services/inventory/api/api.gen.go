@@ -1368,6 +1368,16 @@ type DegradedSale struct {
 	Reserve   int64 `json:"reserve"`
 }
 
+// DifferenceAmount Absent if there is none, or it is not known
+type DifferenceAmount struct {
+	// Amount minor units
+	Amount   int64  `json:"amount"`
+	Currency string `json:"currency"`
+
+	// CurrencyDigits decimals of the currency by ISO 4217: amount / 10^currency_digits
+	CurrencyDigits int64 `json:"currency_digits"`
+}
+
 // FeedLine defines model for FeedLine.
 type FeedLine struct {
 	Qty   int64  `json:"qty"`
@@ -1887,6 +1897,39 @@ type PastReconciliation struct {
 	Repairs []Repair `json:"repairs"`
 }
 
+// PaymentDifference Example: {"at":"2026-11-21T10:05:00Z","difference_id":"3","first_seen_at":"2026-11-21T11:00:00Z","kind":"charge_differs","last_seen_at":"2026-11-21T12:00:00Z","order_sn":"244837465837465837","payment_id":"4984557191785365628","provider":"shop","provider_amount":{"amount":490,"currency":"EUR","currency_digits":2},"recorded_amount":{"amount":4900,"currency":"EUR","currency_digits":2}}
+type PaymentDifference struct {
+	// At of the charge or refund
+	At           time.Time `json:"at"`
+	DifferenceId string    `json:"difference_id"`
+	FirstSeenAt  time.Time `json:"first_seen_at"`
+
+	// Kind one of the table; further ones may follow
+	Kind string `json:"kind"`
+
+	// LastSeenAt start of the last comparison that found it
+	LastSeenAt time.Time `json:"last_seen_at"`
+
+	// OrderSn absent if it is not known
+	OrderSn *string `json:"order_sn,omitempty"`
+
+	// PaymentId as the provider has it; also the refund's id
+	PaymentId string `json:"payment_id"`
+	Provider  string `json:"provider"`
+
+	// ProviderAmount Absent if there is none, or it is not known
+	ProviderAmount *DifferenceAmount `json:"provider_amount,omitempty"`
+
+	// RecordedAmount Absent if there is none, or it is not known
+	RecordedAmount *DifferenceAmount `json:"recorded_amount,omitempty"`
+}
+
+// PaymentDifferenceList defines model for PaymentDifferenceList.
+type PaymentDifferenceList struct {
+	Items      []PaymentDifference `json:"items"`
+	NextCursor *string             `json:"next_cursor,omitempty"`
+}
+
 // Problem defines model for Problem.
 type Problem struct {
 	Code   string  `json:"code"`
@@ -2386,6 +2429,12 @@ type ListOrdersParams struct {
 	MerchantId *MerchantID `form:"merchant_id,omitempty" json:"merchant_id,omitempty"`
 }
 
+// ListPaymentDifferencesParams defines parameters for ListPaymentDifferences.
+type ListPaymentDifferencesParams struct {
+	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // ListProductsParams defines parameters for ListProducts.
 type ListProductsParams struct {
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
@@ -2650,6 +2699,9 @@ type ServerInterface interface {
 	// GetOverview What needs an operator now, the worst first (role operator)
 	// (GET /v1/merchant/overview)
 	GetOverview(w http.ResponseWriter, r *http.Request)
+	// ListPaymentDifferences Differences between order and the payment providers, oldest first (role operator)
+	// (GET /v1/merchant/payment-differences)
+	ListPaymentDifferences(w http.ResponseWriter, r *http.Request, params ListPaymentDifferencesParams)
 	// ListProducts Products, newest first
 	// (GET /v1/merchant/products)
 	ListProducts(w http.ResponseWriter, r *http.Request, params ListProductsParams)
@@ -2916,6 +2968,12 @@ func (_ Unimplemented) ListOrders(w http.ResponseWriter, r *http.Request, params
 // GetOverview What needs an operator now, the worst first (role operator)
 // (GET /v1/merchant/overview)
 func (_ Unimplemented) GetOverview(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// ListPaymentDifferences Differences between order and the payment providers, oldest first (role operator)
+// (GET /v1/merchant/payment-differences)
+func (_ Unimplemented) ListPaymentDifferences(w http.ResponseWriter, r *http.Request, params ListPaymentDifferencesParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -4562,6 +4620,52 @@ func (siw *ServerInterfaceWrapper) GetOverview(w http.ResponseWriter, r *http.Re
 	handler.ServeHTTP(w, r)
 }
 
+// ListPaymentDifferences operation middleware
+func (siw *ServerInterfaceWrapper) ListPaymentDifferences(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListPaymentDifferencesParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListPaymentDifferences(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListProducts operation middleware
 func (siw *ServerInterfaceWrapper) ListProducts(w http.ResponseWriter, r *http.Request) {
 
@@ -5265,6 +5369,9 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/v1/merchant/refunds/{refund_id}/settle", wrapper.SettleRefund)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/v1/merchant/payment-differences", wrapper.ListPaymentDifferences)
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/v1/merchant/limits", wrapper.ListLimits)

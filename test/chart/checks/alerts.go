@@ -135,6 +135,9 @@ var healthy = map[string]string{
 	`flashsale_close_lateness_seconds_count{service="order"}`:                              "0+5x120",
 	`flashsale_order_closings_resent_total{service="order"}`:                               "0x120",
 	`flashsale_order_refunds_refused`:                                                      "0x120",
+	`flashsale_order_payments_differences{flashsale_provider="shop"}`:                      "0x120",
+	`flashsale_order_payments_compared_seconds{flashsale_provider="shop"}`:                 "-3600x120",
+	`flashsale_order_provider_calls_total{flashsale_provider="shop"}`:                      "0x120",
 	`flashsale_incidents_total{service="order",flashsale_kind="dead_letter",instance="o"}`: "0x120",
 	`flashsale_incidents_total{service="order",flashsale_kind="dead_letter",instance="p"}`: "_x60 0x60",
 	`flashsale_inventory_dead_letters_open`:                                                "0x120",
@@ -175,6 +178,9 @@ func alertCases() []alertCase {
 	}
 	one := func(series, values string) map[string]string { return map[string]string{series: values} }
 	of := func(service string) map[string]string { return map[string]string{"service": service} }
+	paymentDifferences := `flashsale_order_payments_differences{flashsale_provider="shop"}`
+	paymentsCompared := `flashsale_order_payments_compared_seconds{flashsale_provider="shop"}`
+	byShop := map[string]string{"flashsale_provider": "shop"}
 	landed := `flashsale_inventory_reservations_total{flashsale_outcome="landed",instance="i"}`
 	refused := `flashsale_inventory_reservations_total{flashsale_outcome="refused",flashsale_reason="sold_out"}`
 	displaced := `flashsale_inventory_reservations_total{flashsale_outcome="displaced",flashsale_reason="sold_out"}`
@@ -220,6 +226,9 @@ func alertCases() []alertCase {
 		{alert: "FlashsaleClosingsLate", series: one(`flashsale_order_closings_resent_total{service="order"}`, event), labels: of("order"), ends: "16m"},
 		{alert: "FlashsaleClosingsLate", series: one(`flashsale_order_closings_resent_total{service="order"}`, first), labels: of("order"), ends: "16m"},
 		{alert: "FlashsaleRefundsRefused", series: one(`flashsale_order_refunds_refused`, for2m), ends: "13m"},
+		{alert: "FlashsalePaymentDifferences", series: one(paymentDifferences, for2m), labels: byShop, ends: "13m"},
+		{alert: "FlashsalePaymentsNotCompared", series: one(paymentsCompared, "-3600x60 -10300x36 600x60"), labels: byShop, at: "15m30s", ends: "17m"},
+		{alert: "FlashsalePaymentsNotCompared", series: one(paymentsCompared, "_x120"), before: "4m", at: "5m30s"},
 		{
 			alert: "FlashsaleIncident", series: one(`flashsale_incidents_total{service="inventory",instance="i"}`, event),
 			labels: of("inventory"), ends: "16m",

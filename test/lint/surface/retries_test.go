@@ -50,16 +50,18 @@ var retries = map[string]string{
 	"journal sweep":                                "services/inventory TestAnUnreadableRowDoesNotStopTheJournalSweep",
 	"order closings sweep":                         "services/order/internal/core TestTheSweepReplacesClosingsThatWereNotSent",
 	"order contacts sweep":                         "services/order/internal/core TestManyContactsAreDeleted",
+	"order payment comparison":                     "services/order/internal/core TestAComparisonThatEndedBeginsAgain",
 	"order payments of closed orders":              "services/order/internal/core TestACancellationIsRepeatedAndEnds",
 	"order refunds":                                "services/order/internal/core TestARefusedRefundWaitsForAnOperator",
 	"order sweep":                                  "services/inventory TestManyStuckSalesDoNotStarveTheDeductionsOfOthers",
 	"overdue sweep":                                "services/inventory TestAnUnreadableRowDoesNotBlockOthers",
 	"tidying":                                      "services/inventory TestABrokenGateDoesNotStopTheTidying",
 	// One statement, without items that could be refused.
-	"inventory dead letter count":  "pkg/lifecycle TestFailuresAreLoggedOnceAMinute",
-	"order idempotency keys sweep": "pkg/lifecycle TestFailuresAreLoggedOnceAMinute",
-	"order outbox count":           "pkg/lifecycle TestFailuresAreLoggedOnceAMinute",
-	"order refused refunds count":  "pkg/lifecycle TestFailuresAreLoggedOnceAMinute",
+	"inventory dead letter count":     "pkg/lifecycle TestFailuresAreLoggedOnceAMinute",
+	"order idempotency keys sweep":    "pkg/lifecycle TestFailuresAreLoggedOnceAMinute",
+	"order outbox count":              "pkg/lifecycle TestFailuresAreLoggedOnceAMinute",
+	"order payment differences count": "pkg/lifecycle TestFailuresAreLoggedOnceAMinute",
+	"order refused refunds count":     "pkg/lifecycle TestFailuresAreLoggedOnceAMinute",
 }
 
 func TestEveryRetryLoopKnowsWhatEndsIt(t *testing.T) {
@@ -135,7 +137,7 @@ func retryLoop(n ast.Node, function string) string {
 		if len(call.Args) == 4 {
 			return function
 		}
-	case "Every", "EveryOrWoken", "alone", "aloneOrWoken":
+	case "Every", "EveryOrWoken", "EveryWithin", "alone", "aloneOrWoken":
 		if name, ok := call.Args[0].(*ast.BasicLit); ok && name.Kind == token.STRING {
 			text, _ := strconv.Unquote(name.Value)
 			return text

@@ -102,6 +102,10 @@ var playedMutants = []mutant{
 		old: "if c.orders, err = tx.Close(sns, reason, c.at); err != nil {", now: "if c.orders, err = tx.Close(sns, reason, c.at.Add(2*time.Second)); err != nil {",
 	},
 	{
+		name: "comparisons skip the charges of the provider", file: orderDir + "core/reconcile.go",
+		old: "if !how.young(c.At) {", now: "if !how.young(c.At) && how.until.IsZero() {",
+	},
+	{
 		name: "a second payment is kept", file: orderDir + "core/callback.go",
 		old: "done.refund = &r\n\treturn tx.InsertRefund(r)", now: "done.refund = &r\n\treturn nil",
 	},

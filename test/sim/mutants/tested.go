@@ -444,6 +444,43 @@ var testedMutants = []mutant{
 		hidden: "simulated clocks disagree for a short time",
 		test:   unit{"services/order/internal/core", "^TestAProcessWithAWrongClockDecidesNothingByTime$"},
 	},
+	// Comparisons with the payment providers.
+	{
+		name: "a comparison refunds charges without an order", file: orderDir + "core/comparison.go",
+		old: "keep: true, each: c.listed", now: "keep: false, each: c.listed",
+		hidden: "the buyer gets the money back, and the order expires",
+		test:   unit{"services/order/internal/core", "^TestComparingAfterARestore$"},
+	},
+	{
+		name: "a comparison does not reach back", file: orderDir + "core/comparison.go",
+		old: "claim.ComparedTo.Add(-compareOverlap)", now: "now.Add(-compareOverlap)",
+		hidden: "no simulated provider is unavailable for days",
+		test:   unit{"services/order/internal/core", "^TestAComparisonReachesBackToTheLastCompletedOne$"},
+	},
+	{
+		name: "a failed comparison counts as completed", file: orderDir + "core/comparison.go",
+		old: "if err = c.run(ctx); err == nil {", now: "if err = c.run(ctx); err == nil || claim.Provider != \"\" {",
+		hidden: "the next comparison finds the same for a day",
+		test:   unit{"services/order/internal/core", "^TestAComparisonThatEndedBeginsAgain$"},
+	},
+	{
+		name: "two processes compare at once", file: orderDir + "core/comparison.go",
+		old: "if err == nil && !moved {", now: "if err == nil && !moved && comparedTo.IsZero() {",
+		hidden: "each repeats the steps of the other",
+		test:   unit{"services/order/internal/core", "^TestConcurrentComparisons$"},
+	},
+	{
+		name: "what the provider lacks is no difference", file: orderDir + "core/comparison.go",
+		old: "if !c.has(false, p.PaymentID) {", now: "if !c.has(false, p.PaymentID) && p.Provider == \"\" {",
+		hidden: "no simulated provider loses a charge",
+		test:   unit{"services/order/internal/core", "^TestAMissingChargeDoesNotExpire$"},
+	},
+	{
+		name: "payments in flight are reconciled", file: orderDir + "core/reconcile.go",
+		old: "return !r.until.IsZero() && !at.Before(r.until)", now: "return !r.until.IsZero() && at.IsZero()",
+		hidden: "a success pays its order either way",
+		test:   unit{"services/order/internal/core", "^TestALostSuccessIsFound$"},
+	},
 	// Refunds.
 	{
 		name: "an order stays paid after its refund", file: orderDir + "core/reconcile.go",

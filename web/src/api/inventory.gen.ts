@@ -760,6 +760,36 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/merchant/payment-differences": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Differences between order and the payment providers, oldest first (role operator)
+         * @description Order compares its payments and refunds with each provider every hour. What it cannot mend is here until a
+         *     comparison no longer finds it.
+         *
+         *     | Kind | |
+         *     |---|---|
+         *     | `charge_differs`, `refund_differs` | recorded with another amount, currency or provider |
+         *     | `charge_without_order` | the order of the charge does not exist |
+         *     | `charge_missing`, `refund_missing` | recorded, and not made by the provider |
+         *     | `charge_twice`, `refund_twice` | made twice by the provider; a refund also by it and by hand |
+         *     | `charge_foreign`, `refund_foreign` | the id is none of order |
+         *     | `refund_without_charge` | the provider has no charge of it |
+         */
+        get: operations["listPaymentDifferences"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/merchant/limits": {
         parameters: {
             query?: never;
@@ -2523,6 +2553,70 @@ export interface components {
         RefundList: {
             items: components["schemas"]["Refund"][];
             next_cursor?: string;
+        };
+        PaymentDifferenceList: {
+            items: components["schemas"]["PaymentDifference"][];
+            next_cursor?: string;
+        };
+        /**
+         * @example {
+         *       "difference_id": "3",
+         *       "provider": "shop",
+         *       "kind": "charge_differs",
+         *       "payment_id": "4984557191785365628",
+         *       "order_sn": "244837465837465837",
+         *       "provider_amount": {
+         *         "amount": 490,
+         *         "currency": "EUR",
+         *         "currency_digits": 2
+         *       },
+         *       "recorded_amount": {
+         *         "amount": 4900,
+         *         "currency": "EUR",
+         *         "currency_digits": 2
+         *       },
+         *       "at": "2026-11-21T10:05:00Z",
+         *       "first_seen_at": "2026-11-21T11:00:00Z",
+         *       "last_seen_at": "2026-11-21T12:00:00Z"
+         *     }
+         */
+        PaymentDifference: {
+            difference_id: string;
+            provider: string;
+            /** @description one of the table; further ones may follow */
+            kind: string;
+            /** @description as the provider has it; also the refund's id */
+            payment_id: string;
+            /** @description absent if it is not known */
+            order_sn?: string;
+            provider_amount?: components["schemas"]["DifferenceAmount"];
+            recorded_amount?: components["schemas"]["DifferenceAmount"];
+            /**
+             * Format: date-time
+             * @description of the charge or refund
+             */
+            at: string;
+            /** Format: date-time */
+            first_seen_at: string;
+            /**
+             * Format: date-time
+             * @description start of the last comparison that found it
+             */
+            last_seen_at: string;
+        };
+        /** @description Absent if there is none, or it is not known */
+        DifferenceAmount: {
+            /**
+             * Format: int64
+             * @description minor units
+             */
+            amount: number;
+            currency: string;
+            /**
+             * Format: int64
+             * @description decimals of the currency by ISO 4217: amount / 10^currency_digits
+             */
+            currency_digits: number;
         };
         /** @description How an operator returned the money. Absent if the provider did. */
         SettledRefund: {
@@ -4360,6 +4454,35 @@ export interface operations {
             415: components["responses"]["UnsupportedMediaType"];
             429: components["responses"]["RateLimited"];
             503: components["responses"]["RefundUndecided"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    listPaymentDifferences: {
+        parameters: {
+            query?: {
+                limit?: components["parameters"]["Limit"];
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PaymentDifferenceList"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             default: components["responses"]["Failed"];
         };
     };

@@ -14,6 +14,7 @@ import type {
   Health,
   HoldingList,
   HoldingState,
+  PaymentDifference,
   LimitChange,
   LimitDecision,
   LimitList,
@@ -216,6 +217,11 @@ export const rejectDeadLetter = (dead_letter_id: string) =>
 export const listRefunds = (cursor?: string) =>
   result<Page<FailedRefund>>(
     client.GET('/v1/merchant/refunds', {params: {query: {limit: 20, cursor}}, signal: within(20_000)}),
+  )
+
+export const listPaymentDifferences = (cursor?: string) =>
+  result<Page<PaymentDifference>>(
+    client.GET('/v1/merchant/payment-differences', {params: {query: {limit: 20, cursor}}, signal: within(20_000)}),
   )
 
 export const retryRefund = (refund_id: string) =>

@@ -10,6 +10,7 @@ import {stamp} from '../base/format.ts'
 import {money} from '../base/money.ts'
 import {Field, Wrong} from '../base/parts.tsx'
 import {fieldErrors} from '../base/problem.ts'
+import {PaymentDifferences} from './differences.tsx'
 import {RefundState} from './order.tsx'
 import {Confirm, Head, Table, useForm, usePages} from './parts.tsx'
 import {reasonName, refusedState, sentence, w} from './words.ts'
@@ -76,6 +77,7 @@ export function RefundsPage() {
           ]}
         />
       </section>
+      <PaymentDifferences />
     </>
   )
 }

@@ -13,6 +13,12 @@ export function reasonName(code: string): string {
   return key in en ? w(key as Word) : code
 }
 
+// differenceName words the kind of a difference with a payment provider.
+export function differenceName(kind: string): string {
+  const key = `difference_${kind}`
+  return key in en ? w(key as Word) : kind
+}
+
 // refusedState is the wording of a state_conflict that no other editor caused; detail is the server's own text.
 export const refusedState = (f: Failure) => `${w('state_refused')} ${f.problem.detail ?? ''}`.trim()
 

@@ -178,3 +178,25 @@ test('a refund that its provider has made is not settled twice; merchants do not
   await expect(page.getByRole('heading', {level: 1})).toHaveText('Your account may not do this.')
   await expect(page.getByRole('link', {name: 'Refunds'})).toHaveCount(0)
 })
+
+test('differences with the payment providers', async ({page, shop}) => {
+  populate(shop)
+  const more = {...shop.differences[0], order_sn: undefined, recorded_amount: undefined}
+  shop.differences.push({...more, difference_id: '4', kind: 'charge_foreign', payment_id: 'ch_1'}, {...more, difference_id: '5', kind: 'of_later'})
+  shop.pageSize = 2
+  await signIn(page, 'ops-1', ['operator'])
+  await page.goto('/console/operator/refunds')
+  const list = page.getByRole('region', {name: 'Payment differences'})
+  const rows = list.locator('tbody tr')
+  await expect(rows).toHaveCount(2)
+  await expect(rows.first()).toContainText('Payment recorded with other figures')
+  await expect(rows.first()).toContainText('CN¥399.90')
+  await expect(rows.first()).toContainText('CN¥3,999.00')
+  await expect(rows.nth(1)).toContainText('ch_1')
+  await page.getByRole('button', {name: 'Show more'}).click()
+  await expect(rows).toHaveCount(3)
+  await expect(rows.nth(2)).toContainText('of_later')
+  shop.differences = []
+  await page.reload()
+  await expect(page.getByText('No difference: payments agree with the providers.')).toBeVisible()
+})

@@ -141,6 +141,7 @@ func NewMerchant(d Deps) http.Handler {
 		r.With(read).Get("/v1/merchant/dead-letters", w.ListDeadLetters)
 		r.With(write).Post("/v1/merchant/dead-letters/{dead_letter_id}/replay", w.ReplayDeadLetter)
 		r.With(write).Post("/v1/merchant/dead-letters/{dead_letter_id}/reject", w.RejectDeadLetter)
+		r.With(read).Get("/v1/merchant/payment-differences", w.ListPaymentDifferences)
 		r.With(read).Get("/v1/merchant/refunds", w.ListRefunds)
 		r.With(write).Post("/v1/merchant/refunds/{refund_id}/retry", w.RetryRefund)
 		r.With(write).Post("/v1/merchant/refunds/{refund_id}/settle", w.SettleRefund)

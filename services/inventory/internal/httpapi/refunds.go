@@ -31,6 +31,40 @@ func (m *Merchant) ListRefunds(w http.ResponseWriter, r *http.Request, _ api.Lis
 	httpserver.WriteJSON(w, http.StatusOK, api.RefundList{Items: views(list, refundView), NextCursor: optional(next)})
 }
 
+// ListPaymentDifferences implements api.ServerInterface.
+func (m *Merchant) ListPaymentDifferences(
+	w http.ResponseWriter, r *http.Request, _ api.ListPaymentDifferencesParams,
+) {
+	page, err := httpserver.PageOf(r)
+	if err != nil {
+		m.refuse(w, r, err)
+		return
+	}
+	list, next, err := m.merchants.Refunds.PaymentDifferences(r.Context(), merchants.RefundPage(page))
+	if err != nil {
+		m.refuse(w, r, err)
+		return
+	}
+	httpserver.WriteJSON(w, http.StatusOK,
+		api.PaymentDifferenceList{Items: views(list, differenceView), NextCursor: optional(next)})
+}
+
+func differenceView(d merchants.PaymentDifference) api.PaymentDifference {
+	amount := func(a *merchants.DifferenceAmount) *api.DifferenceAmount {
+		if a == nil {
+			return nil
+		}
+		return &api.DifferenceAmount{
+			Amount: a.Amount, Currency: a.Currency, CurrencyDigits: contract.CurrencyDigits(a.Currency),
+		}
+	}
+	return api.PaymentDifference{
+		DifferenceId: d.ID, Provider: d.Provider, Kind: d.Kind, PaymentId: d.PaymentID, OrderSn: optional(d.OrderSN),
+		ProviderAmount: amount(d.ProviderAmount), RecordedAmount: amount(d.RecordedAmount), At: d.At.UTC(),
+		FirstSeenAt: d.FirstSeenAt.UTC(), LastSeenAt: d.LastSeenAt.UTC(),
+	}
+}
+
 // RetryRefund implements api.ServerInterface.
 func (m *Merchant) RetryRefund(w http.ResponseWriter, r *http.Request, id string) {
 	if !m.validID(w, r, id) || !m.requireNoFields(w, r) {

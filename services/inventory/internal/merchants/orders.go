@@ -134,6 +134,26 @@ type RefundSettlement struct {
 	Reason    string
 }
 
+// PaymentDifference is a disagreement between the order service and a payment provider, as the order service sends it.
+type PaymentDifference struct {
+	ID             string            `json:"difference_id"`
+	Provider       string            `json:"provider"`
+	Kind           string            `json:"kind"`
+	PaymentID      string            `json:"payment_id"`
+	OrderSN        string            `json:"order_sn"`        // "" if it is not known
+	ProviderAmount *DifferenceAmount `json:"provider_amount"` // nil if there is none
+	RecordedAmount *DifferenceAmount `json:"recorded_amount"` // nil if there is none
+	At             time.Time         `json:"at"`
+	FirstSeenAt    time.Time         `json:"first_seen_at"`
+	LastSeenAt     time.Time         `json:"last_seen_at"`
+}
+
+// DifferenceAmount is an amount of one side, in minor units.
+type DifferenceAmount struct {
+	Amount   int64  `json:"amount"`
+	Currency string `json:"currency"`
+}
+
 // RefundPage selects a part of the list of refunds. Cursor is one that the order service returned; "" for the start.
 type RefundPage struct {
 	Limit  int
@@ -146,6 +166,8 @@ type Refunds interface {
 	// WaitingRefunds returns those of all merchants that wait for an operator, oldest first. next is "" after the last
 	// page.
 	WaitingRefunds(ctx context.Context, p RefundPage) (list []Refund, next string, err error)
+	// PaymentDifferences returns the differences with the payment providers, as WaitingRefunds.
+	PaymentDifferences(ctx context.Context, p RefundPage) (list []PaymentDifference, next string, err error)
 	RetryRefund(ctx context.Context, id, by string) (Refund, error)
 	SettleRefund(ctx context.Context, id string, how RefundSettlement) (Refund, error)
 }

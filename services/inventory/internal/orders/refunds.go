@@ -54,25 +54,41 @@ const refundsPath = "/internal/v1/refunds"
 
 // WaitingRefunds implements merchants.Refunds.
 func (c *Client) WaitingRefunds(ctx context.Context, p merchants.RefundPage) ([]merchants.Refund, string, error) {
-	query := url.Values{"limit": {strconv.Itoa(p.Limit)}}
-	if p.Cursor != "" {
-		query.Set("cursor", p.Cursor)
-	}
-	var doc struct {
-		Items []refund `json:"items"`
-		Next  string   `json:"next_cursor"`
-	}
-	if err := c.decide(ctx, http.MethodGet, refundsPath+"?"+query.Encode(), nil, &doc); err != nil {
+	items, next, err := pageOf[refund](ctx, c, refundsPath, p)
+	if err != nil {
 		return nil, "", err
 	}
-	list := make([]merchants.Refund, len(doc.Items))
-	for i, r := range doc.Items {
+	list := make([]merchants.Refund, len(items))
+	for i, r := range items {
 		if !contract.ValidID(r.ID) {
 			return nil, "", noResponse(fmt.Errorf("%s: response has a refund without an id", refundsPath))
 		}
 		list[i] = r.toCore()
 	}
-	return list, doc.Next, nil
+	return list, next, nil
+}
+
+// pageOf reads a page of a list.
+func pageOf[T any](ctx context.Context, c *Client, path string, p merchants.RefundPage) ([]T, string, error) {
+	query := url.Values{"limit": {strconv.Itoa(p.Limit)}}
+	if p.Cursor != "" {
+		query.Set("cursor", p.Cursor)
+	}
+	var doc struct {
+		Items []T    `json:"items"`
+		Next  string `json:"next_cursor"`
+	}
+	err := c.decide(ctx, http.MethodGet, path+"?"+query.Encode(), nil, &doc)
+	return doc.Items, doc.Next, err
+}
+
+const differencesPath = "/internal/v1/payment-differences"
+
+// PaymentDifferences implements merchants.Refunds.
+func (c *Client) PaymentDifferences(
+	ctx context.Context, p merchants.RefundPage,
+) ([]merchants.PaymentDifference, string, error) {
+	return pageOf[merchants.PaymentDifference](ctx, c, differencesPath, p)
 }
 
 // RetryRefund implements merchants.Refunds.

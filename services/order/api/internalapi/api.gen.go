@@ -305,6 +305,13 @@ type Contact struct {
 	Phone string `json:"phone"`
 }
 
+// DifferenceAmount Absent if there is none, or it is not known
+type DifferenceAmount struct {
+	// Amount Minor units
+	Amount   int64  `json:"amount"`
+	Currency string `json:"currency"`
+}
+
 // LookupRequest defines model for LookupRequest.
 type LookupRequest struct {
 	OrderSns OrderSNs `json:"order_sns"`
@@ -343,6 +350,37 @@ type LookupResults struct {
 
 // OrderSNs defines model for OrderSNs.
 type OrderSNs = []string
+
+// PaymentDifference defines model for PaymentDifference.
+type PaymentDifference struct {
+	// At Of the charge or refund
+	At           time.Time `json:"at"`
+	DifferenceId string    `json:"difference_id"`
+	FirstSeenAt  time.Time `json:"first_seen_at"`
+	Kind         string    `json:"kind"`
+
+	// LastSeenAt Start of the last comparison that found it
+	LastSeenAt time.Time `json:"last_seen_at"`
+
+	// OrderSn Absent if it is not known
+	OrderSn *string `json:"order_sn,omitempty"`
+
+	// PaymentId As the provider has it; also the refund's id
+	PaymentId string `json:"payment_id"`
+	Provider  string `json:"provider"`
+
+	// ProviderAmount Absent if there is none, or it is not known
+	ProviderAmount *DifferenceAmount `json:"provider_amount,omitempty"`
+
+	// RecordedAmount Absent if there is none, or it is not known
+	RecordedAmount *DifferenceAmount `json:"recorded_amount,omitempty"`
+}
+
+// PaymentDifferenceList defines model for PaymentDifferenceList.
+type PaymentDifferenceList struct {
+	Items      []PaymentDifference `json:"items"`
+	NextCursor *string             `json:"next_cursor,omitempty"`
+}
 
 // PricedLine defines model for PricedLine.
 type PricedLine struct {
@@ -557,6 +595,13 @@ type RefundID = string
 // Problem defines model for Problem.
 type Problem map[string]interface{}
 
+// ListPaymentDifferencesParams defines parameters for ListPaymentDifferences.
+type ListPaymentDifferencesParams struct {
+	// Limit 1 to 100
+	Limit  *string `form:"limit,omitempty" json:"limit,omitempty"`
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // ListRefundsParams defines parameters for ListRefunds.
 type ListRefundsParams struct {
 	// Limit 1 to 100
@@ -599,6 +644,9 @@ type ServerInterface interface {
 	// OrdersSince List every order whose state changed since a time, for a restore of inventory's database
 	// (POST /internal/v1/orders:since)
 	OrdersSince(w http.ResponseWriter, r *http.Request)
+	// ListPaymentDifferences List what the hourly comparisons with the payment providers found and could not mend, oldest first
+	// (GET /internal/v1/payment-differences)
+	ListPaymentDifferences(w http.ResponseWriter, r *http.Request, params ListPaymentDifferencesParams)
 	// ListRefunds List the refunds that wait for an operator, oldest first
 	// (GET /internal/v1/refunds)
 	ListRefunds(w http.ResponseWriter, r *http.Request, params ListRefundsParams)
@@ -641,6 +689,12 @@ func (_ Unimplemented) RefundOrders(w http.ResponseWriter, r *http.Request) {
 // OrdersSince List every order whose state changed since a time, for a restore of inventory's database
 // (POST /internal/v1/orders:since)
 func (_ Unimplemented) OrdersSince(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// ListPaymentDifferences List what the hourly comparisons with the payment providers found and could not mend, oldest first
+// (GET /internal/v1/payment-differences)
+func (_ Unimplemented) ListPaymentDifferences(w http.ResponseWriter, r *http.Request, params ListPaymentDifferencesParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -744,6 +798,52 @@ func (siw *ServerInterfaceWrapper) OrdersSince(w http.ResponseWriter, r *http.Re
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.OrdersSince(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListPaymentDifferences operation middleware
+func (siw *ServerInterfaceWrapper) ListPaymentDifferences(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListPaymentDifferencesParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListPaymentDifferences(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -981,6 +1081,9 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/internal/v1/refunds", wrapper.ListRefunds)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/internal/v1/payment-differences", wrapper.ListPaymentDifferences)
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/internal/v1/refunds/{refund_id}:retry", wrapper.RetryRefund)

@@ -69,6 +69,8 @@ type Store interface {
 	// WaitingRefunds returns the refused refunds and the pending ones with at least so many attempts, ascending by
 	// creation and payment_id after the given position.
 	WaitingRefunds(ctx context.Context, attempts int, after Position, limit int) ([]Refund, error)
+
+	ComparisonStore
 }
 
 // Tx is a transaction of the Store. Every transaction locks rows in the same order: orders by order_sn, then payments.
@@ -251,8 +253,8 @@ type Recorder interface {
 // IncidentKinds are the kinds of incidents. Each is counted from 0.
 var IncidentKinds = []string{
 	"activity_not_stored", "cancel_failing", "charge_without_order", "contact_unreadable", "dead_letter", "event_reused",
-	"order_refunded", "payment_declined", "payment_disagreement", "payment_disputed", "payment_refunded",
-	"payment_returned", "refund_failed", "refund_failing", "refund_twice", "unknown_payment",
+	"order_refunded", "payment_declined", "payment_disagreement", "payment_disputed", "payment_found",
+	"payment_refunded", "payment_returned", "refund_failed", "refund_failing", "refund_twice", "unknown_payment",
 }
 
 // Genes checks and issues ids that carry the gene of a user.

@@ -30,6 +30,7 @@ const (
 	ReconcileRecorded ReconcileResult = "recorded"  // of a refund: recorded
 	ReconcileByHand   ReconcileResult = "by_hand"   // of a refund: an operator has settled it, too
 	ReconcileNoCharge ReconcileResult = "no_charge" // of a refund: the provider has no such charge; unchanged
+	ReconcileYoung    ReconcileResult = "young"     // may be in flight; left for a later comparison
 )
 
 // Reconciled is a charge or a refund of a provider, and what was done about it.
@@ -40,8 +41,20 @@ type Reconciled struct {
 	OrderSN   string // empty if it is not known
 	Amount    int64
 	Currency  string
+	At        time.Time // by the provider's clock
 	Result    ReconcileResult
 }
+
+// reconciling selects what of the lists of a provider is reconciled, and how.
+type reconciling struct {
+	since time.Time
+	until time.Time // from which entries are ReconcileYoung; zero for none
+	keep  bool      // leaves charges unchanged whose order does not exist
+	each  func(context.Context, Reconciled) error
+}
+
+// young reports whether an entry is left for a later comparison.
+func (r reconciling) young(at time.Time) bool { return !r.until.IsZero() && !at.Before(r.until) }
 
 // ReconcilePayments compares all charges and refunds that the providers have made since a time with those recorded
 // here, and records what is missing, for example after a restore of this database. A charge that is recorded makes its
@@ -52,67 +65,66 @@ type Reconciled struct {
 // from its beginning. each is called once for each of them.
 func (s *Service) ReconcilePayments(ctx context.Context, since time.Time, keep bool, each func(Reconciled)) error {
 	for _, prov := range s.providers {
-		if err := s.reconcileCharges(ctx, prov, since, keep, each); err != nil {
-			return err
-		}
-		if err := s.reconcileRefunds(ctx, prov, since, keep, each); err != nil {
+		err := s.reconcile(ctx, prov, reconciling{
+			since: since, keep: keep, each: func(_ context.Context, r Reconciled) error { each(r); return nil },
+		})
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Service) reconcileCharges(
-	ctx context.Context, prov Provider, since time.Time, keep bool, each func(Reconciled),
-) error {
-	for cursor := ""; ; {
-		var page []Charge
-		var next string
-		err := patiently(ctx, func(ctx context.Context) (err error) {
-			page, next, err = prov.Charges(ctx, since, cursor, reconcileBatch)
-			return err
-		})
-		if err != nil {
-			return err
+// reconcile records what the tables lack of the charges and refunds of a provider.
+func (s *Service) reconcile(ctx context.Context, prov Provider, how reconciling) error {
+	err := pages(ctx, prov.Charges, how.since, func(c Charge) (err error) {
+		r := Reconciled{
+			Provider: prov.Name(), PaymentID: c.PaymentID, OrderSN: c.OrderSN, Amount: c.Amount, Currency: c.Currency, At: c.At,
+			Result: ReconcileYoung,
 		}
-		for _, c := range page {
-			result, err := s.reconcileCharge(ctx, prov, c, keep)
-			if err != nil {
+		if !how.young(c.At) {
+			if r.Result, err = s.reconcileCharge(ctx, prov, c, how.keep); err != nil {
 				return err
 			}
-			each(Reconciled{
-				Provider: prov.Name(), PaymentID: c.PaymentID, OrderSN: c.OrderSN, Amount: c.Amount, Currency: c.Currency,
-				Result: result,
-			})
 		}
-		if cursor = next; cursor == "" {
-			return nil
-		}
+		return how.each(ctx, r)
+	})
+	if err != nil {
+		return err
 	}
+	return pages(ctx, prov.Refunds, how.since, func(of ProviderRefund) (err error) {
+		r := Reconciled{
+			Provider: prov.Name(), Refund: true, PaymentID: of.RefundID, Amount: of.Amount, Currency: of.Currency, At: of.At,
+			Result: ReconcileYoung,
+		}
+		if !how.young(of.At) {
+			if r.Result, r.OrderSN, err = s.reconcileRefund(ctx, prov, of, how.keep); err != nil {
+				return err
+			}
+		}
+		return how.each(ctx, r)
+	})
 }
 
-func (s *Service) reconcileRefunds(
-	ctx context.Context, prov Provider, since time.Time, keep bool, each func(Reconciled),
+// pages calls each for every entry of a list of a provider.
+func pages[T any](
+	ctx context.Context, list func(context.Context, time.Time, string, int) ([]T, string, error), since time.Time,
+	each func(T) error,
 ) error {
 	for cursor := ""; ; {
-		var page []ProviderRefund
+		var page []T
 		var next string
 		err := patiently(ctx, func(ctx context.Context) (err error) {
-			page, next, err = prov.Refunds(ctx, since, cursor, reconcileBatch)
+			page, next, err = list(ctx, since, cursor, reconcileBatch)
 			return err
 		})
 		if err != nil {
 			return err
 		}
-		for _, r := range page {
-			result, orderSN, err := s.reconcileRefund(ctx, prov, r, keep)
-			if err != nil {
+		for _, entry := range page {
+			if err := each(entry); err != nil {
 				return err
 			}
-			each(Reconciled{
-				Provider: prov.Name(), Refund: true, PaymentID: r.RefundID, OrderSN: orderSN, Amount: r.Amount,
-				Currency: r.Currency, Result: result,
-			})
 		}
 		if cursor = next; cursor == "" {
 			return nil

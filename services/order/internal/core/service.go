@@ -33,6 +33,10 @@ type Options struct {
 	RefundTimeout time.Duration
 	// RefundFirstRetry and RefundLastRetry bound the doubling back-off between attempts. Default 2 s and 10 min.
 	RefundFirstRetry, RefundLastRetry time.Duration
+	// CompareEvery is the pause between comparisons with a provider. Default 1 h.
+	CompareEvery time.Duration
+	// CompareAfter is the age from which charges and refunds are compared. Default 15 min.
+	CompareAfter time.Duration
 	// ContactKeep is the time after the end of an activity for which contacts are kept. Default 90 days.
 	ContactKeep time.Duration
 }
@@ -48,6 +52,8 @@ func (o *Options) setDefaults() {
 	set(&o.RefundTimeout, 10*time.Second)
 	set(&o.RefundFirstRetry, 2*time.Second)
 	set(&o.RefundLastRetry, 10*time.Minute)
+	set(&o.CompareEvery, time.Hour)
+	set(&o.CompareAfter, 15*time.Minute)
 	set(&o.ContactKeep, 90*24*time.Hour)
 	if o.MaxPayments <= 0 {
 		o.MaxPayments = 20

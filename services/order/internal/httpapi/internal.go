@@ -37,6 +37,7 @@ func NewInternal(
 	r.Get("/internal/v1/orders/{order_sn}", w.ShowOrder)
 	r.Post("/internal/v1/orders:since", w.OrdersSince)
 	r.Get("/internal/v1/refunds", w.ListRefunds)
+	r.Get("/internal/v1/payment-differences", w.ListPaymentDifferences)
 	r.Post("/internal/v1/refunds/{refund_id}:retry", w.RetryRefund)
 	r.Post("/internal/v1/refunds/{refund_id}:settle", w.SettleRefund)
 	return r
