@@ -100,11 +100,11 @@ func (k *Keys) Seal(object string, plain []byte) (keyID string, sealed []byte) {
 func (k *Keys) Open(object, keyID string, sealed []byte) ([]byte, error) {
 	aead := k.byID[keyID]
 	if aead == nil {
-		return nil, fmt.Errorf("text under key %s: %w", keyID, errUnknownKey)
+		return nil, fmt.Errorf("sealed under key %s: %w", keyID, errUnknownKey)
 	}
 	plain, err := aead.Open(nil, nil, sealed, []byte(object))
 	if err != nil {
-		return nil, fmt.Errorf("text under key %s: %w", keyID, errDamaged)
+		return nil, fmt.Errorf("sealed under key %s: %w", keyID, errDamaged)
 	}
 	return plain, nil
 }
