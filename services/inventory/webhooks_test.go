@@ -461,7 +461,11 @@ func TestAnEndingSenderDrains(t *testing.T) {
 	t.Parallel()
 	h := newHookShop(t)
 	begun, release := make(chan struct{}, 100), make(chan struct{})
-	h.endpoint.responds(func(w http.ResponseWriter, _ *http.Request) { begun <- struct{}{}; <-release; w.WriteHeader(200) })
+	h.endpoint.responds(func(w http.ResponseWriter, _ *http.Request) {
+		begun <- struct{}{}
+		<-release
+		w.WriteHeader(http.StatusNoContent)
+	})
 	h.order(20)
 	require.NoError(t, h.svc.webhooks.Scan(t.Context()))
 	ctx, end := context.WithCancel(t.Context())
@@ -487,7 +491,7 @@ func TestAFailingEndpointDelaysNoOther(t *testing.T) {
 	h := newHookShop(t)
 	slow := newEndpoint(t)
 	release := make(chan struct{})
-	slow.responds(func(w http.ResponseWriter, _ *http.Request) { <-release; w.WriteHeader(500) })
+	slow.responds(func(w http.ResponseWriter, _ *http.Request) { <-release; w.WriteHeader(http.StatusBadGateway) })
 	h.svc.webhooks.Client = hookClient(t, h.endpoint, slow)
 	slowID, _ := h.hook(h.token, slow.URL)
 	h.order(60)
@@ -540,10 +544,11 @@ func TestABrokenWebhookDelaysNoOther(t *testing.T) {
 func TestAWebhookIsTestedAndReplayed(t *testing.T) {
 	t.Parallel()
 	h := newHookShop(t)
-	try := func() (v struct {
+	type outcome struct {
 		Status int
 		Error  string
-	}) {
+	}
+	try := func() (v outcome) {
 		got := h.do("POST", hooksPath+"/"+h.id+"/test", "")
 		require.Equal(t, 200, got.status, "%s", got.body)
 		got.into(t, &v)

@@ -2327,14 +2327,14 @@ type WaitingRoom struct {
 type Webhook struct {
 	MerchantId string `json:"merchant_id"`
 
-	// State gone: it responded with 410. Only an active one gets events
+	// State a response with 410 ends the state active; only an active one gets events
 	State     WebhookState `json:"state"`
 	Types     EventTypes   `json:"types"`
 	Url       string       `json:"url"`
 	WebhookId string       `json:"webhook_id"`
 }
 
-// WebhookState gone: it responded with 410. Only an active one gets events
+// WebhookState a response with 410 ends the state active; only an active one gets events
 type WebhookState string
 
 // WebhookList defines model for WebhookList.

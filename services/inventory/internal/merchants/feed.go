@@ -61,7 +61,7 @@ type FeedRequest struct {
 	Since      time.Time
 	Limit      int
 	From       FeedPlace // the zero value for the first page
-	// Unknown returns those of the places of a page whose rows are wanted; nil for all.
+	// Unknown returns those of the places of a page whose rows the caller needs; nil for all.
 	Unknown func(ctx context.Context, places []core.ReservationPlace) ([]core.ReservationPlace, error)
 }
 

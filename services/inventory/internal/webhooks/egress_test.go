@@ -71,7 +71,7 @@ func newNames(t *testing.T) *names {
 
 // What counts is the address at the connection: a name that was admitted and then moves is refused.
 func TestANameThatMovesIsRefused(t *testing.T) {
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }))
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
 	listener, err := net.Listen("tcp", "0.0.0.0:0") // on 127.0.0.2 too
 	require.NoError(t, err)
 	require.NoError(t, server.Listener.Close())

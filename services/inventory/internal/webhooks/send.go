@@ -30,7 +30,7 @@ const (
 	lease   = time.Minute
 
 	longestPause  = 30 * time.Second // of a failing endpoint
-	longestAsked  = time.Hour        // for which Retry-After is honoured
+	longestAfter  = time.Hour        // for which Retry-After is honoured
 	mostBodyBytes = 4 << 10          // read of a response, and dropped
 )
 
@@ -40,7 +40,7 @@ var pauses = []time.Duration{
 	20 * time.Hour, 24 * time.Hour,
 }
 
-// lane is what this process knows of an endpoint. An endpoint fails after as many failed attempts in a row as are made
+// lane is the state of an endpoint in this process. An endpoint fails after as many failed attempts in a row as are made
 // at once. Then it gets one at a time, after a pause, until one succeeds: those that wait use up no attempt.
 type lane struct {
 	running  bool
@@ -149,7 +149,7 @@ func (s *Service) end(id string, err error) {
 }
 
 // outcome counts an attempt, and reports whether the lane goes on.
-func (s *Service) outcome(id string, failed bool, asked time.Duration) (more bool) {
+func (s *Service) outcome(id string, failed bool, after time.Duration) (more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.lanes[id]
@@ -158,7 +158,7 @@ func (s *Service) outcome(id string, failed bool, asked time.Duration) (more boo
 		return true
 	}
 	l.failures++
-	pause := asked
+	pause := after
 	if l.failing() {
 		pause = max(pause, time.Second<<min(l.failures-sendsAtOnce, 5))
 	}
@@ -198,8 +198,8 @@ func (s *Service) send(ctx, drain context.Context, e Endpoint) error {
 					return
 				}
 				tried[i] = true
-				more := false
-				if pause[i], more = s.attempt(drain, e, &list[i]); !more {
+				wait, more := s.attempt(drain, e, &list[i])
+				if pause[i] = wait; !more {
 					stop.Store(true)
 				}
 			}
@@ -227,7 +227,7 @@ func (s *Service) send(ctx, drain context.Context, e Endpoint) error {
 // attempt sends a delivery once and sets its state. It returns the pause before the next attempt, and whether the lane
 // goes on.
 func (s *Service) attempt(ctx context.Context, e Endpoint, d *Delivery) (pause time.Duration, more bool) {
-	status, asked, err := s.post(ctx, e, *d, d.Body)
+	status, after, err := s.post(ctx, e, *d, d.Body)
 	d.Status, d.Error = status, describe(status, err)
 	switch {
 	case d.Error == "":
@@ -235,15 +235,15 @@ func (s *Service) attempt(ctx context.Context, e Endpoint, d *Delivery) (pause t
 	case status == http.StatusGone || d.Attempts > len(pauses):
 		d.State = Failed
 	default:
-		pause = max(jitter(pauses[d.Attempts-1]), asked)
+		pause = max(jitter(pauses[d.Attempts-1]), after)
 	}
-	return pause, s.outcome(e.ID, d.State != Delivered, asked) && status != http.StatusGone
+	return pause, s.outcome(e.ID, d.State != Delivered, after) && status != http.StatusGone
 }
 
-// post sends a body and drops that of the response. asked is its Retry-After.
+// post sends a body and drops that of the response. after is its Retry-After.
 func (s *Service) post(
 	ctx context.Context, e Endpoint, d Delivery, text []byte,
-) (status int, asked time.Duration, err error) {
+) (status int, after time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, e.URL, bytes.NewReader(text))
@@ -318,13 +318,13 @@ func describe(status int, err error) string {
 // retryAfter returns the Retry-After of a response, 0 without one.
 func retryAfter(r *http.Response, now time.Time) time.Duration {
 	text := r.Header.Get("Retry-After")
-	asked := time.Duration(0)
+	after := time.Duration(0)
 	if seconds, err := strconv.Atoi(text); err == nil {
-		asked = time.Duration(min(max(seconds, 0), int(longestAsked/time.Second))) * time.Second
+		after = time.Duration(min(max(seconds, 0), int(longestAfter/time.Second))) * time.Second
 	} else if at, err := http.ParseTime(text); err == nil {
-		asked = at.Sub(now)
+		after = at.Sub(now)
 	}
-	return min(max(asked, 0), longestAsked)
+	return min(max(after, 0), longestAfter)
 }
 
 // jitter returns 0.9 to 1.1 times a pause.
