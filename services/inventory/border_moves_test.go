@@ -51,27 +51,39 @@ var borderMoves = map[string]func(m *borderWorld, op apitest.Operation, who bord
 		}
 		return nil
 	},
-	"patchProduct":       (*borderWorld).patchProduct,
-	"archiveProduct":     archive(true),
-	"putProduct":         (*borderWorld).putProduct,
-	"unarchiveProduct":   archive(false),
-	"getProfile":         (*borderWorld).profileMove,
-	"putProfile":         (*borderWorld).profileMove,
-	"createActivity":     createActivity,
-	"listActivities":     listActivities,
-	"getActivity":        getActivity,
-	"patchActivity":      (*borderWorld).patchActivity,
-	"deleteActivity":     (*borderWorld).deleteActivity,
-	"duplicateActivity":  (*borderWorld).duplicateActivity,
-	"publishActivity":    transition("publish"),
-	"pauseActivity":      transition("pause"),
-	"resumeActivity":     transition("resume"),
-	"endActivity":        transition("end"),
-	"adjustStock":        (*borderWorld).adjustStock,
-	"getStock":           getStock,
-	"listActivityOrders": (*borderWorld).listOrders,
-	"listOrders":         feedOfOrders,
-	"getActivityOrder":   (*borderWorld).getOrder,
+	"patchProduct":     (*borderWorld).patchProduct,
+	"archiveProduct":   archive(true),
+	"putProduct":       (*borderWorld).putProduct,
+	"unarchiveProduct": archive(false),
+	"createWebhook": func(m *borderWorld, _ apitest.Operation, who borderCaller) *owner {
+		m.newWebhook(who)
+		return m.ownerOf(who.merchant)
+	},
+	"listWebhooks":         listWebhooks,
+	"getWebhook":           webhookMove("", "", ""),
+	"patchWebhook":         webhookMove("", `{"state":"off"}`, "patch"),
+	"deleteWebhook":        webhookMove("", "", "delete"),
+	"replaceWebhookSecret": webhookMove("/secret", "", "secret"),
+	"testWebhook":          webhookMove("/test", "", ""),
+	"replayWebhook":        webhookMove("/replay", `{"since":"{now}"}`, "replay"),
+	"listDeliveries":       webhookMove("/deliveries", "", ""),
+	"getProfile":           (*borderWorld).profileMove,
+	"putProfile":           (*borderWorld).profileMove,
+	"createActivity":       createActivity,
+	"listActivities":       listActivities,
+	"getActivity":          getActivity,
+	"patchActivity":        (*borderWorld).patchActivity,
+	"deleteActivity":       (*borderWorld).deleteActivity,
+	"duplicateActivity":    (*borderWorld).duplicateActivity,
+	"publishActivity":      transition("publish"),
+	"pauseActivity":        transition("pause"),
+	"resumeActivity":       transition("resume"),
+	"endActivity":          transition("end"),
+	"adjustStock":          (*borderWorld).adjustStock,
+	"getStock":             getStock,
+	"listActivityOrders":   (*borderWorld).listOrders,
+	"listOrders":           feedOfOrders,
+	"getActivityOrder":     (*borderWorld).getOrder,
 	"listChanges": ofActivity("changes", func(m *borderWorld, _ *owner, a *modelActivity, v borderView) {
 		require.NotEmpty(m.r, v.Items)
 		require.Equal(m.r, "activity.create", v.Items[len(v.Items)-1].What)
@@ -612,6 +624,76 @@ func decideDeadLetter(action string) func(m *borderWorld, op apitest.Operation, 
 			m.recorded(who, o, "dead_letter", l.id, "dead_letter."+action)
 		}
 		l.rejected = l.rejected || action == "reject"
+		return o
+	}
+}
+
+// newWebhook creates a webhook, if the caller may.
+func (m *borderWorld) newWebhook(who borderCaller) {
+	got := m.send(who, "POST", "/v1/merchant/webhooks", webhookBody(who.merchant))
+	o := m.ownerOf(who.merchant)
+	switch {
+	case o == nil:
+		m.refused(got, "forbidden")
+		return
+	case len(o.webhooks) >= 5:
+		m.refused(got, "quota_exceeded")
+		require.EqualValues(m.r, len(o.webhooks), m.ok(got, 409).Used)
+		return
+	}
+	v := m.ok(got, 201)
+	require.Equal(m.r, o.merchant, v.MerchantID)
+	o.webhooks = append(o.webhooks, &modelWebhook{v.WebhookID, "active"})
+	m.recorded(who, o, "webhook", v.WebhookID, "webhook.create")
+}
+
+func listWebhooks(m *borderWorld, _ apitest.Operation, who borderCaller) *owner {
+	got, shown, newest, ok := m.list(who, "/v1/merchant/webhooks?limit=100")
+	if !ok {
+		return nil
+	}
+	ids := map[string]string{}
+	for _, o := range shown {
+		for _, h := range o.webhooks {
+			ids[h.id] = o.merchant
+		}
+	}
+	m.showsExactly(m.ok(got, 200).Items, func(v borderView) string { return v.WebhookID }, ids, newest)
+	return nil
+}
+
+// webhookMove is the move of a route of one webhook, which records an action, "" for none.
+func webhookMove(route, body, action string) func(m *borderWorld, op apitest.Operation, who borderCaller) *owner {
+	return func(m *borderWorld, op apitest.Operation, who borderCaller) *owner {
+		o, h := m.anyOwner(), &modelWebhook{id: unknownID}
+		if o != nil && len(o.webhooks) == 0 {
+			o = nil
+		}
+		if o != nil {
+			h = pick(m.r, o.webhooks, "webhook")
+		}
+		sent := strings.ReplaceAll(body, "{now}", m.began.Format(time.RFC3339))
+		got := m.send(who, op.Method, "/v1/merchant/webhooks/"+h.id+route, sent)
+		switch {
+		case !m.served(got, op, who, o):
+			return nil
+		case action == "delete":
+			require.Equal(m.r, 204, got.status, "%s", got.body)
+			o.webhooks = slices.DeleteFunc(o.webhooks, func(of *modelWebhook) bool { return of == h })
+			m.recorded(who, o, "webhook", h.id, "webhook.delete")
+			return o
+		case action == "replay" && h.state != "active":
+			m.refused(got, "state_conflict")
+			return nil
+		case action == "patch":
+			h.state = "off"
+		}
+		if v := m.ok(got, 200); op.ID != "testWebhook" && op.ID != "listDeliveries" {
+			require.Equal(m.r, []string{h.id, o.merchant, h.state}, []string{v.WebhookID, v.MerchantID, v.State})
+		}
+		if action != "" {
+			m.recorded(who, o, "webhook", h.id, "webhook."+action)
+		}
 		return o
 	}
 }

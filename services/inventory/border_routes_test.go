@@ -41,46 +41,55 @@ const newSKUs = `"skus":[{"name":"a","list_price":1,"currency":"EUR"}]`
 
 // borderCases holds a case for each operation. An operation without one fails the tests.
 var borderCases = map[string]borderCase{
-	"createProduct":       {body: `{"name":"Lamp",` + newSKUs + `}`},
-	"listProducts":        {},
-	"listCurrencies":      {common: true},
-	"getProduct":          {},
-	"patchProduct":        {body: `{"name":"Shade"}`},
-	"archiveProduct":      {},
-	"putProduct":          {body: `{"name":"Lamp","skus":[{"ref":"a","name":"a","list_price":1,"currency":"EUR"}]}`},
-	"unarchiveProduct":    {},
-	"listOrders":          {query: "?changed_since=2026-01-01T00:00:00Z"},
-	"getProfile":          {profile: true},
-	"putProfile":          {profile: true, body: `{"name":"Acme","terms_url":"","delivery":""}`},
-	"createActivity":      {body: activityBody("{sku}", 5)},
-	"listActivities":      {},
-	"getActivity":         {},
-	"patchActivity":       {body: `{"title":"Sale","items":[{"sku_id":"{sku}","price":1,"stock":5}]}`},
-	"deleteActivity":      {status: 204},
-	"duplicateActivity":   {status: 201},
-	"publishActivity":     {},
-	"pauseActivity":       {},
-	"resumeActivity":      {},
-	"endActivity":         {},
-	"adjustStock":         {body: `{"sku_id":"{sku}","delta":1,"reason":"r"}`},
-	"getStock":            {},
-	"listActivityOrders":  {},
-	"getActivityOrder":    {},
-	"listChanges":         {},
-	"listAdjustments":     {},
-	"getBoard":            {},
-	"getAbuse":            {},
-	"listReview":          {},
-	"cancelReviewed":      {body: `{"order_sns":["424242"],"reason":"r"}`},
-	"streamBoard":         {},
-	"getOverview":         {operators: true},
-	"getHealth":           {operators: true},
-	"reconcile":           {operators: true},
-	"listReconciliations": {},
-	"listDeadLetters":     {operators: true},
-	"replayDeadLetter":    {operators: true},
-	"rejectDeadLetter":    {operators: true},
-	"listRefunds":         {operators: true},
+	"createProduct":        {body: `{"name":"Lamp",` + newSKUs + `}`},
+	"listProducts":         {},
+	"listCurrencies":       {common: true},
+	"getProduct":           {},
+	"patchProduct":         {body: `{"name":"Shade"}`},
+	"archiveProduct":       {},
+	"putProduct":           {body: `{"name":"Lamp","skus":[{"ref":"a","name":"a","list_price":1,"currency":"EUR"}]}`},
+	"unarchiveProduct":     {},
+	"listOrders":           {query: "?changed_since=2026-01-01T00:00:00Z"},
+	"createWebhook":        {body: webhookBody("one")},
+	"listWebhooks":         {},
+	"getWebhook":           {},
+	"patchWebhook":         {body: `{"types":["order.paid"]}`},
+	"deleteWebhook":        {status: 204},
+	"replaceWebhookSecret": {},
+	"testWebhook":          {},
+	"replayWebhook":        {body: `{"since":"{now}"}`},
+	"listDeliveries":       {},
+	"getProfile":           {profile: true},
+	"putProfile":           {profile: true, body: `{"name":"Acme","terms_url":"","delivery":""}`},
+	"createActivity":       {body: activityBody("{sku}", 5)},
+	"listActivities":       {},
+	"getActivity":          {},
+	"patchActivity":        {body: `{"title":"Sale","items":[{"sku_id":"{sku}","price":1,"stock":5}]}`},
+	"deleteActivity":       {status: 204},
+	"duplicateActivity":    {status: 201},
+	"publishActivity":      {},
+	"pauseActivity":        {},
+	"resumeActivity":       {},
+	"endActivity":          {},
+	"adjustStock":          {body: `{"sku_id":"{sku}","delta":1,"reason":"r"}`},
+	"getStock":             {},
+	"listActivityOrders":   {},
+	"getActivityOrder":     {},
+	"listChanges":          {},
+	"listAdjustments":      {},
+	"getBoard":             {},
+	"getAbuse":             {},
+	"listReview":           {},
+	"cancelReviewed":       {body: `{"order_sns":["424242"],"reason":"r"}`},
+	"streamBoard":          {},
+	"getOverview":          {operators: true},
+	"getHealth":            {operators: true},
+	"reconcile":            {operators: true},
+	"listReconciliations":  {},
+	"listDeadLetters":      {operators: true},
+	"replayDeadLetter":     {operators: true},
+	"rejectDeadLetter":     {operators: true},
+	"listRefunds":          {operators: true},
 
 	"listPaymentDifferences": {operators: true},
 
@@ -102,8 +111,13 @@ var onlyDrafts = map[string]bool{"patchActivity": true, "deleteActivity": true, 
 // limitName is the only rule of these tests, so that no call is refused because of its rate.
 const limitName = "path-total"
 
+// webhookBody is that of a new webhook at which nothing listens.
+func webhookBody(merchant string) string {
+	return `{"url":"https://127.0.0.1:1/` + merchant + `","types":["order.created","order.paid"]}`
+}
+
 func newBorderShop(t *testing.T, change ...func(*Config)) *shop {
-	s := newShop(t, change...)
+	s := newShop(t, append(change, withWebhooks)...)
 	s.svc.cfg.TestTimers = map[string]time.Duration{"inventory.reconcile_pause": time.Millisecond}
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
 	require.NoError(t, os.WriteFile(rules, []byte("version: 1\nrules:\n  - {name: "+limitName+", limit: 1000}\n"), 0o600))
@@ -124,7 +138,7 @@ func problemOf(got response) string {
 }
 
 // objects are some of one merchant. Only a published activity has an order.
-type objects struct{ product, sku, activity, order, deadLetter string }
+type objects struct{ product, sku, activity, order, deadLetter, webhook string }
 
 // objectsOf creates objects of the merchant of a token.
 func (s *shop) objectsOf(token string, publish bool) (b objects) {
@@ -143,6 +157,12 @@ func (s *shop) objectsOf(token string, publish bool) (b objects) {
 			ReservedAt: s.svc.deps.Now(),
 		}}, nil))
 	}
+	require.NoError(s.t, s.db.Exec("DELETE FROM webhooks WHERE url LIKE ? AND merchant_id = ?", "%/x", s.merchantOf(b.activity)).Error) // the quota would end
+	var hook struct {
+		ID string `json:"webhook_id"`
+	}
+	s.do("POST", "/v1/merchant/webhooks", webhookBody("x")).into(s.t, &hook)
+	b.webhook = hook.ID
 	sn := newSN()
 	require.NoError(s.t, s.svc.core.AddDeadLetters(s.t.Context(), []contract.DeadLetter{{
 		Where: contract.GroupInventoryOrderEvents, Topic: contract.TopicOrderEvents, OrderSN: sn, ActivityID: b.activity,
@@ -152,15 +172,23 @@ func (s *shop) objectsOf(token string, publish bool) (b objects) {
 	return b
 }
 
+// merchantOf returns the owner of an activity.
+func (s *shop) merchantOf(activity string) (merchant string) {
+	s.t.Helper()
+	require.NoError(s.t, s.db.Table("activities").Where("id = ?", activity).Pluck("merchant_id", &merchant).Error)
+	return merchant
+}
+
 // call calls an operation on these objects.
 func (s *shop) call(token string, op apitest.Operation, b objects, query string) response {
 	s.t.Helper()
 	path := strings.NewReplacer("{product_id}", b.product, "{activity_id}", b.activity, "{dead_letter_id}", b.deadLetter,
-		"{order_sn}", b.order, "{limit_name}", limitName, "{refund_id}", refundID, "{ref}", "LAMP").Replace(op.Path)
+		"{order_sn}", b.order, "{limit_name}", limitName, "{refund_id}", refundID, "{ref}", "LAMP", "{webhook_id}", b.webhook).Replace(op.Path)
 	if needed := borderCases[op.ID].query; needed != "" {
 		query = needed + strings.Replace(query, "?", "&", 1)
 	}
-	body := strings.ReplaceAll(borderCases[op.ID].body, "{sku}", b.sku)
+	body := strings.NewReplacer("{sku}", b.sku, "{now}", s.svc.deps.Now().Add(-time.Minute).Format(time.RFC3339)).
+		Replace(borderCases[op.ID].body)
 	return s.as(token, op.Method, path+query, body, "Idempotency-Key", "k")
 }
 
@@ -198,7 +226,8 @@ func TestEachOperationKeepsToItsMerchant(t *testing.T) {
 			mine, theirs := s.objectsOf(one, !onlyDrafts[op.ID]), s.objectsOf(two, !onlyDrafts[op.ID])
 			require.Equal(t, "unauthenticated", s.call("", op, mine, "").code())
 			require.Equal(t, "forbidden", s.call(buyer, op, mine, "").code())
-			ofObject := strings.Contains(op.Path, "{product_id}") || strings.Contains(op.Path, "{activity_id}")
+			ofObject := strings.Contains(op.Path, "{product_id}") || strings.Contains(op.Path, "{activity_id}") ||
+				strings.Contains(op.Path, "{webhook_id}")
 			switch {
 			case c.operators:
 				require.Equal(t, "forbidden", s.call(one, op, mine, "").code())
@@ -206,7 +235,7 @@ func TestEachOperationKeepsToItsMerchant(t *testing.T) {
 				got := s.call(operator, op, theirs, "")
 				require.Equal(t, cmp.Or(c.status, 200), got.status, "%s", got.body)
 			case ofObject:
-				none := objects{product: "424242", sku: theirs.sku, activity: "424242", order: "424242"}
+				none := objects{product: "424242", sku: theirs.sku, activity: "424242", order: "424242", webhook: "424242"}
 				got := s.call(one, op, theirs, "")
 				require.Equal(t, 404, got.status, "%s", got.body)
 				require.Equal(t, problemOf(s.call(one, op, none, "")), problemOf(got))
@@ -266,6 +295,7 @@ func (s *shop) listsOnlyItsOwn(op apitest.Operation, mine, theirs objects, merch
 	type object struct {
 		Product  string `json:"product_id"`
 		Activity string `json:"activity_id"`
+		Webhook  string `json:"webhook_id"`
 		Merchant string `json:"merchant_id"`
 	}
 	shown := func(token, query string) (owners map[string]string) {
@@ -276,12 +306,15 @@ func (s *shop) listsOnlyItsOwn(op apitest.Operation, mine, theirs objects, merch
 		got.into(s.t, &list)
 		owners = map[string]string{}
 		for _, it := range list.Items {
-			owners[it.Product+it.Activity] = it.Merchant // an order has its activity
+			owners[it.Product+it.Activity+it.Webhook] = it.Merchant // an order has its activity
 		}
 		return owners
 	}
 	my, their := mine.product, theirs.product
-	if !strings.Contains(op.Path, "products") {
+	switch {
+	case strings.Contains(op.Path, "webhooks"):
+		my, their = mine.webhook, theirs.webhook
+	case !strings.Contains(op.Path, "products"):
 		my, their = mine.activity, theirs.activity
 	}
 	own := shown(merchant, "")

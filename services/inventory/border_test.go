@@ -29,7 +29,7 @@ var borderCalls = flag.Int("border.calls", quickCalls,
 
 const (
 	quickCalls    = 10_200
-	callsPerWorld = 600 // three of each operation by each of four callers
+	callsPerWorld = 708 // three of each operation by each of four callers
 	leastCalls    = 200 // of each operation: in quickCalls by any caller, in 100,000 by callers with the role for it
 	quotaLive     = 2   // live activities of a merchant of a world
 	quotaSKUs     = 8   // SKUs of a merchant of a world; few, so that calls meet the quota
@@ -126,7 +126,10 @@ type owner struct {
 	byRef       *modelProduct // with the ref SHARED; nil: none
 	activities  []*modelActivity
 	deadLetters []*modelDeadLetter
+	webhooks    []*modelWebhook
 }
+
+type modelWebhook struct{ id, state string }
 
 type modelProduct struct {
 	id       string
@@ -176,6 +179,9 @@ func (b *border) play(r *rapid.T) {
 	m.addCaller(borderCaller{kind: "buyer", user: "clerk", buyer: true})
 	for i := range m.owners {
 		m.prepare(i)
+	}
+	for _, who := range m.callers[:len(m.owners)] {
+		m.newWebhook(who)
 	}
 	m.orphan = m.addDeadLetter("", "without an activity")
 	m.rows = m.readRows()
@@ -274,7 +280,7 @@ func (m *borderWorld) step(op apitest.Operation, who borderCaller) {
 // readRows reads all rows that belong to the merchants according to the model, in one query.
 func (m *borderWorld) readRows() map[*owner]string {
 	owners := map[string]*owner{} // by kind and id of the object that a row belongs to
-	var products, activities, paths, merchants []string
+	var products, activities, paths, merchants, webhooks []string
 	for _, o := range m.owners {
 		merchants = append(merchants, o.merchant)
 		owners["profile "+o.merchant] = o
@@ -285,6 +291,10 @@ func (m *borderWorld) readRows() map[*owner]string {
 		for _, p := range o.products {
 			products = append(products, p.id)
 			owners["product "+p.id] = o
+		}
+		for _, h := range o.webhooks {
+			webhooks = append(webhooks, h.id)
+			owners["webhook "+h.id] = o
 		}
 		for _, a := range o.activities {
 			path := "/v1/merchant/activities/" + a.id + "/stock-adjustments"
@@ -309,6 +319,8 @@ func (m *borderWorld) readRows() map[*owner]string {
 		{"adjustments", "activity", "activity_id", "", activities},
 		{"dead_letters", "activity", "activity_id", "", activities},
 		{"idempotency_keys", "path", "path", "", paths},
+		{"webhooks", "webhook", "id", "", webhooks},
+		{"changes", "webhook", "object_id", "object = 'webhook' AND ", webhooks},
 		{"changes", "product", "object_id", "object = 'product' AND ", products},
 		{"changes", "activity", "object_id", "object = 'activity' AND ", activities},
 	} {
@@ -344,7 +356,7 @@ func rowTexts(t *testing.T, db *gorm.DB) map[string]string {
 	texts := map[string]string{}
 	for _, table := range []string{
 		"profiles", "products", "skus", "activities", "stocks", "reservations", "allowances", "adjustments", "dead_letters",
-		"idempotency_keys", "changes",
+		"idempotency_keys", "changes", "webhooks",
 	} {
 		rows, err := db.Table(table).Limit(0).Rows()
 		require.NoError(t, err)
@@ -410,6 +422,7 @@ type borderView struct {
 	ProductID    string `json:"product_id"`
 	ActivityID   string `json:"activity_id"`
 	DeadLetterID string `json:"dead_letter_id"`
+	WebhookID    string `json:"webhook_id"`
 	MerchantID   string `json:"merchant_id"`
 	OrderSN      string `json:"order_sn"`
 	State        string `json:"state"`

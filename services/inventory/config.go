@@ -17,6 +17,7 @@ type Config struct {
 	settings.Internal
 	settings.Brokerless
 	settings.Timers
+	Webhooks Webhooks
 
 	// Internal listener of order.
 	OrderURL string `env:"ORDER_INTERNAL_URL" envDefault:"http://127.0.0.1:7082"`

@@ -16,7 +16,7 @@ func TestNullIsRefusedInEveryBody(t *testing.T) {
 	s := newShop(t)
 	operator := s.mint("operator-1", auth.Operator)
 	parameters := strings.NewReplacer("{product_id}", "1", "{activity_id}", "1", "{limit_name}", "merchant-per-ip",
-		"{refund_id}", "1", "{ref}", "1")
+		"{refund_id}", "1", "{ref}", "1", "{webhook_id}", "1")
 	for _, r := range apitest.NullFields(t, "api/openapi.yaml") {
 		got := s.as(operator, r.Method, parameters.Replace(r.Path), r.Body, "Idempotency-Key", "k")
 		require.Equal(t, http.StatusBadRequest, got.status, "%+v -> %s", r, got.body)

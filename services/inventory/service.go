@@ -41,6 +41,7 @@ import (
 	"flashsale.internal/services/inventory/internal/restore"
 	"flashsale.internal/services/inventory/internal/store"
 	"flashsale.internal/services/inventory/internal/sweep"
+	"flashsale.internal/services/inventory/internal/webhooks"
 )
 
 // Deps are the dependencies of the service. Their owner closes them after the components have ended.
@@ -74,6 +75,7 @@ type Service struct {
 	syncer     *gates.Syncer
 	core       *core.Service
 	merchants  *merchants.Service
+	webhooks   *webhooks.Service
 	redisless  *redisless.Service
 	reconciler *reconcile.Reconciler
 	board      *board.Board
@@ -159,6 +161,9 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		Recorder: recorder, Now: deps.Now, Pause: timing.Pause, Quotas: merchants.Quotas{Activities: cfg.MaxActivities, SKUs: cfg.MaxSKUs},
 		Payments: merchants.Payments{Stripe: cfg.Payments.Has(settings.Stripe), Rate: int64(cfg.PaymentRate.Rate)},
 	})
+	if s.webhooks, err = s.newWebhooks(); err != nil {
+		return nil, err
+	}
 	s.redisless = redisless.New(redisless.Deps{
 		Sales: s.store, Rows: s.store, Inventory: s.core, Gates: s.syncer, Watch: s.watch, Recorder: recorder,
 		Incidents: s.incidents, RepublishAfter: timing.RepublishAfter,
@@ -190,8 +195,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		return v
 	})
 	s.handler = httpapi.NewMerchant(httpapi.Deps{
-		Core: s.core, Merchants: s.merchants, Reconciler: s.reconciler, Board: s.board, Presence: s.presence, Tel: tel,
-		Verifier: verifier, Limits: limits, Transient: sqldb.IsTransient, Now: deps.Now,
+		Core: s.core, Merchants: s.merchants, Webhooks: s.webhooks, Reconciler: s.reconciler, Board: s.board,
+		Presence: s.presence, Tel: tel, Verifier: verifier, Limits: limits, Transient: sqldb.IsTransient, Now: deps.Now,
 	})
 	s.internal = httpapi.NewInternal(s.redisless, tel, cfg.Internal.Secrets, s.bus.Listener(), sqldb.IsTransient)
 	return s, nil
@@ -312,9 +317,11 @@ func (s *Service) Components() []lifecycle.Component {
 		// each activity under its own lock
 		lifecycle.Every("inventory reconciler", s.timers.reconcileEvery, log, s.clocks.Gate(s.reconciler.ReconcileAll)),
 		alone("tidying", cleanupEvery, s.clocks.Gate(func(ctx context.Context) error {
-			return errors.Join(controller.TrimGates(ctx), s.store.SweepKeys(ctx))
+			return errors.Join(controller.TrimGates(ctx), s.store.SweepKeys(ctx), s.webhooks.Tidy(ctx))
 		})),
 		lifecycle.Every("inventory dead letter count", deadLetterCountEvery, log, s.countDeadLetters),
+		lifecycle.Every("inventory webhook scan", webhookScanEvery, log, s.clocks.Gate(s.scanForWebhooks)),
+		{Name: "inventory webhooks", Run: s.sendWebhooks},
 		{Name: "inventory consumers", Run: s.consume},
 		{Name: "inventory boards", Run: s.board.Run},
 	}

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"flashsale.internal/pkg/seal"
 	"flashsale.internal/pkg/settings"
 	"flashsale.internal/services/order/internal/payment/stripe"
-	"flashsale.internal/services/order/internal/seal"
 )
 
 // Config holds the settings of the service. A zero number or duration stands for its default.

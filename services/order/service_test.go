@@ -31,6 +31,7 @@ import (
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/lifecycle"
 	"flashsale.internal/pkg/ordersn"
+	"flashsale.internal/pkg/seal"
 	"flashsale.internal/pkg/settings"
 	"flashsale.internal/pkg/sqldb"
 	"flashsale.internal/pkg/sqldb/dbtest"
@@ -38,7 +39,6 @@ import (
 	"flashsale.internal/services/order"
 	"flashsale.internal/services/order/internal/ordertest"
 	"flashsale.internal/services/order/internal/payment"
-	"flashsale.internal/services/order/internal/seal"
 	"flashsale.internal/services/order/internal/store"
 )
 

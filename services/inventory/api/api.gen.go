@@ -227,28 +227,76 @@ func (e DeadLetterState) Valid() bool {
 
 // Defines values for DegradedReadiness.
 const (
-	Importing DegradedReadiness = "importing"
-	Inactive  DegradedReadiness = "inactive"
-	Off       DegradedReadiness = "off"
-	Outdated  DegradedReadiness = "outdated"
-	Ready     DegradedReadiness = "ready"
-	Unread    DegradedReadiness = "unread"
+	DegradedReadinessImporting DegradedReadiness = "importing"
+	DegradedReadinessInactive  DegradedReadiness = "inactive"
+	DegradedReadinessOff       DegradedReadiness = "off"
+	DegradedReadinessOutdated  DegradedReadiness = "outdated"
+	DegradedReadinessReady     DegradedReadiness = "ready"
+	DegradedReadinessUnread    DegradedReadiness = "unread"
 )
 
 // Valid indicates whether the value is a known member of the DegradedReadiness enum.
 func (e DegradedReadiness) Valid() bool {
 	switch e {
-	case Importing:
+	case DegradedReadinessImporting:
 		return true
-	case Inactive:
+	case DegradedReadinessInactive:
 		return true
-	case Off:
+	case DegradedReadinessOff:
 		return true
-	case Outdated:
+	case DegradedReadinessOutdated:
 		return true
-	case Ready:
+	case DegradedReadinessReady:
 		return true
-	case Unread:
+	case DegradedReadinessUnread:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DeliveryState.
+const (
+	DeliveryStateDelivered DeliveryState = "delivered"
+	DeliveryStateFailed    DeliveryState = "failed"
+	DeliveryStateWaiting   DeliveryState = "waiting"
+)
+
+// Valid indicates whether the value is a known member of the DeliveryState enum.
+func (e DeliveryState) Valid() bool {
+	switch e {
+	case DeliveryStateDelivered:
+		return true
+	case DeliveryStateFailed:
+		return true
+	case DeliveryStateWaiting:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for EventType.
+const (
+	OrderClosed   EventType = "order.closed"
+	OrderCreated  EventType = "order.created"
+	OrderFailed   EventType = "order.failed"
+	OrderPaid     EventType = "order.paid"
+	OrderRefunded EventType = "order.refunded"
+)
+
+// Valid indicates whether the value is a known member of the EventType enum.
+func (e EventType) Valid() bool {
+	switch e {
+	case OrderClosed:
+		return true
+	case OrderCreated:
+		return true
+	case OrderFailed:
+		return true
+	case OrderPaid:
+		return true
+	case OrderRefunded:
 		return true
 	default:
 		return false
@@ -687,6 +735,66 @@ func (e SaleMode) Valid() bool {
 	}
 }
 
+// Defines values for WebhookState.
+const (
+	WebhookStateActive WebhookState = "active"
+	WebhookStateGone   WebhookState = "gone"
+	WebhookStateOff    WebhookState = "off"
+)
+
+// Valid indicates whether the value is a known member of the WebhookState enum.
+func (e WebhookState) Valid() bool {
+	switch e {
+	case WebhookStateActive:
+		return true
+	case WebhookStateGone:
+		return true
+	case WebhookStateOff:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WebhookPatchState.
+const (
+	WebhookPatchStateActive WebhookPatchState = "active"
+	WebhookPatchStateOff    WebhookPatchState = "off"
+)
+
+// Valid indicates whether the value is a known member of the WebhookPatchState enum.
+func (e WebhookPatchState) Valid() bool {
+	switch e {
+	case WebhookPatchStateActive:
+		return true
+	case WebhookPatchStateOff:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WebhookSecretState.
+const (
+	WebhookSecretStateActive WebhookSecretState = "active"
+	WebhookSecretStateGone   WebhookSecretState = "gone"
+	WebhookSecretStateOff    WebhookSecretState = "off"
+)
+
+// Valid indicates whether the value is a known member of the WebhookSecretState enum.
+func (e WebhookSecretState) Valid() bool {
+	switch e {
+	case WebhookSecretStateActive:
+		return true
+	case WebhookSecretStateGone:
+		return true
+	case WebhookSecretStateOff:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ListActivitiesParamsSort.
 const (
 	Created ListActivitiesParamsSort = "created"
@@ -795,6 +903,27 @@ func (e ListDeadLettersParamsState) Valid() bool {
 	case ListDeadLettersParamsStateRejected:
 		return true
 	case ListDeadLettersParamsStateReplayed:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListDeliveriesParamsState.
+const (
+	ListDeliveriesParamsStateDelivered ListDeliveriesParamsState = "delivered"
+	ListDeliveriesParamsStateFailed    ListDeliveriesParamsState = "failed"
+	ListDeliveriesParamsStateWaiting   ListDeliveriesParamsState = "waiting"
+)
+
+// Valid indicates whether the value is a known member of the ListDeliveriesParamsState enum.
+func (e ListDeliveriesParamsState) Valid() bool {
+	switch e {
+	case ListDeliveriesParamsStateDelivered:
+		return true
+	case ListDeliveriesParamsStateFailed:
+		return true
+	case ListDeliveriesParamsStateWaiting:
 		return true
 	default:
 		return false
@@ -1368,6 +1497,37 @@ type DegradedSale struct {
 	Reserve   int64 `json:"reserve"`
 }
 
+// Delivery defines model for Delivery.
+type Delivery struct {
+	Attempts  int64     `json:"attempts"`
+	ChangedAt time.Time `json:"changed_at"`
+	CreatedAt time.Time `json:"created_at"`
+
+	// Error of the last attempt; empty after a success
+	Error string `json:"error"`
+
+	// EventId the webhook-id of its requests
+	EventId string `json:"event_id"`
+
+	// NextAttemptAt of a waiting one
+	NextAttemptAt *time.Time    `json:"next_attempt_at,omitempty"`
+	OrderSn       string        `json:"order_sn"`
+	State         DeliveryState `json:"state"`
+
+	// Status of the last response; 0 without one
+	Status int64     `json:"status"`
+	Type   EventType `json:"type"`
+}
+
+// DeliveryState defines model for Delivery.State.
+type DeliveryState string
+
+// DeliveryList defines model for DeliveryList.
+type DeliveryList struct {
+	Items      []Delivery `json:"items"`
+	NextCursor *string    `json:"next_cursor,omitempty"`
+}
+
 // DifferenceAmount Absent if there is none, or it is not known
 type DifferenceAmount struct {
 	// Amount minor units
@@ -1377,6 +1537,12 @@ type DifferenceAmount struct {
 	// CurrencyDigits decimals of the currency by ISO 4217: amount / 10^currency_digits
 	CurrencyDigits int64 `json:"currency_digits"`
 }
+
+// EventType defines model for EventType.
+type EventType string
+
+// EventTypes defines model for EventTypes.
+type EventTypes = []EventType
 
 // FeedLine defines model for FeedLine.
 type FeedLine struct {
@@ -1749,6 +1915,14 @@ type NewSKU struct {
 	// Ref the shop's own reference, such as an article number: unique among the merchant's products, SKUs or activities.
 	// Capital and small letters differ. Empty for none
 	Ref *NewRef `json:"ref,omitempty"`
+}
+
+// NewWebhook Example: {"types":["order.paid","order.refunded"],"url":"https://shop.example/flashsale"}
+type NewWebhook struct {
+	Types EventTypes `json:"types"`
+
+	// Url an https URL of ASCII characters without a user or fragment; its host has a public address
+	Url string `json:"url"`
 }
 
 // Notice a line to the buyers of the sale
@@ -2195,6 +2369,66 @@ type WaitingRoom struct {
 	AdmitPerSecond int64 `json:"admit_per_second"`
 }
 
+// Webhook defines model for Webhook.
+type Webhook struct {
+	MerchantId string `json:"merchant_id"`
+
+	// State a response with 410 ends the state active; only an active one gets events
+	State     WebhookState `json:"state"`
+	Types     EventTypes   `json:"types"`
+	Url       string       `json:"url"`
+	WebhookId string       `json:"webhook_id"`
+}
+
+// WebhookState a response with 410 ends the state active; only an active one gets events
+type WebhookState string
+
+// WebhookList defines model for WebhookList.
+type WebhookList struct {
+	Items      []Webhook `json:"items"`
+	NextCursor *string   `json:"next_cursor,omitempty"`
+}
+
+// WebhookPatch defines model for WebhookPatch.
+type WebhookPatch struct {
+	State *WebhookPatchState `json:"state,omitempty"`
+	Types *EventTypes        `json:"types,omitempty"`
+	Url   *string            `json:"url,omitempty"`
+}
+
+// WebhookPatchState defines model for WebhookPatch.State.
+type WebhookPatchState string
+
+// WebhookReplay Example: {"since":"2026-11-21T10:00:00Z"}
+type WebhookReplay struct {
+	// Since of the last 30 days
+	Since time.Time `json:"since"`
+}
+
+// WebhookSecret defines model for WebhookSecret.
+type WebhookSecret struct {
+	MerchantId string `json:"merchant_id"`
+
+	// Secret whsec_ and 32 bytes in base64, the key of the signatures
+	Secret    string             `json:"secret"`
+	State     WebhookSecretState `json:"state"`
+	Types     EventTypes         `json:"types"`
+	Url       string             `json:"url"`
+	WebhookId string             `json:"webhook_id"`
+}
+
+// WebhookSecretState defines model for WebhookSecret.State.
+type WebhookSecretState string
+
+// WebhookTest defines model for WebhookTest.
+type WebhookTest struct {
+	// Error empty if the event was delivered
+	Error string `json:"error"`
+
+	// Status that the endpoint responded with; 0 without a response
+	Status int64 `json:"status"`
+}
+
 // ActivityID defines model for ActivityID.
 type ActivityID = string
 
@@ -2230,6 +2464,9 @@ type ProfileOf = string
 
 // RefundID defines model for RefundID.
 type RefundID = string
+
+// WebhookID defines model for WebhookID.
+type WebhookID = string
 
 // BodyTooLarge defines model for BodyTooLarge.
 type BodyTooLarge = Problem
@@ -2485,6 +2722,27 @@ type ListRefundsParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// ListWebhooksParams defines parameters for ListWebhooks.
+type ListWebhooksParams struct {
+	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// MerchantId only objects of this merchant; 400 if it is malformed, 403 if a merchant names another merchant than their own
+	MerchantId *MerchantID `form:"merchant_id,omitempty" json:"merchant_id,omitempty"`
+}
+
+// ListDeliveriesParams defines parameters for ListDeliveries.
+type ListDeliveriesParams struct {
+	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// State default waiting
+	State *ListDeliveriesParamsState `form:"state,omitempty" json:"state,omitempty"`
+}
+
+// ListDeliveriesParamsState defines parameters for ListDeliveries.
+type ListDeliveriesParamsState string
+
 // CreateActivityJSONRequestBody defines body for CreateActivity for application/json ContentType.
 type CreateActivityJSONRequestBody = NewActivity
 
@@ -2520,6 +2778,15 @@ type PutProfileJSONRequestBody = NewProfile
 
 // SettleRefundJSONRequestBody defines body for SettleRefund for application/json ContentType.
 type SettleRefundJSONRequestBody = RefundSettlement
+
+// CreateWebhookJSONRequestBody defines body for CreateWebhook for application/json ContentType.
+type CreateWebhookJSONRequestBody = NewWebhook
+
+// PatchWebhookJSONRequestBody defines body for PatchWebhook for application/json ContentType.
+type PatchWebhookJSONRequestBody = WebhookPatch
+
+// ReplayWebhookJSONRequestBody defines body for ReplayWebhook for application/json ContentType.
+type ReplayWebhookJSONRequestBody = WebhookReplay
 
 // AsHoldingList returns the union data inside the ListActivityOrders200JSONResponseBody as a HoldingList
 func (t ListActivityOrders200JSONResponseBody) AsHoldingList() (HoldingList, error) {
@@ -2738,6 +3005,33 @@ type ServerInterface interface {
 	// SettleRefund Record that the money of a refused refund was returned in another way (role operator); may be repeated
 	// (POST /v1/merchant/refunds/{refund_id}/settle)
 	SettleRefund(w http.ResponseWriter, r *http.Request, refundId RefundID)
+	// ListWebhooks Webhooks, newest first
+	// (GET /v1/merchant/webhooks)
+	ListWebhooks(w http.ResponseWriter, r *http.Request, params ListWebhooksParams)
+	// CreateWebhook Add an endpoint that receives the changes of the merchant's orders from now on
+	// (POST /v1/merchant/webhooks)
+	CreateWebhook(w http.ResponseWriter, r *http.Request)
+	// DeleteWebhook Delete a webhook; what waits for it is not sent
+	// (DELETE /v1/merchant/webhooks/{webhook_id})
+	DeleteWebhook(w http.ResponseWriter, r *http.Request, webhookId WebhookID)
+
+	// (GET /v1/merchant/webhooks/{webhook_id})
+	GetWebhook(w http.ResponseWriter, r *http.Request, webhookId WebhookID)
+	// PatchWebhook Change the given fields; one that becomes active gets the changes from then on
+	// (PATCH /v1/merchant/webhooks/{webhook_id})
+	PatchWebhook(w http.ResponseWriter, r *http.Request, webhookId WebhookID)
+	// ListDeliveries Deliveries of the last 30 days in one state, newest first
+	// (GET /v1/merchant/webhooks/{webhook_id}/deliveries)
+	ListDeliveries(w http.ResponseWriter, r *http.Request, webhookId WebhookID, params ListDeliveriesParams)
+	// ReplayWebhook Send the orders that changed since a time once more, each in its present state and with the same id
+	// (POST /v1/merchant/webhooks/{webhook_id}/replay)
+	ReplayWebhook(w http.ResponseWriter, r *http.Request, webhookId WebhookID)
+	// ReplaceWebhookSecret Replace the secret; for 24 h requests are signed with the old one too
+	// (POST /v1/merchant/webhooks/{webhook_id}/secret)
+	ReplaceWebhookSecret(w http.ResponseWriter, r *http.Request, webhookId WebhookID)
+	// TestWebhook Send one event of the type webhook.test, and return what the endpoint responded
+	// (POST /v1/merchant/webhooks/{webhook_id}/test)
+	TestWebhook(w http.ResponseWriter, r *http.Request, webhookId WebhookID)
 }
 
 // Unimplemented server implementation that returns http.StatusNotImplemented for each endpoint.
@@ -3045,6 +3339,59 @@ func (_ Unimplemented) RetryRefund(w http.ResponseWriter, r *http.Request, refun
 // SettleRefund Record that the money of a refused refund was returned in another way (role operator); may be repeated
 // (POST /v1/merchant/refunds/{refund_id}/settle)
 func (_ Unimplemented) SettleRefund(w http.ResponseWriter, r *http.Request, refundId RefundID) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// ListWebhooks Webhooks, newest first
+// (GET /v1/merchant/webhooks)
+func (_ Unimplemented) ListWebhooks(w http.ResponseWriter, r *http.Request, params ListWebhooksParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// CreateWebhook Add an endpoint that receives the changes of the merchant's orders from now on
+// (POST /v1/merchant/webhooks)
+func (_ Unimplemented) CreateWebhook(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// DeleteWebhook Delete a webhook; what waits for it is not sent
+// (DELETE /v1/merchant/webhooks/{webhook_id})
+func (_ Unimplemented) DeleteWebhook(w http.ResponseWriter, r *http.Request, webhookId WebhookID) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// (GET /v1/merchant/webhooks/{webhook_id})
+func (_ Unimplemented) GetWebhook(w http.ResponseWriter, r *http.Request, webhookId WebhookID) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// PatchWebhook Change the given fields; one that becomes active gets the changes from then on
+// (PATCH /v1/merchant/webhooks/{webhook_id})
+func (_ Unimplemented) PatchWebhook(w http.ResponseWriter, r *http.Request, webhookId WebhookID) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// ListDeliveries Deliveries of the last 30 days in one state, newest first
+// (GET /v1/merchant/webhooks/{webhook_id}/deliveries)
+func (_ Unimplemented) ListDeliveries(w http.ResponseWriter, r *http.Request, webhookId WebhookID, params ListDeliveriesParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// ReplayWebhook Send the orders that changed since a time once more, each in its present state and with the same id
+// (POST /v1/merchant/webhooks/{webhook_id}/replay)
+func (_ Unimplemented) ReplayWebhook(w http.ResponseWriter, r *http.Request, webhookId WebhookID) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// ReplaceWebhookSecret Replace the secret; for 24 h requests are signed with the old one too
+// (POST /v1/merchant/webhooks/{webhook_id}/secret)
+func (_ Unimplemented) ReplaceWebhookSecret(w http.ResponseWriter, r *http.Request, webhookId WebhookID) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// TestWebhook Send one event of the type webhook.test, and return what the endpoint responded
+// (POST /v1/merchant/webhooks/{webhook_id}/test)
+func (_ Unimplemented) TestWebhook(w http.ResponseWriter, r *http.Request, webhookId WebhookID) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -5131,6 +5478,303 @@ func (siw *ServerInterfaceWrapper) SettleRefund(w http.ResponseWriter, r *http.R
 	handler.ServeHTTP(w, r)
 }
 
+// ListWebhooks operation middleware
+func (siw *ServerInterfaceWrapper) ListWebhooks(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListWebhooksParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "merchant_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "merchant_id", r.URL.Query(), &params.MerchantId, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "merchant_id"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "merchant_id", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListWebhooks(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateWebhook operation middleware
+func (siw *ServerInterfaceWrapper) CreateWebhook(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateWebhook(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteWebhook operation middleware
+func (siw *ServerInterfaceWrapper) DeleteWebhook(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "webhook_id" -------------
+	var webhookId WebhookID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "webhook_id", chi.URLParam(r, "webhook_id"), &webhookId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "webhook_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteWebhook(w, r, webhookId)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetWebhook operation middleware
+func (siw *ServerInterfaceWrapper) GetWebhook(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "webhook_id" -------------
+	var webhookId WebhookID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "webhook_id", chi.URLParam(r, "webhook_id"), &webhookId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "webhook_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetWebhook(w, r, webhookId)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PatchWebhook operation middleware
+func (siw *ServerInterfaceWrapper) PatchWebhook(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "webhook_id" -------------
+	var webhookId WebhookID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "webhook_id", chi.URLParam(r, "webhook_id"), &webhookId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "webhook_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PatchWebhook(w, r, webhookId)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListDeliveries operation middleware
+func (siw *ServerInterfaceWrapper) ListDeliveries(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "webhook_id" -------------
+	var webhookId WebhookID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "webhook_id", chi.URLParam(r, "webhook_id"), &webhookId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "webhook_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListDeliveriesParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "state" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "state", r.URL.Query(), &params.State, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "state"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "state", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListDeliveries(w, r, webhookId, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ReplayWebhook operation middleware
+func (siw *ServerInterfaceWrapper) ReplayWebhook(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "webhook_id" -------------
+	var webhookId WebhookID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "webhook_id", chi.URLParam(r, "webhook_id"), &webhookId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "webhook_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ReplayWebhook(w, r, webhookId)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ReplaceWebhookSecret operation middleware
+func (siw *ServerInterfaceWrapper) ReplaceWebhookSecret(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "webhook_id" -------------
+	var webhookId WebhookID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "webhook_id", chi.URLParam(r, "webhook_id"), &webhookId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "webhook_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ReplaceWebhookSecret(w, r, webhookId)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// TestWebhook operation middleware
+func (siw *ServerInterfaceWrapper) TestWebhook(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "webhook_id" -------------
+	var webhookId WebhookID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "webhook_id", chi.URLParam(r, "webhook_id"), &webhookId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "webhook_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.TestWebhook(w, r, webhookId)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 type UnescapedCookieParamError struct {
 	ParamName string
 	Err       error
@@ -5351,6 +5995,33 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/v1/merchant/health", wrapper.GetHealth)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/v1/merchant/webhooks", wrapper.ListWebhooks)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/v1/merchant/webhooks", wrapper.CreateWebhook)
+	})
+	r.Group(func(r chi.Router) {
+		r.Delete(options.BaseURL+"/v1/merchant/webhooks/{webhook_id}", wrapper.DeleteWebhook)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/v1/merchant/webhooks/{webhook_id}", wrapper.GetWebhook)
+	})
+	r.Group(func(r chi.Router) {
+		r.Patch(options.BaseURL+"/v1/merchant/webhooks/{webhook_id}", wrapper.PatchWebhook)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/v1/merchant/webhooks/{webhook_id}/secret", wrapper.ReplaceWebhookSecret)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/v1/merchant/webhooks/{webhook_id}/test", wrapper.TestWebhook)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/v1/merchant/webhooks/{webhook_id}/replay", wrapper.ReplayWebhook)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/v1/merchant/webhooks/{webhook_id}/deliveries", wrapper.ListDeliveries)
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/v1/merchant/dead-letters", wrapper.ListDeadLetters)

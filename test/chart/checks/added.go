@@ -133,7 +133,7 @@ func filesReplaceSecrets(t *testing.T) {
 	secrets := map[string][]string{
 		"seckill":   {"SESSION_SECRET", "INTERNAL_SECRET", "PATH_SECRETS", "AUTH_HS256_SECRET", "OIDC_CLIENT_SECRET"},
 		"order":     {"SESSION_SECRET", "INTERNAL_SECRET", "CONTACT_KEYS", "AUTH_HS256_SECRET", "MYSQL_DSN"},
-		"inventory": {"SESSION_SECRET", "INTERNAL_SECRET", "AUTH_HS256_SECRET", "MYSQL_DSN"},
+		"inventory": {"SESSION_SECRET", "INTERNAL_SECRET", "WEBHOOK_KEYS", "AUTH_HS256_SECRET", "MYSQL_DSN"},
 	}
 	names := func(r rendering, component string) []string {
 		w := deployment(t, r.objects(t), component)

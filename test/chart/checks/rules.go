@@ -194,7 +194,7 @@ func eachServiceGetsOnlyItsSecrets(t *testing.T) {
 	require.Equal(t,
 		[]string{
 			"flashsale-mysql/INVENTORY_PASSWORD", "flashsale-secrets/AUTH_HS256_SECRET",
-			"flashsale-secrets/INTERNAL_SECRET", "flashsale-secrets/SESSION_SECRET",
+			"flashsale-secrets/INTERNAL_SECRET", "flashsale-secrets/SESSION_SECRET", "flashsale-webhook-keys/WEBHOOK_KEYS",
 		},
 		seen(small, "inventory"))
 	large := production().objects(t)
@@ -250,7 +250,7 @@ func eachServiceGetsOnlyItsSecrets(t *testing.T) {
 
 func generatedSecretsAreLongAndKept(t *testing.T) {
 	all := kind().objects(t)
-	for _, id := range []string{"Secret/flashsale-secrets", "Secret/flashsale-contact-keys", "Secret/flashsale-mysql"} {
+	for _, id := range []string{"Secret/flashsale-secrets", "Secret/flashsale-contact-keys", "Secret/flashsale-webhook-keys", "Secret/flashsale-mysql"} {
 		s := pick(t, all, id)
 		require.Equal(t, "keep", text(s, "metadata", "annotations", "helm.sh/resource-policy"))
 		values := slices.Sorted(maps.Values(fieldTexts(s, "data")))

@@ -71,7 +71,7 @@ func environment(t *testing.T, all []object, component string) (env []string) {
 // madeUp returns a value for a secret.
 func madeUp(name, key, component string) string {
 	switch name {
-	case "CONTACT_KEYS":
+	case "CONTACT_KEYS", "WEBHOOK_KEYS":
 		return base64.StdEncoding.EncodeToString([]byte("abcdefghijklmnopqrstuvwxyz-01234"))
 	case "PAYMENTS_STRIPE_KEY":
 		return "sk_live_abcdefghijklmnopqrstuvwxyz"

@@ -65,7 +65,7 @@ func valuesOfAnEarlierReleaseAreEnough(t *testing.T) {
 	all := production("publicURL=null", "session=null", "oidc=null", "pages=null", "tls=null", "jobs=null", "image.digests=null",
 		"defaults.extraEnv=null", "defaults.envFrom=null", "defaults.volumes=null", "defaults.volumeMounts=null",
 		"defaults.sidecars=null", "defaults.serviceAccount=null", "redis.tls=null", "redis.sentinel=null", "redis.mode=null",
-		"limits.redis.sentinel=null", "limits.redis.mode=null", "payments.providers=null", "payments.rate=null", "payments.shop=null", "payments.stripe=null", "edge.autoscaling=null").objects(t)
+		"limits.redis.sentinel=null", "limits.redis.mode=null", "payments.providers=null", "payments.rate=null", "payments.shop=null", "payments.stripe=null", "webhooks=null", "edge.autoscaling=null").objects(t)
 	data := fieldTexts(pick(t, all, "ConfigMap/flashsale-seckill"), "data")
 	require.Equal(t, "12h", data["SESSION_TTL"])
 	require.NotContains(t, data, "OIDC_ISSUER")

@@ -47,6 +47,8 @@ var retries = map[string]string{
 	"gate controller":                              "services/inventory TestABrokenGateDoesNotBlockOthers",
 	"import":                                       "services/inventory TestAnImportSetsAsideWhatCannotBeRead",
 	"inventory reconciler":                         "services/inventory TestABrokenGateDoesNotStopTheReconciler",
+	"inventory webhook scan":                       "services/inventory TestABrokenWebhookDelaysNoOther",
+	"inventory webhooks":                           "services/inventory TestAFailedDeliveryHasTenAttempts",
 	"journal sweep":                                "services/inventory TestAnUnreadableRowDoesNotStopTheJournalSweep",
 	"order closings sweep":                         "services/order/internal/core TestTheSweepReplacesClosingsThatWereNotSent",
 	"order contacts sweep":                         "services/order/internal/core TestManyContactsAreDeleted",

@@ -8,7 +8,7 @@ Properties of the three services that an installation cannot change.
 {{- define "flashsale.facts" -}}
 seckill: {port: 8081, adminPort: 9081, redis: true, secrets: [INTERNAL_SECRET, PATH_SECRETS, SESSION_SECRET]}
 order: {port: 8082, adminPort: 9082, internalPort: 7082, internalFrom: [inventory], redis: true, mysql: order, secrets: [INTERNAL_SECRET, CONTACT_KEYS, SESSION_SECRET]}
-inventory: {port: 8083, adminPort: 9083, internalPort: 7083, internalFrom: [order, seckill], redis: true, mysql: inventory, secrets: [INTERNAL_SECRET, SESSION_SECRET]}
+inventory: {port: 8083, adminPort: 9083, internalPort: 7083, internalFrom: [order, seckill], redis: true, mysql: inventory, secrets: [INTERNAL_SECRET, SESSION_SECRET, WEBHOOK_KEYS]}
 {{- end }}
 
 {{/* component: a service's values merged over the defaults, as YAML. dict "root" $ "name" COMPONENT */}}
@@ -129,6 +129,7 @@ http://{{ include "flashsale.devdep" (dict "root" . "name" "jaeger") }}:4317
 {{- $_ := set $s "CONTACT_KEEP" (dig "keep" "2160h" ($v.contacts | default dict)) -}}
 {{- end -}}
 {{- if eq .name "inventory" -}}
+{{- with dig "networks" list ($v.webhooks | default dict) }}{{ $_ := set $s "WEBHOOK_NETWORKS" (join "," .) }}{{ end -}}
 {{- $_ := set $s "ORDER_INTERNAL_URL" (printf "http://%s-order-internal:7082" (include "flashsale.fullname" .root)) -}}
 {{- with $v.merchants -}}
 {{- $_ := set $s "MERCHANT_MAX_ACTIVITIES" (.maxActivities | int64 | toString) -}}
@@ -172,7 +173,7 @@ set these from its Secrets. VALUES of a component
 {{- range $keys }}
 {{- if not (has . $given) }}
 - name: {{ . }}
-  valueFrom: {secretKeyRef: {name: {{ include (ternary "flashsale.contactKeysName" "flashsale.secretName" (eq . "CONTACT_KEYS")) $root }}, key: {{ . }}}}
+  valueFrom: {secretKeyRef: {name: {{ include (dig . "flashsale.secretName" (dict "CONTACT_KEYS" "flashsale.contactKeysName" "WEBHOOK_KEYS" "flashsale.webhookKeysName")) $root }}, key: {{ . }}{{ if eq . "WEBHOOK_KEYS" }}, optional: true{{ end }}}}
 {{- end }}
 {{- end }}
 {{- $client := dig "existingSecret" "" ($root.Values.oidc | default dict) }}

@@ -60,6 +60,11 @@ app.kubernetes.io/part-of: flashsale
 {{- default (printf "%s-contact-keys" (include "flashsale.fullname" .)) .Values.secrets.existingSecret -}}
 {{- end }}
 
+{{/* Name of the Secret with WEBHOOK_KEYS. */}}
+{{- define "flashsale.webhookKeysName" -}}
+{{- default (printf "%s-webhook-keys" (include "flashsale.fullname" .)) .Values.secrets.existingSecret -}}
+{{- end }}
+
 {{/* Name of a bundled dependency, as in the sub-chart. dict "root" $ "name" DEPENDENCY */}}
 {{- define "flashsale.devdep" -}}
 {{ .root.Release.Name | trunc 36 | trimSuffix "-" }}-{{ .name }}

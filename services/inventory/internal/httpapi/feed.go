@@ -44,7 +44,7 @@ func (m *Merchant) feed(w http.ResponseWriter, r *http.Request, request merchant
 		m.refuse(w, r, err)
 		return
 	}
-	list := api.OrderFeed{Items: views(page.Rows, feedView)}
+	list := api.OrderFeed{Items: views(page.Rows, FeedView)}
 	if page.Next != nil {
 		list.NextCursor = optional(feedCursor(*page.Next))
 	} else {
@@ -123,7 +123,8 @@ func feedMillis(s string) (time.Time, bool) {
 	return t, err == nil && feedTime(t)
 }
 
-func feedView(r merchants.FeedRow) api.FeedOrder {
+// FeedView returns a row as the feed shows it.
+func FeedView(r merchants.FeedRow) api.FeedOrder {
 	v := api.FeedOrder{
 		OrderSn: r.OrderSN, ActivityId: r.ActivityID, UserId: r.UserID, State: api.FeedOrderState(r.State),
 		Reason: optional(r.Reason), ReservedAt: r.ReservedAt, OrderCreatedAt: r.OrderCreatedAt, ExpiresAt: r.ExpiresAt,

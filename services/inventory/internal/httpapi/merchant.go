@@ -22,6 +22,7 @@ import (
 	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/merchants"
 	"flashsale.internal/services/inventory/internal/reconcile"
+	"flashsale.internal/services/inventory/internal/webhooks"
 )
 
 // callTimeout bounds one request, the wait for the database included.
@@ -49,6 +50,7 @@ func readsMuch(r *http.Request) bool { return acceptsCSV(r) || r.URL.Query().Has
 type Merchant struct {
 	core       *core.Service
 	merchants  *merchants.Service
+	webhooks   *webhooks.Service
 	reconciler *reconcile.Reconciler
 	board      *board.Board
 	presence   *presence.Announcer
@@ -62,6 +64,7 @@ type Merchant struct {
 type Deps struct {
 	Core       *core.Service
 	Merchants  *merchants.Service
+	Webhooks   *webhooks.Service
 	Reconciler *reconcile.Reconciler
 	Board      *board.Board
 	Presence   *presence.Announcer // of this process
@@ -77,8 +80,8 @@ var _ api.ServerInterface = (*Merchant)(nil)
 // NewMerchant returns the handler of the API.
 func NewMerchant(d Deps) http.Handler {
 	m := &Merchant{
-		core: d.Core, merchants: d.Merchants, reconciler: d.Reconciler, board: d.Board, presence: d.Presence,
-		limits: d.Limits, tel: d.Tel, transient: d.Transient, now: d.Now,
+		core: d.Core, merchants: d.Merchants, webhooks: d.Webhooks, reconciler: d.Reconciler, board: d.Board,
+		presence: d.Presence, limits: d.Limits, tel: d.Tel, transient: d.Transient, now: d.Now,
 	}
 	w := api.ServerInterfaceWrapper{Handler: m, ErrorHandlerFunc: m.refuseParameter}
 	r := httpserver.NewRouter(d.Tel)
@@ -102,6 +105,15 @@ func NewMerchant(d Deps) http.Handler {
 		r.With(write).Post("/v1/merchant/products/{product_id}/archive", w.ArchiveProduct)
 		r.With(write).Post("/v1/merchant/products/{product_id}/unarchive", w.UnarchiveProduct)
 		r.With(read, export).Get("/v1/merchant/orders", w.ListOrders)
+		r.With(write).Post("/v1/merchant/webhooks", w.CreateWebhook)
+		r.With(read).Get("/v1/merchant/webhooks", w.ListWebhooks)
+		r.With(read).Get("/v1/merchant/webhooks/{webhook_id}", w.GetWebhook)
+		r.With(write).Patch("/v1/merchant/webhooks/{webhook_id}", w.PatchWebhook)
+		r.With(write).Delete("/v1/merchant/webhooks/{webhook_id}", w.DeleteWebhook)
+		r.With(write).Post("/v1/merchant/webhooks/{webhook_id}/secret", w.ReplaceWebhookSecret)
+		r.With(write).Post("/v1/merchant/webhooks/{webhook_id}/test", w.TestWebhook)
+		r.With(write).Post("/v1/merchant/webhooks/{webhook_id}/replay", w.ReplayWebhook)
+		r.With(read).Get("/v1/merchant/webhooks/{webhook_id}/deliveries", w.ListDeliveries)
 		r.With(read).Get("/v1/merchant/profile", w.GetProfile)
 		r.With(write).Put("/v1/merchant/profile", w.PutProfile)
 		r.With(write).Post("/v1/merchant/activities", w.CreateActivity)

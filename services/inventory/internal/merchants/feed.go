@@ -10,7 +10,7 @@ import (
 )
 
 // A feed has the rows of the ledger by the times of their changes, oldest first, as of the beginning of its first page.
-// Later changes are those of the next feed, which begins feedOverlap before that time: a transaction stamps its rows
+// Later changes are those of the next feed, which begins FeedOverlap before that time: a transaction stamps its rows
 // before it commits, so a row may appear behind a page that was read. The rows of an activity are stamped under the
 // locks of its stock. So the overlap has to cover the time from the stamp to the commit, and how far the clock of the
 // database went back.
@@ -20,9 +20,11 @@ const (
 	FeedScan  = 2000 // activities whose latest change is read
 	FeedSales = 100  // activities whose rows are merged; the others follow in later pages
 
-	feedOverlap = time.Minute
-	feedRows    = 8  // rows of the index that are read for each row of the page, at most
-	feedLeast   = 20 // rows of the index that are read of an activity and state
+	// FeedOverlap is by how much NextSince is before the beginning of a feed.
+	FeedOverlap = time.Minute
+
+	feedRows  = 8  // rows of the index that are read for each row of the page, at most
+	feedLeast = 20 // rows of the index that are read of an activity and state
 )
 
 // ChangedRows reads the ledger by the times of changes.
@@ -59,6 +61,8 @@ type FeedRequest struct {
 	Since      time.Time
 	Limit      int
 	From       FeedPlace // the zero value for the first page
+	// Unknown returns those of the places of a page whose rows the caller needs; nil for all.
+	Unknown func(ctx context.Context, places []core.ReservationPlace) ([]core.ReservationPlace, error)
 }
 
 // FeedPlace is where a page begins.
@@ -118,12 +122,17 @@ func (s *Service) Feed(ctx context.Context, r FeedRequest) (FeedPage, error) {
 	if err != nil {
 		return FeedPage{}, err
 	}
-	page := FeedPage{NextSince: at.Began.Add(-feedOverlap)}
+	page := FeedPage{NextSince: at.Began.Add(-FeedOverlap)}
 	switch {
 	case !whole:
 		page.Next = &FeedPlace{Began: at.Began, Activity: at.Activity, After: places[len(places)-1]}
 	case end != "":
 		page.Next = &FeedPlace{Began: at.Began, Activity: end}
+	}
+	if r.Unknown != nil {
+		if places, err = r.Unknown(ctx, places); err != nil {
+			return FeedPage{}, err
+		}
 	}
 	page.Rows, err = s.feedRowsAt(ctx, places)
 	return page, err

@@ -31,6 +31,7 @@ type Recorder struct {
 	redisless       metric.Int64Counter
 	openDeadLetters *telemetry.Reading
 	nextStart       *telemetry.Reading
+	oldestDelivery  *telemetry.Reading
 	differences     *telemetry.Reading
 	compared        *telemetry.Reading
 	repairs         metric.Int64Counter
@@ -80,6 +81,10 @@ func New(tel *telemetry.Telemetry, system string) (*Recorder, error) {
 	r.nextStart, err = tel.Reading("flashsale.inventory.next_start", metric.WithUnit("s"),
 		metric.WithDescription("Start of the next sale, in seconds since 1970. No value without one, and while the database "+
 			"does not respond."))
+	errs = append(errs, err)
+	r.oldestDelivery, err = tel.Reading("flashsale.inventory.webhooks.oldest", metric.WithUnit("s"),
+		metric.WithDescription("Time since the webhook became due that is due for the longest time; 0 if none is. No value "+
+			"without WEBHOOK_KEYS, and while the database does not respond."))
 	errs = append(errs, err)
 	r.differences, err = tel.Reading("flashsale.inventory.differences", metric.WithUnit("{difference}"),
 		metric.WithDescription("Differences between gate and ledger that the latest comparison of each activity has left."))
@@ -220,6 +225,9 @@ func (r *Recorder) NextStart(at time.Time, err error) {
 	}
 	r.nextStart.Record(at.Unix(), err)
 }
+
+// OldestDelivery implements webhooks.Recorder.
+func (r *Recorder) OldestDelivery(seconds int64, err error) { r.oldestDelivery.Record(seconds, err) }
 
 var errNoSale = errors.New("no sale is scheduled")
 

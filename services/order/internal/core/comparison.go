@@ -314,7 +314,7 @@ func (c *comparison) missingCharge(ctx context.Context, p Payment) error {
 	var made Charge
 	var found bool
 	err := c.patiently(ctx, func(ctx context.Context) (err error) {
-		made, found, err = c.prov.FindCharge(ctx, p.PaymentID)
+		made, found, err = c.prov.FindCharge(ctx, p)
 		return err
 	})
 	d := Difference{PaymentID: p.PaymentID, Amount: made.Amount, Currency: made.Currency, At: p.FinishedAt}

@@ -11,10 +11,10 @@ import (
 	"gorm.io/gorm"
 
 	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/seal"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/order/internal/core"
 	"flashsale.internal/services/order/internal/ordertest"
-	"flashsale.internal/services/order/internal/seal"
 	"flashsale.internal/services/order/internal/store"
 )
 

@@ -17,11 +17,11 @@ import (
 	"flashsale.internal/pkg/bus"
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/ordersn"
+	"flashsale.internal/pkg/seal"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/order/internal/core"
 	"flashsale.internal/services/order/internal/genes"
 	"flashsale.internal/services/order/internal/publisher"
-	"flashsale.internal/services/order/internal/seal"
 	"flashsale.internal/services/order/internal/store"
 )
 

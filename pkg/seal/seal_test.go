@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"flashsale.internal/services/order/internal/seal"
+	"flashsale.internal/pkg/seal"
 )
 
 func key(b byte) string {

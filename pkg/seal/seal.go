@@ -1,5 +1,5 @@
-// Package seal encrypts the contacts of buyers with AES-256-GCM. A sealed contact is bound to its order_sn, so that it
-// cannot be moved to another order.
+// Package seal encrypts what the tables must not show, contacts of buyers and secrets of webhooks, with AES-256-GCM. A
+// sealed text is bound to the object that it belongs to, so that it cannot be moved to another one.
 package seal
 
 import (
@@ -11,8 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-
-	"flashsale.internal/services/order/internal/core"
 )
 
 // KeyBytes is the length of a key.
@@ -23,20 +21,18 @@ var DevelopmentKey = base64.StdEncoding.EncodeToString([]byte(developmentOnly + 
 
 const developmentOnly = "development-only-"
 
-// Errors of a contact that cannot be opened.
+// Errors of a text that cannot be opened.
 var (
-	errUnknownKey = errors.New("its key is not in CONTACT_KEYS")
-	errDamaged    = errors.New("it was changed, or belongs to another order")
+	errUnknownKey = errors.New("its key is not configured")
+	errDamaged    = errors.New("it was changed, or belongs to another object")
 )
 
-// Keys implements core.Sealer. The first key encrypts, all of them decrypt. A key may encrypt 2^32 contacts, since
-// nonces are random.
+// Keys encrypts and decrypts. The first key encrypts, all of them decrypt. A key may encrypt 2^32 texts, since nonces
+// are random.
 type Keys struct {
 	current string
 	byID    map[string]cipher.AEAD
 }
-
-var _ core.Sealer = (*Keys)(nil)
 
 // NewKeys returns the keys of a list such as new,old, each in base64. Its errors continue a sentence that begins with
 // the name of the list, and contain no key.
@@ -88,27 +84,27 @@ func CheckProduction(encoded []string) error {
 
 // keyID returns the name of a key in the tables and logs: 16 characters of its hash.
 func keyID(key []byte) string {
-	sum := sha256.Sum256(append([]byte("flashsale contact key\x00"), key...))
+	sum := sha256.Sum256(append([]byte("flashsale contact key\x00"), key...)) // the tables have these names
 	return hex.EncodeToString(sum[:8])
 }
 
-// Current implements core.Sealer.
+// Current names the key with which Seal encrypts.
 func (k *Keys) Current() string { return k.current }
 
-// Seal implements core.Sealer. The result is a random nonce, the ciphertext and the tag.
-func (k *Keys) Seal(orderSN string, plain []byte) (keyID string, sealed []byte) {
-	return k.current, k.byID[k.current].Seal(nil, nil, plain, []byte(orderSN)) //nolint:gosec // it makes a random nonce
+// Seal encrypts a text of one object. keyID names the key for Open. sealed is a random nonce, the ciphertext and the tag.
+func (k *Keys) Seal(object string, plain []byte) (keyID string, sealed []byte) {
+	return k.current, k.byID[k.current].Seal(nil, nil, plain, []byte(object)) //nolint:gosec // it makes a random nonce
 }
 
-// Open implements core.Sealer.
-func (k *Keys) Open(orderSN, keyID string, sealed []byte) ([]byte, error) {
+// Open fails if the key is not configured, and if the text was changed or sealed for another object.
+func (k *Keys) Open(object, keyID string, sealed []byte) ([]byte, error) {
 	aead := k.byID[keyID]
 	if aead == nil {
-		return nil, fmt.Errorf("contact under key %s: %w", keyID, errUnknownKey)
+		return nil, fmt.Errorf("sealed under key %s: %w", keyID, errUnknownKey)
 	}
-	plain, err := aead.Open(nil, nil, sealed, []byte(orderSN))
+	plain, err := aead.Open(nil, nil, sealed, []byte(object))
 	if err != nil {
-		return nil, fmt.Errorf("contact under key %s: %w", keyID, errDamaged)
+		return nil, fmt.Errorf("sealed under key %s: %w", keyID, errDamaged)
 	}
 	return plain, nil
 }

@@ -1,0 +1,218 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"strings"
+	"time"
+
+	"gorm.io/gorm"
+
+	"flashsale.internal/pkg/sqldb"
+	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/webhooks"
+)
+
+type deliveryRow struct {
+	ID         int64 `gorm:"primaryKey"`
+	EndpointID int64
+	OrderSN    int64 `gorm:"column:order_sn"`
+	ChangedAt  time.Time
+	Type       string
+	State      string
+	Attempts   int
+	NextAt     time.Time
+	Status     int
+	Error      string
+	Body       string
+	CreatedAt  time.Time `gorm:"autoCreateTime:false"`
+}
+
+func (deliveryRow) TableName() string { return "deliveries" }
+
+func toDelivery(r deliveryRow) webhooks.Delivery {
+	return webhooks.Delivery{
+		ID: text(r.ID), EndpointID: text(r.EndpointID), OrderSN: text(r.OrderSN), ChangedAt: r.ChangedAt.UTC(), Type: r.Type,
+		State: webhooks.DeliveryState(r.State), Attempts: r.Attempts, NextAt: r.NextAt.UTC(), Status: r.Status,
+		Error: r.Error, Body: []byte(r.Body), CreatedAt: r.CreatedAt.UTC(),
+	}
+}
+
+func deliveriesOf(q *gorm.DB) ([]webhooks.Delivery, error) {
+	var rows []deliveryRow
+	err := q.Find(&rows).Error
+	list := make([]webhooks.Delivery, len(rows))
+	for i, r := range rows {
+		list[i] = toDelivery(r)
+	}
+	return list, err
+}
+
+// Deliveries implements webhooks.Endpoints.
+func (s *Store) Deliveries(
+	ctx context.Context, endpointID string, state webhooks.DeliveryState, p core.Page,
+) ([]webhooks.Delivery, error) {
+	q := s.read(ctx).Where("endpoint_id = ? AND state = ?", number(endpointID), string(state))
+	if p.Cursor != "" {
+		q = q.Where("id < ?", number(p.Cursor))
+	}
+	return deliveriesOf(q.Order("id DESC").Limit(p.Limit))
+}
+
+// UnknownChanges implements webhooks.Queue.
+func (s *Store) UnknownChanges(
+	ctx context.Context, endpointID string, places []core.ReservationPlace,
+) (unknown []core.ReservationPlace, err error) {
+	type change struct{ sn, at int64 }
+	known := map[change]bool{}
+	err = chunked(places, func(c []core.ReservationPlace) error {
+		args := []any{number(endpointID)}
+		for _, p := range c {
+			args = append(args, number(p.OrderSN))
+		}
+		return sqldb.Query(s.read(ctx), "SELECT order_sn, changed_at FROM deliveries WHERE endpoint_id = ? AND order_sn IN "+
+			sqldb.List(len(c)), args, func(rows *sql.Rows) error {
+			var sn int64
+			var at time.Time
+			err := rows.Scan(&sn, &at)
+			known[change{sn, at.UnixMilli()}] = true
+			return err
+		})
+	})
+	for _, p := range places {
+		if !known[change{number(p.OrderSN), p.ChangedAt.UnixMilli()}] {
+			unknown = append(unknown, p)
+		}
+	}
+	return unknown, err
+}
+
+// AddDeliveries implements webhooks.Queue.
+func (s *Store) AddDeliveries(ctx context.Context, list []webhooks.Delivery, again bool) error {
+	insert, known := "INSERT", " ON DUPLICATE KEY UPDATE endpoint_id = endpoint_id"
+	if sqldb.IsSQLite(s.db) {
+		known = " ON CONFLICT DO NOTHING"
+	}
+	if again {
+		insert, known = "REPLACE", ""
+	}
+	now, err := s.Now(ctx)
+	if err != nil {
+		return err
+	}
+	return chunked(list, func(c []webhooks.Delivery) error {
+		var args []any
+		for _, d := range c {
+			args = append(args, number(d.EndpointID), number(d.OrderSN), d.ChangedAt.UTC(), d.Type, string(webhooks.Waiting), 0,
+				now, 0, "", string(d.Body), now)
+		}
+		_, err := sqldb.Exec(s.read(ctx), insert+" INTO deliveries (endpoint_id, order_sn, changed_at, type, state, attempts, "+
+			"next_at, status, error, body, created_at) VALUES "+sqldb.Rows(len(c), 11)+known, args...)
+		return err
+	})
+}
+
+// firstDue reads the delivery of an endpoint that is due for the longest time.
+const firstDue = "SELECT * FROM (SELECT endpoint_id, next_at FROM deliveries WHERE endpoint_id = ? AND state = 'waiting' " +
+	"AND next_at <= ? ORDER BY next_at LIMIT 1) AS t"
+
+// DueDeliveries implements webhooks.Queue.
+func (s *Store) DueDeliveries(
+	ctx context.Context, endpointIDs []string, now time.Time,
+) (map[string]time.Time, error) {
+	due := map[string]time.Time{}
+	for len(endpointIDs) > 0 {
+		part := endpointIDs[:min(streamsAtOnce, len(endpointIDs))]
+		endpointIDs = endpointIDs[len(part):]
+		var args []any
+		for _, id := range part {
+			args = append(args, number(id), now)
+		}
+		query := firstDue + strings.Repeat(" UNION ALL "+firstDue, len(part)-1)
+		err := sqldb.Query(s.read(ctx), query, args, func(rows *sql.Rows) error {
+			var id int64
+			var at time.Time
+			err := rows.Scan(&id, &at)
+			due[text(id)] = at.UTC()
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return due, nil
+}
+
+// ClaimDeliveries implements webhooks.Queue.
+func (s *Store) ClaimDeliveries(
+	ctx context.Context, endpointID string, lease time.Duration, limit int,
+) (claimed []webhooks.Delivery, err error) {
+	err = sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
+		now, err := sqldb.Now(tx, s.clock)
+		if err != nil {
+			return err
+		}
+		claimed, err = deliveriesOf(sqldb.ForUpdate(tx).Where("endpoint_id = ? AND state = 'waiting' AND next_at <= ?",
+			number(endpointID), now).Order("next_at").Limit(limit))
+		if err != nil || len(claimed) == 0 {
+			return err
+		}
+		args := []any{now.Add(lease)}
+		for i := range claimed {
+			claimed[i].Attempts++
+			args = append(args, number(claimed[i].ID))
+		}
+		return expectChanged(len(claimed))(sqldb.Exec(tx, "UPDATE deliveries SET next_at = ?, attempts = attempts + 1 WHERE id IN "+
+			sqldb.List(len(claimed)), args...))
+	})
+	return claimed, err
+}
+
+// FinishDeliveries implements webhooks.Queue.
+func (s *Store) FinishDeliveries(ctx context.Context, list []webhooks.Delivery) error {
+	of := map[int][]any{}
+	for _, d := range list {
+		of[d.Status] = append(of[d.Status], number(d.ID))
+	}
+	for status, ids := range of {
+		_, err := sqldb.Exec(s.read(ctx), "UPDATE deliveries SET state = 'delivered', status = ?, error = '', body = '' WHERE id IN "+
+			sqldb.List(len(ids)), append([]any{status}, ids...)...)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ReturnDelivery implements webhooks.Queue.
+func (s *Store) ReturnDelivery(ctx context.Context, d webhooks.Delivery, claimed int, pause time.Duration) error {
+	now, err := s.Now(ctx)
+	if err != nil {
+		return err
+	}
+	content := d.Body
+	if d.State != webhooks.Waiting {
+		content = nil
+	}
+	_, err = sqldb.Exec(s.read(ctx), "UPDATE deliveries SET state = ?, attempts = ?, next_at = ?, status = ?, error = ?, body = ? "+
+		"WHERE id = ? AND state = 'waiting' AND attempts = ?", string(d.State), d.Attempts, now.Add(pause).Truncate(time.Millisecond),
+		d.Status, d.Error, string(content), number(d.ID), claimed)
+	return err
+}
+
+const (
+	sweptAtOnce = 2000 // deliveries
+	sweeps      = 50   // statements of one call
+)
+
+// SweepDeliveries implements webhooks.Queue. The ids rise with the time, so the oldest are the first of the table.
+func (s *Store) SweepDeliveries(ctx context.Context, before time.Time) error {
+	for range sweeps {
+		n, err := sqldb.Exec(s.read(ctx), "DELETE FROM deliveries WHERE created_at < ? AND id IN "+
+			"(SELECT id FROM (SELECT id FROM deliveries ORDER BY id LIMIT ?) AS t)", before.UTC(), sweptAtOnce)
+		if err != nil || n < sweptAtOnce {
+			return err
+		}
+	}
+	return nil
+}
