@@ -658,3 +658,22 @@ func TestComponentsDeliver(t *testing.T) {
 	end()
 	require.NoError(t, <-done)
 }
+
+func TestWrongSettingsOfWebhooks(t *testing.T) {
+	t.Parallel()
+	for want, c := range map[string]Webhooks{
+		"": {},
+		"WEBHOOK_KEYS holds a key (number 2) that is not base64 of 32 bytes":            {Keys: []string{webhookKey, "short"}},
+		"WEBHOOK_NETWORKS holds \"10.0.0.1/8\", which is no network such as 10.0.0.0/8": {Networks: []string{"10.0.0.1/8"}},
+		"WEBHOOK_NETWORKS holds \"shop\", which is no network such as 10.0.0.0/8":       {Networks: []string{"shop"}},
+		"WEBHOOK_NETWORKS holds 0.0.0.0/0, which is wider than any private network":     {Networks: []string{"0.0.0.0/0"}},
+		"WEBHOOK_NETWORKS holds 169.254.0.0/16, which is link-local and never admitted": {Networks: []string{"10.0.0.0/8", "169.254.0.0/16"}},
+	} {
+		err := c.Validate(true)
+		if want == "" {
+			require.NoError(t, err)
+			continue
+		}
+		require.EqualError(t, err, want)
+	}
+}
