@@ -21,7 +21,7 @@ type comparisons struct {
 func newComparisons(tel *telemetry.Telemetry, providers []string) (*comparisons, error) {
 	differences, err := tel.Meter.Int64ObservableGauge("flashsale.order.payments.differences",
 		metric.WithUnit("{difference}"), metric.WithDescription("Differences with a payment provider that comparisons could not "+
-			"mend. No value while the database does not respond."))
+			"repair. No value while the database does not respond."))
 	if err != nil {
 		return nil, err
 	}

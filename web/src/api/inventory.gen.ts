@@ -887,7 +887,7 @@ export interface paths {
         };
         /**
          * Differences between order and the payment providers, oldest first (role operator)
-         * @description Order compares its payments and refunds with each provider every hour. What it cannot mend is here until a
+         * @description Order compares its payments and refunds with each provider every hour. What it cannot repair is here until a
          *     comparison no longer finds it.
          *
          *     | Kind | |

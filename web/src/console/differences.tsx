@@ -1,4 +1,4 @@
-// What the hourly comparisons with the payment providers found and could not mend.
+// What the hourly comparisons with the payment providers found and could not repair.
 
 import {listPaymentDifferences} from '../api/merchant.ts'
 import type {PaymentDifference} from '../api/types.ts'

@@ -644,7 +644,7 @@ type ServerInterface interface {
 	// OrdersSince List every order whose state changed since a time, for a restore of inventory's database
 	// (POST /internal/v1/orders:since)
 	OrdersSince(w http.ResponseWriter, r *http.Request)
-	// ListPaymentDifferences List what the hourly comparisons with the payment providers found and could not mend, oldest first
+	// ListPaymentDifferences List what the hourly comparisons with the payment providers found and could not repair, oldest first
 	// (GET /internal/v1/payment-differences)
 	ListPaymentDifferences(w http.ResponseWriter, r *http.Request, params ListPaymentDifferencesParams)
 	// ListRefunds List the refunds that wait for an operator, oldest first
@@ -692,7 +692,7 @@ func (_ Unimplemented) OrdersSince(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// ListPaymentDifferences List what the hourly comparisons with the payment providers found and could not mend, oldest first
+// ListPaymentDifferences List what the hourly comparisons with the payment providers found and could not repair, oldest first
 // (GET /internal/v1/payment-differences)
 func (_ Unimplemented) ListPaymentDifferences(w http.ResponseWriter, r *http.Request, params ListPaymentDifferencesParams) {
 	w.WriteHeader(http.StatusNotImplemented)

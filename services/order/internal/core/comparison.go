@@ -20,7 +20,7 @@ const (
 	compareBatch   = 500                // rows read in one step
 )
 
-// DifferenceKind is what a comparison found, between a provider and the tables here, and could not mend.
+// DifferenceKind is what a comparison found, between a provider and the tables here, and could not repair.
 type DifferenceKind string
 
 // The kinds of differences.
@@ -110,7 +110,7 @@ func (s *Service) Differences(ctx context.Context, after string, limit int) ([]D
 
 // ComparePayments compares the charges and refunds of the last day with each provider for which that is due: those of
 // the providers as ReconcilePayments does, which records what is missing here, then those recorded here. What is younger
-// than CompareAfter may be in flight and is left for the next comparison. What cannot be mended is stored as a difference.
+// than CompareAfter may be in flight and is left for the next comparison. What cannot be repaired is stored as a difference.
 //
 // One process compares at a time, by a claim that it renews. If it ends meanwhile, another one begins again. Two of them
 // at once would repeat each other's steps. After an outage a comparison begins a day before the last completed one.
@@ -209,13 +209,13 @@ func (c *comparison) run(ctx context.Context) error {
 	if err := c.recordedRefunds(ctx, recorded); err != nil {
 		return err
 	}
-	return c.forget(ctx)
+	return c.deleteGone(ctx)
 }
 
 // found are the results of an entry that was not recorded here.
 var found = []ReconcileResult{ReconcilePaid, ReconcileRefunded, ReconcileReturned, ReconcileRecorded}
 
-// differences are the kinds of what was not mended, of charges (false) and refunds (true).
+// differences are the kinds of what was not repaired, of charges (false) and refunds (true).
 var differences = map[bool]map[ReconcileResult]DifferenceKind{
 	false: {ReconcileDiffers: ChargeDiffers, ReconcileForeign: ChargeForeign, ReconcileKept: ChargeWithoutOrder},
 	true: {
@@ -309,7 +309,7 @@ func (c *comparison) recordedCharges(ctx context.Context, w Window) error {
 	}
 }
 
-// missingCharge asks the provider for a charge that it has not listed, and records the difference.
+// missingCharge queries the provider for a charge that it has not listed, and records the difference.
 func (c *comparison) missingCharge(ctx context.Context, p Payment) error {
 	var made Charge
 	var found bool
@@ -349,7 +349,7 @@ func (c *comparison) recordedRefunds(ctx context.Context, w Window) error {
 	}
 }
 
-// missingRefund asks the provider for a refund that it has not listed, and records the difference. A refund that an
+// missingRefund queries the provider for a refund that it has not listed, and records the difference. A refund that an
 // operator has settled by hand was not made by the provider.
 func (c *comparison) missingRefund(ctx context.Context, refundID string) error {
 	r, found, err := c.store.Refund(ctx, refundID)
@@ -385,9 +385,9 @@ func (c *comparison) patiently(ctx context.Context, call func(ctx context.Contex
 	return patiently(ctx, call)
 }
 
-// forget deletes the differences that this comparison has not found. Those that it did not reach stay for a week. A
+// deleteGone deletes the differences that this comparison has not found. Those that it did not reach stay for a week. A
 // missing one stays until the provider has it.
-func (c *comparison) forget(ctx context.Context) error {
+func (c *comparison) deleteGone(ctx context.Context) error {
 	name := c.prov.Name()
 	if err := c.store.ForgetDifferences(ctx, name, c.began, c.w.From, c.began.Add(-compareWeek)); err != nil {
 		return err

@@ -86,7 +86,7 @@ func TestALostSuccessIsFound(t *testing.T) {
 	})
 }
 
-// What cannot be mended stays as a difference until a comparison does not find it.
+// What cannot be repaired stays as a difference until a comparison does not find it.
 func TestADifferenceStaysUntilItIsGone(t *testing.T) {
 	t.Parallel()
 	ordertest.Each(t, func(t *testing.T, db *gorm.DB) {
@@ -136,7 +136,7 @@ func TestADifferenceStaysUntilItIsGone(t *testing.T) {
 		want = append(want, "refund_twice "+hand.PaymentID)
 		require.ElementsMatch(t, want, w.compare(t))
 
-		// The provider mends what it had lost, and the lost order comes back.
+		// The provider repairs what it had lost, and the lost order comes back.
 		w.provider.refunded[refund.PaymentID] = fullAmount
 		w.provider.charge(core.Charge{PaymentID: p.PaymentID, Amount: fullAmount, Currency: "EUR", At: w.clock.Now().Add(-time.Hour)})
 		w.provider.charges[0].Amount = fullAmount
@@ -161,7 +161,7 @@ func TestADifferenceStaysUntilItIsGone(t *testing.T) {
 	})
 }
 
-// What is missing at the provider is asked for until it is there, also when no comparison reaches its time any more.
+// What is missing at the provider is queried until it is there, also when no comparison reaches its time any more.
 func TestAMissingChargeDoesNotExpire(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, ordertest.MariaDB(t))

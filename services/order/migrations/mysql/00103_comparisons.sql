@@ -8,7 +8,7 @@ CREATE TABLE IF NOT EXISTS payment_comparisons (
   PRIMARY KEY (provider)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
--- What the comparisons found and could not mend; the code has the kinds. A row is deleted when a comparison no longer
+-- What the comparisons found and could not repair; the code has the kinds. A row is deleted when a comparison no longer
 -- finds it. payment_id: as the provider has it. amount, currency: at the provider; recorded_: in payments; 0 and '' for
 -- none. at: of the charge or refund. last_seen: the start of the last comparison that found it.
 CREATE TABLE IF NOT EXISTS payment_differences (

@@ -7,7 +7,7 @@ CREATE TABLE payment_comparisons (
   next_at     DATETIME NOT NULL
 );
 
--- What the comparisons found and could not mend; the code has the kinds. A row is deleted when a comparison no longer
+-- What the comparisons found and could not repair; the code has the kinds. A row is deleted when a comparison no longer
 -- finds it. payment_id: as the provider has it. amount, currency: at the provider; recorded_: in payments; 0 and '' for
 -- none. at: of the charge or refund. last_seen: the start of the last comparison that found it.
 CREATE TABLE payment_differences (
