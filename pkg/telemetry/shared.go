@@ -34,3 +34,21 @@ func (t *Telemetry) ObserveStreams(open func() int) error {
 		}))
 	return err
 }
+
+// Differences is the gauge of what a service's latest comparison of two books has left.
+func Differences() (name string, opts []metric.Int64ObservableGaugeOption) {
+	return "flashsale.differences", []metric.Int64ObservableGaugeOption{
+		metric.WithUnit("{difference}"),
+		metric.WithDescription("Differences that the latest comparisons have left: of gate and ledger in inventory, with a " +
+			"payment provider in order. No value while the database does not respond."),
+	}
+}
+
+// Compared is the gauge of when a service has last compared two books.
+func Compared() (name string, opts []metric.Int64ObservableGaugeOption) {
+	return "flashsale.compared", []metric.Int64ObservableGaugeOption{
+		metric.WithUnit("s"),
+		metric.WithDescription("Seconds since 1970: end of the last round that compared every gate that was due in inventory, " +
+			"start of the last completed comparison with a payment provider in order. No value while the database does not respond."),
+	}
+}

@@ -66,16 +66,16 @@ func TestDifferencesThatRemainAreShown(t *testing.T) {
 	g := w.comparisons()
 	m := w.mixed(false)
 	shown := func(name string) string {
-		return strings.Join(regexp.MustCompile(`(?m)^flashsale_inventory_`+name+` .*`).FindAllString(metricsOf(t, tel), -1), "")
+		return strings.Join(regexp.MustCompile(`(?m)^flashsale_`+name+` .*`).FindAllString(metricsOf(t, tel), -1), "")
 	}
 	require.Empty(t, shown("differences")+shown("compared_seconds"), "before the first round")
 	w.verified(g, m.a)
-	require.Equal(t, "flashsale_inventory_differences 0", shown("differences"))
+	require.Equal(t, "flashsale_differences 0", shown("differences"))
 	require.NotEmpty(t, shown("compared_seconds"))
 	require.NoError(t, w.db.Exec("UPDATE stocks SET reserved = reserved + 1, available = available - 1 WHERE activity_id = ?", m.a.ID).Error)
 	w.round(g, m.a)
-	require.Regexp(t, `^flashsale_inventory_differences [1-9]`, shown("differences"))
+	require.Regexp(t, `^flashsale_differences [1-9]`, shown("differences"))
 	require.NoError(t, w.db.Exec("UPDATE stocks SET reserved = reserved - 1, available = available + 1 WHERE activity_id = ?", m.a.ID).Error)
 	w.round(g, m.a)
-	require.Equal(t, "flashsale_inventory_differences 0", shown("differences"))
+	require.Equal(t, "flashsale_differences 0", shown("differences"))
 }

@@ -19,15 +19,13 @@ type comparisons struct {
 
 // newComparisons returns the gauges of these providers.
 func newComparisons(tel *telemetry.Telemetry, providers []string) (*comparisons, error) {
-	differences, err := tel.Meter.Int64ObservableGauge("flashsale.order.payments.differences",
-		metric.WithUnit("{difference}"), metric.WithDescription("Differences with a payment provider that comparisons could not "+
-			"repair. No value while the database does not respond."))
+	name, opts := telemetry.Differences()
+	differences, err := tel.Meter.Int64ObservableGauge(name, opts...)
 	if err != nil {
 		return nil, err
 	}
-	compared, err := tel.Meter.Int64ObservableGauge("flashsale.order.payments.compared", metric.WithUnit("s"),
-		metric.WithDescription("Start of the last completed comparison with a payment provider, in seconds since 1970; of the "+
-			"first attempt before there is one. No value while the database does not respond."))
+	name, opts = telemetry.Compared()
+	compared, err := tel.Meter.Int64ObservableGauge(name, opts...)
 	if err != nil {
 		return nil, err
 	}

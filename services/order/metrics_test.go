@@ -65,13 +65,13 @@ func TestComparisonsAreShown(t *testing.T) {
 		eventually(t, func() bool { return regexp.MustCompile(pattern).MatchString(metricsPage(t, tel.Metrics)) }, pattern)
 	}
 	paid := r.paid(r.created("u1"))
-	shows(`(?m)^flashsale_order_payments_differences\{flashsale_provider="sandbox"\} 0$`)
-	shows(`(?m)^flashsale_order_payments_compared_seconds\{flashsale_provider="sandbox"\} 1`)
+	shows(`(?m)^flashsale_differences\{flashsale_provider="sandbox"\} 0$`)
+	shows(`(?m)^flashsale_compared_seconds\{flashsale_provider="sandbox"\} 1`)
 	shows(`(?m)^flashsale_order_provider_calls_total\{flashsale_call="charges",flashsale_outcome="ok",flashsale_provider="sandbox"\} [1-9]`)
 	require.NoError(t, db.Exec("INSERT INTO sandbox_refunds (refund_id, amount, currency, created_at) VALUES "+
 		"(42, 700, 'EUR', UTC_TIMESTAMP())").Error)
 	require.NoError(t, db.Exec("DELETE FROM sandbox_charges WHERE payment_id = ?", paid).Error)
-	shows(`(?m)^flashsale_order_payments_differences\{flashsale_provider="sandbox"\} 2$`)
+	shows(`(?m)^flashsale_differences\{flashsale_provider="sandbox"\} 2$`)
 
 	list := func(query string) response {
 		return r.internalCall("GET", "/internal/v1/payment-differences"+query, settings.DevelopmentInternalSecret, "")

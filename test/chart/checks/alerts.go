@@ -135,16 +135,16 @@ var healthy = map[string]string{
 	`flashsale_close_lateness_seconds_count{service="order"}`:                              "0+5x120",
 	`flashsale_order_closings_resent_total{service="order"}`:                               "0x120",
 	`flashsale_order_refunds_refused`:                                                      "0x120",
-	`flashsale_order_payments_differences{flashsale_provider="shop"}`:                      "0x120",
-	`flashsale_order_payments_compared_seconds{flashsale_provider="shop"}`:                 "-3600x120",
+	`flashsale_differences{service="order",flashsale_provider="shop"}`:                     "0x120",
+	`flashsale_compared_seconds{service="order",flashsale_provider="shop"}`:                "-3600x120",
 	`flashsale_order_provider_calls_total{flashsale_provider="shop"}`:                      "0x120",
 	`flashsale_incidents_total{service="order",flashsale_kind="dead_letter",instance="o"}`: "0x120",
 	`flashsale_incidents_total{service="order",flashsale_kind="dead_letter",instance="p"}`: "_x60 0x60",
 	`flashsale_inventory_dead_letters_open`:                                                "0x120",
 	`flashsale_inventory_repairs_total{flashsale_repair="settled",instance="i"}`:           "0x120",
 	`flashsale_inventory_repairs_total{flashsale_repair="settled",instance="j"}`:           "_x60 0x60",
-	`flashsale_inventory_differences`:                                                      "0x120",
-	`flashsale_inventory_compared_seconds`:                                                 "0+10x120",
+	`flashsale_differences{service="inventory"}`:                                           "0x120",
+	`flashsale_compared_seconds{service="inventory"}`:                                      "0+10x120",
 	`flashsale_inventory_webhooks_oldest_seconds`:                                          "3x120",
 	`flashsale_seckill_relay_unreadable_total{service="seckill"}`:                          "0x120",
 	`flashsale_inventory_ledger_unreadable_total{service="inventory"}`:                     "0x120",
@@ -179,8 +179,8 @@ func alertCases() []alertCase {
 	}
 	one := func(series, values string) map[string]string { return map[string]string{series: values} }
 	of := func(service string) map[string]string { return map[string]string{"service": service} }
-	paymentDifferences := `flashsale_order_payments_differences{flashsale_provider="shop"}`
-	paymentsCompared := `flashsale_order_payments_compared_seconds{flashsale_provider="shop"}`
+	paymentDifferences := `flashsale_differences{service="order",flashsale_provider="shop"}`
+	paymentsCompared := `flashsale_compared_seconds{service="order",flashsale_provider="shop"}`
 	byShop := map[string]string{"flashsale_provider": "shop"}
 	landed := `flashsale_inventory_reservations_total{flashsale_outcome="landed",instance="i"}`
 	refused := `flashsale_inventory_reservations_total{flashsale_outcome="refused",flashsale_reason="sold_out"}`
@@ -241,9 +241,9 @@ func alertCases() []alertCase {
 		{alert: "FlashsaleDeadLetters", series: one(`flashsale_inventory_dead_letters_open`, for2m), ends: "13m"},
 		{alert: "FlashsaleRepairs", series: one(`flashsale_inventory_repairs_total{flashsale_repair="adopted",instance="i"}`, event), labels: map[string]string{"flashsale_repair": "adopted"}, ends: "16m"},
 		{alert: "FlashsaleRepairs", series: one(`flashsale_inventory_repairs_total{flashsale_repair="adopted",instance="i"}`, first), labels: map[string]string{"flashsale_repair": "adopted"}, ends: "16m"},
-		{alert: "FlashsaleDifferences", series: one(`flashsale_inventory_differences`, "0x60 2x60 0x30"), before: "16m", at: "18m", ends: "21m"},
-		{alert: "FlashsaleNotCompared", series: one(`flashsale_inventory_compared_seconds`, "0+10x6 60x120"), at: "16m30s"},
-		{alert: "FlashsaleNotCompared", series: one(`flashsale_inventory_compared_seconds`, "_x120"), before: "4m", at: "5m30s"},
+		{alert: "FlashsaleDifferences", series: one(`flashsale_differences{service="inventory"}`, "0x60 2x60 0x30"), before: "16m", at: "18m", ends: "21m"},
+		{alert: "FlashsaleNotCompared", series: one(`flashsale_compared_seconds{service="inventory"}`, "0+10x6 60x120"), at: "16m30s"},
+		{alert: "FlashsaleNotCompared", series: one(`flashsale_compared_seconds{service="inventory"}`, "_x120"), before: "4m", at: "5m30s"},
 		{alert: "FlashsaleWebhooksLate", series: one(`flashsale_inventory_webhooks_oldest_seconds`, "0x60 0+10x12 0x60"), ends: "13m"},
 		{alert: "FlashsaleLedgerRefuses", series: one(refused, event), labels: map[string]string{"flashsale_outcome": "refused", "flashsale_reason": "sold_out"}, ends: "16m"},
 		{alert: "FlashsaleLedgerRefuses", series: one(displaced, first), labels: map[string]string{"flashsale_outcome": "displaced", "flashsale_reason": "sold_out"}, ends: "16m"},

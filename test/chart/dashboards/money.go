@@ -22,6 +22,16 @@ func money() Dashboard {
 					Queries: []Query{{"refunds", "max(flashsale_order_refunds_refused)"}},
 				},
 				{
+					Title: "Calls of payment providers", Unit: "reqps", About: "By what came of them. busy is a provider that takes no more calls.",
+					Queries: []Query{{"{{flashsale_provider}} {{flashsale_call}} {{flashsale_outcome}}", "topk(8, " +
+						rate("flashsale_provider, flashsale_call, flashsale_outcome", "flashsale_order_provider_calls_total") + ")"}},
+				},
+				{
+					Title: "Differences with payment providers", Unit: "short", Alert: "FlashsalePaymentDifferences",
+					About:   "What the hourly comparison left. 0 is normal.",
+					Queries: []Query{{"{{flashsale_provider}}", `max by (flashsale_provider) (flashsale_differences{service="order"})`}},
+				},
+				{
 					Title: "Messages of order that wait", Unit: "short", About: "Rows of the outbox. It returns to 0 within seconds.",
 					Queries: []Query{{"rows", "max(flashsale_order_outbox_waiting)"}},
 				},
@@ -35,12 +45,12 @@ func money() Dashboard {
 				{
 					Title: "Differences of gate and ledger", Unit: "short", Alert: "FlashsaleDifferences",
 					About:   "What the last comparison left. 0 is normal.",
-					Queries: []Query{{"differences", "max(flashsale_inventory_differences)"}},
+					Queries: []Query{{"differences", `max(flashsale_differences{service="inventory"})`}},
 				},
 				{
 					Title: "Time since the last comparison", Unit: "s", Alert: "FlashsaleNotCompared",
 					About:   "Of every gate with the ledger.",
-					Queries: []Query{{"comparison", "time() - max(flashsale_inventory_compared_seconds)"}},
+					Queries: []Query{{"comparison", `time() - max(flashsale_compared_seconds{service="inventory"})`}},
 				},
 				{
 					Title: "Repairs", Unit: "short", Alert: "FlashsaleRepairs",

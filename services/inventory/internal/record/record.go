@@ -86,11 +86,11 @@ func New(tel *telemetry.Telemetry, system string) (*Recorder, error) {
 		metric.WithDescription("Time since the webhook became due that is due for the longest time; 0 if none is. No value "+
 			"without WEBHOOK_KEYS, and while the database does not respond."))
 	errs = append(errs, err)
-	r.differences, err = tel.Reading("flashsale.inventory.differences", metric.WithUnit("{difference}"),
-		metric.WithDescription("Differences between gate and ledger that the latest comparison of each activity has left."))
+	name, opts := telemetry.Differences()
+	r.differences, err = tel.Reading(name, opts...)
 	errs = append(errs, err)
-	r.compared, err = tel.Reading("flashsale.inventory.compared", metric.WithUnit("s"),
-		metric.WithDescription("End of the last round that compared every activity that was due, in seconds since 1970."))
+	name, opts = telemetry.Compared()
+	r.compared, err = tel.Reading(name, opts...)
 	return r, errors.Join(append(errs, err)...)
 }
 

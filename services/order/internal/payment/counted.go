@@ -87,8 +87,8 @@ func (c *Counted) FindRefund(ctx context.Context, pay core.Payment) (core.Provid
 }
 
 // FindCharge implements core.Provider.
-func (c *Counted) FindCharge(ctx context.Context, paymentID string) (core.Charge, bool, error) {
-	made, found, err := c.Provider.FindCharge(ctx, paymentID)
+func (c *Counted) FindCharge(ctx context.Context, p core.Payment) (core.Charge, bool, error) {
+	made, found, err := c.Provider.FindCharge(ctx, p)
 	c.count(ctx, "find_charge", err)
 	return made, found, err
 }

@@ -35,7 +35,7 @@ func (f *failing) FindRefund(context.Context, core.Payment) (r core.ProviderRefu
 	return r, false, f.err
 }
 
-func (f *failing) FindCharge(context.Context, string) (c core.Charge, found bool, err error) {
+func (f *failing) FindCharge(context.Context, core.Payment) (c core.Charge, found bool, err error) {
 	return c, false, f.err
 }
 
