@@ -3,6 +3,7 @@ package integration
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -18,8 +19,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"database/sql"
 
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/porttest"
@@ -41,8 +40,8 @@ const (
 )
 
 // TestAShopFollowsItsOrders imports products, sells, and compares the orders of the shop with those of the ledger: the
-// shop follows the feed and, with other books, receives webhooks. Meanwhile its endpoint is away for minutes, order and
-// inventory are killed, and the broker is away for a minute.
+// shop follows the feed and, with other books, receives webhooks. Meanwhile its endpoint is down for minutes, order and
+// inventory are killed, and the broker is down for a minute.
 func TestAShopFollowsItsOrders(t *testing.T) {
 	dependencies := rig.OwnDependencies(t, 8500)
 	dir := t.TempDir()

@@ -58,7 +58,7 @@ func TestCallsAreCounted(t *testing.T) {
 	call := func() (errs []error) {
 		_, begin := p.Begin(t.Context(), core.Payment{}, time.Time{})
 		_, _, refund := p.FindRefund(t.Context(), core.Payment{})
-		_, _, charge := p.FindCharge(t.Context(), "1")
+		_, _, charge := p.FindCharge(t.Context(), core.Payment{})
 		_, _, charges := p.Charges(t.Context(), time.Time{}, "", 1)
 		_, _, refunds := p.Refunds(t.Context(), time.Time{}, "", 1)
 		return []error{begin, p.Cancel(t.Context(), core.Payment{}), p.Refund(t.Context(), core.Payment{}), refund, charge, charges, refunds}
