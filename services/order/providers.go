@@ -9,6 +9,7 @@ import (
 	"flashsale.internal/services/order/internal/payment/sandbox"
 	"flashsale.internal/services/order/internal/payment/shop"
 	"flashsale.internal/services/order/internal/payment/stripe"
+	"flashsale.internal/services/order/internal/record"
 	"flashsale.internal/services/order/internal/store"
 )
 
@@ -38,12 +39,12 @@ func (p Payments) providers(deps Deps, limits *admission.Limits) (all []core.Pro
 		}, store.NewSandboxBook(deps.DB, deps.DatabaseNow))
 		all, box = append(all, s), s
 	}
-	calls, err := payment.Counter(deps.Telemetry.Meter, p.Providers)
+	calls, err := record.ProviderCalls(deps.Telemetry.Meter, p.Providers)
 	if err != nil {
 		return nil, nil, err
 	}
 	for i, provider := range all {
-		all[i] = payment.Count(provider, calls)
+		all[i] = record.CountCalls(provider, calls)
 	}
 	if p.Rate == 0 {
 		return all, box, nil

@@ -55,10 +55,10 @@ const (
 
 // JSON returns the dashboard as Grafana imports it.
 func (d Dashboard) JSON() ([]byte, error) {
-	b := dashboard.NewDashboardBuilder(d.Title).
-		Uid("flashsale-"+d.Name).Description(d.About).Tags([]string{"flashsale"}).
-		Time("now-15m", "now").Refresh("10s").Tooltip(dashboard.DashboardCursorSyncCrosshair).Readonly().
-		WithVariable(dashboard.NewDatasourceVariableBuilder("datasource").Label("Prometheus").Type("prometheus"))
+	b := dashboard.NewDashboardBuilder(d.Title). //nolint:staticcheck // every Grafana imports this schema, only new ones the second
+							Uid("flashsale-"+d.Name).Description(d.About).Tags([]string{"flashsale"}).
+							Time("now-15m", "now").Refresh("10s").Tooltip(dashboard.DashboardCursorSyncCrosshair).Readonly().
+							WithVariable(dashboard.NewDatasourceVariableBuilder("datasource").Label("Prometheus").Type("prometheus"))
 	for _, other := range []string{"sale", "money", "dependencies"} {
 		if other != d.Name {
 			b.Link(dashboard.NewDashboardLinkBuilder(other).Type(dashboard.DashboardLinkTypeLink).

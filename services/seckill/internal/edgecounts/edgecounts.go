@@ -44,8 +44,16 @@ func New(tel *telemetry.Telemetry) (*Counts, error) {
 	c := &Counts{series: map[response]metric.MeasurementOption{}}
 	var begun []metric.MeasurementOption
 	for _, r := range []response{
-		{200, "none"}, {202, "none"}, {409, "none"}, {429, "none"}, {429, "rate"}, {429, "connections"}, {500, "none"},
-		{502, "none"}, {503, "none"}, {504, "none"},
+		{200, "none"},
+		{202, "none"},
+		{409, "none"},
+		{429, "none"},
+		{429, "rate"},
+		{429, "connections"},
+		{500, "none"},
+		{502, "none"},
+		{503, "none"},
+		{504, "none"},
 	} {
 		begun = append(begun, c.of(r))
 	}

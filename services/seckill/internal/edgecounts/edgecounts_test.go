@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -27,7 +28,7 @@ func TestResponsesAreCounted(t *testing.T) {
 	go func() { ended <- c.receive(ctx, l, slog.New(slog.DiscardHandler)) }()
 	page := func() string {
 		w := httptest.NewRecorder()
-		tel.Metrics.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+		tel.Metrics.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 		return w.Body.String()
 	}
 	count := func(status int, limit string, n int) string {

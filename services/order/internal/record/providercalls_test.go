@@ -1,4 +1,4 @@
-package payment_test
+package record_test
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/order/internal/core"
-	"flashsale.internal/services/order/internal/payment"
+	"flashsale.internal/services/order/internal/record"
 )
 
 // failing returns its error from each call.
@@ -51,10 +51,10 @@ func (f *failing) Refunds(context.Context, time.Time, string, int) ([]core.Provi
 func TestCallsAreCounted(t *testing.T) {
 	t.Parallel()
 	tel, _ := telemetry.Recording()
-	counter, err := payment.Counter(tel.Meter, []string{"p", "q"})
+	counter, err := record.ProviderCalls(tel.Meter, []string{"p", "q"})
 	require.NoError(t, err)
 	f := &failing{}
-	p := payment.Count(f, counter)
+	p := record.CountCalls(f, counter)
 	call := func() (errs []error) {
 		_, begin := p.Begin(t.Context(), core.Payment{}, time.Time{})
 		_, _, refund := p.FindRefund(t.Context(), core.Payment{})

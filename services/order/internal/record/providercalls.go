@@ -1,4 +1,4 @@
-package payment
+package record
 
 import (
 	"context"
@@ -20,8 +20,8 @@ var (
 	results = []string{"ok", "busy", "declined", "failed"}
 )
 
-// Counter returns the counter of the calls to these providers, each series at 0.
-func Counter(meter metric.Meter, providers []string) (metric.Int64Counter, error) {
+// ProviderCalls returns the counter of the calls to these providers, each series at 0.
+func ProviderCalls(meter metric.Meter, providers []string) (metric.Int64Counter, error) {
 	var all []metric.MeasurementOption
 	for _, name := range slices.Sorted(slices.Values(providers)) {
 		for _, call := range calls {
@@ -40,8 +40,8 @@ type Counted struct {
 	calls metric.Int64Counter
 }
 
-// Count returns p with its calls counted.
-func Count(p core.Provider, calls metric.Int64Counter) *Counted { return &Counted{p, calls} }
+// CountCalls returns p with its calls counted.
+func CountCalls(p core.Provider, calls metric.Int64Counter) *Counted { return &Counted{p, calls} }
 
 func (c *Counted) count(ctx context.Context, call string, err error) {
 	result := "failed"
