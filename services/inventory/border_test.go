@@ -29,7 +29,7 @@ var borderCalls = flag.Int("border.calls", quickCalls,
 
 const (
 	quickCalls    = 10_200
-	callsPerWorld = 708 // three of each operation by each of four callers
+	callsPerWorld = 720 // three of each operation by each of four callers
 	leastCalls    = 200 // of each operation: in quickCalls by any caller, in 100,000 by callers with the role for it
 	quotaLive     = 2   // live activities of a merchant of a world
 	quotaSKUs     = 8   // SKUs of a merchant of a world; few, so that calls meet the quota
