@@ -43,7 +43,7 @@ const (
 // shop follows the feed and, with other books, receives webhooks. Meanwhile its endpoint is down for minutes, order and
 // inventory are killed, and the broker is down for a minute.
 func TestAShopFollowsItsOrders(t *testing.T) {
-	dependencies := rig.OwnDependencies(t, 8500)
+	dependencies := rig.OwnDependencies(t, 5500)
 	dir := t.TempDir()
 	nginx.Certificate(t, dir)
 	r := rig.New(t, dependencies.Option(), rig.Env("PATH_RATE", "100000"), rig.Env("WEBHOOK_NETWORKS", "127.0.0.0/8"),

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	readBuffer = 4 << 20     // bytes that wait in the kernel: some 40,000 datagrams
+	readBuffer = 4 << 20     // bytes that wait in the kernel, if net.core.rmem_max allows them
 	longest    = 512         // bytes of a datagram
 	stopCheck  = time.Second // longest wait for the end of ctx
 	warnEvery  = time.Minute // for datagrams that cannot be read
