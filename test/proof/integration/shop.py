@@ -5,15 +5,17 @@
     shop.py webhooks FILE       receives events at https://127.0.0.1:PORT with CERT (its key beside), verified by SECRET
     shop.py report FILE BEFORE  prints what it has as JSON, with the times of the events of changes before that time
 """
-import datetime, http.server, json, os, signal, sqlite3, ssl, sys, time, urllib.parse, urllib.request
+import datetime, http.server, json, os, signal, sqlite3, ssl, sys, threading, time, urllib.parse, urllib.request
 
 
 class Books:
     """Orders by order_sn, events by id, and where the feed goes on."""
 
     def __init__(self, file):
-        self.db = sqlite3.connect(file, timeout=30, isolation_level=None)
+        self.lock = threading.Lock()  # of the threads that receive events
+        self.db = sqlite3.connect(file, timeout=30, isolation_level=None, check_same_thread=False)
         self.db.execute("PRAGMA journal_mode=WAL")
+        self.db.execute("PRAGMA synchronous=NORMAL")
         self.db.execute("CREATE TABLE IF NOT EXISTS orders (sn TEXT PRIMARY KEY, changed_at TEXT, state TEXT, reason TEXT)")
         self.db.execute("CREATE TABLE IF NOT EXISTS events (id TEXT PRIMARY KEY, sn TEXT, changed_at TEXT, seconds REAL, times INT)")
         self.db.execute("CREATE TABLE IF NOT EXISTS kept (name TEXT PRIMARY KEY, value TEXT)")
@@ -82,16 +84,19 @@ def webhooks(books):
             try:
                 secret.verify(body, dict(self.headers.items()))
                 event = from_http_event(HTTPMessage(dict(self.headers.items()), body))
-                own = Books(sys.argv[2])  # a connection to the file belongs to its thread
                 if event.get_type() != "webhook.test":
                     order = event.get_data()
                     assert order["order_sn"] == event.get_subject() and self.headers["webhook-id"] == event.get_id()
-                    own.event(event.get_id(), order)
-                    own.apply(order)
+                    with books.lock:
+                        books.db.execute("BEGIN")
+                        books.event(event.get_id(), order)
+                        books.apply(order)
+                        books.db.execute("COMMIT")
                 status = 204
             except WebhookVerificationError as error:
                 print("webhooks:", error, file=sys.stderr, flush=True)
-                Books(sys.argv[2]).count("unverified")
+                with books.lock:
+                    books.count("unverified")
                 status = 401
             self.send_response(status)
             self.end_headers()
