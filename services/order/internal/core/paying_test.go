@@ -119,6 +119,18 @@ func TestAPaymentThatTheProviderDeclines(t *testing.T) {
 	w.succeed(t, w.started(t, d, "k2").PaymentID)
 }
 
+func TestAPaymentThatHasEndedAtTheProvider(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, ordertest.MariaDB(t))
+	d := w.created(t, "u1")
+	w.provider.begin = func(core.Payment) error { return core.ErrPaymentEnded }
+	require.Equal(t, contract.CodeOrderNotPayable, w.refusal(t, d, "k").Code)
+	require.Equal(t, core.PaymentFailed, w.payments(t, d.OrderSN)[0].State)
+	require.Zero(t, w.recorder.count("payment_declined"))
+	w.provider.begin = nil
+	w.succeed(t, w.started(t, d, "k2").PaymentID)
+}
+
 // The closing may come between the payment and the response of the provider, and its cancellation even before the
 // provider has the payment.
 func TestAnOrderIsClosedWhileItsProviderIsTold(t *testing.T) {

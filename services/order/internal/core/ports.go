@@ -176,7 +176,7 @@ type Publisher interface {
 type Provider interface {
 	Name() string
 	// Begin makes a payment payable until about the deadline of its order. Calls with the same payment take effect once,
-	// and return the same. ErrPaymentDeclined is final.
+	// and return the same. ErrPaymentDeclined and ErrPaymentEnded are final.
 	Begin(ctx context.Context, p Payment, deadline time.Time) (Begun, error)
 	// Parse returns the events of a callback, none for a callback that is about nothing here. It verifies the signature
 	// before it does anything else. Its errors are refusals of the callback: unauthenticated, invalid_request, or
@@ -210,6 +210,9 @@ type Begun struct {
 
 // ErrPaymentDeclined is returned by a provider that will never take a payment.
 var ErrPaymentDeclined = errors.New("payment declined")
+
+// ErrPaymentEnded is returned by a provider that cannot take a payment any more, and may take another one.
+var ErrPaymentEnded = errors.New("payment has ended")
 
 // ProviderBusy is the error of a provider that takes no call at present.
 type ProviderBusy struct {

@@ -25,8 +25,9 @@ const Name = "stripe"
 const (
 	callTimeout = 10 * time.Second
 	// A session ends by itself this long after its payment was started. Stripe requires at least 30 minutes from the call on,
-	// and a repeated call must have the same time. No payment begins later than 15 minutes after its start.
+	// and a repeated call must have the same time. A payment that has no session after beginWithin never gets one.
 	sessionTime = time.Hour
+	beginWithin = 25 * time.Minute
 	defaultBusy = time.Second // Stripe states no time after which a call over the limit may be repeated
 )
 
@@ -80,8 +81,16 @@ func New(cfg Config) *Provider {
 // Name implements core.Provider.
 func (*Provider) Name() string { return Name }
 
-// Begin implements core.Provider: a repeated call gets the session of the first one by the key of idempotency.
+// Begin implements core.Provider: a repeated call gets the session of the first one by its id or, while that is not
+// stored, by the key of idempotency. Other parameters under this key, as after a changed setting, are an error that is
+// repeated: another process may have given the session to the buyer, so no second one may be made in its place.
 func (p *Provider) Begin(ctx context.Context, pay core.Payment, _ time.Time) (core.Begun, error) {
+	if strings.HasPrefix(pay.Reference, sessionPrefix) {
+		return p.resume(ctx, pay)
+	}
+	if p.cfg.Now().Sub(pay.CreatedAt) > beginWithin {
+		return core.Begun{}, core.ErrPaymentEnded
+	}
 	amount, err := contract.ToStripe(pay.Amount, pay.Currency)
 	if err != nil {
 		return core.Begun{}, fmt.Errorf("%w: %w", core.ErrPaymentDeclined, err)
@@ -128,6 +137,20 @@ func (p *Provider) Begin(ctx context.Context, pay core.Payment, _ time.Time) (co
 	return core.Begun{PayURL: s.URL, Reference: s.ID}, nil
 }
 
+// resume returns the session that a payment has.
+func (p *Provider) resume(ctx context.Context, pay core.Payment) (core.Begun, error) {
+	s, err := p.client.V1CheckoutSessions.Retrieve(ctx, pay.Reference, nil)
+	switch {
+	case err != nil:
+		return core.Begun{}, failure(err, nil)
+	case s.Status == stripego.CheckoutSessionStatusExpired:
+		return core.Begun{}, core.ErrPaymentEnded
+	case s.Status != stripego.CheckoutSessionStatusOpen:
+		return core.Begun{}, errors.New("the session is complete, and its event has not arrived")
+	}
+	return core.Begun{PayURL: s.URL, Reference: s.ID}, nil
+}
+
 // Cancel implements core.Provider. A payment without a reference has nothing to end: no buyer has had the URL of its
 // session. A session that is no longer open was paid or has ended, as its event reports.
 func (p *Provider) Cancel(ctx context.Context, pay core.Payment) error {
@@ -148,10 +171,11 @@ func (p *Provider) Cancel(ctx context.Context, pay core.Payment) error {
 	return nil
 }
 
-// refused reports whether Stripe has refused a call for good. A wrong key and what a proxy responds are no such refusals.
+// refused reports whether Stripe has refused a call for good. A wrong key and what a proxy responds are no such refusals,
+// nor are other parameters under a key of idempotency.
 func refused(err error) bool {
 	var e *stripego.Error
-	if !errors.As(err, &e) || e.Code == stripego.ErrorCodeIdempotencyKeyInUse {
+	if !errors.As(err, &e) || e.Code == stripego.ErrorCodeIdempotencyKeyInUse || e.Type == stripego.ErrorTypeIdempotency {
 		return false
 	}
 	switch e.HTTPStatusCode {

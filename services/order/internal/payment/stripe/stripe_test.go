@@ -257,10 +257,6 @@ func TestRefusals(t *testing.T) {
 	require.NoError(t, a.RefundByHand(byHand.Reference, 0))
 	require.NoError(t, a.of.Refund(ctx, byHand), "the dashboard was faster")
 
-	p := a.begun(t, 1999, "EUR")
-	p.Amount = 2000
-	_, err = a.of.Begin(ctx, p, time.Now())
-	require.ErrorIs(t, err, core.ErrPaymentDeclined, "another amount under the same key")
 	_, err = a.of.Begin(ctx, payment(49, "EUR"), time.Now())
 	require.ErrorIs(t, err, core.ErrPaymentDeclined)
 	require.ErrorContains(t, err, "amount_too_small")
@@ -337,4 +333,49 @@ func TestAPaymentWithoutAReference(t *testing.T) {
 	_, found, err = a.of.FindRefund(ctx, p)
 	require.NoError(t, err)
 	require.True(t, found)
+}
+
+// After a changed setting a payment keeps its session: no buyer gets two that can be paid.
+func TestABegunPaymentKeepsItsSession(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	var cfg stripe.Config
+	a := open(t, func(c *stripe.Config) { cfg = *c })
+	cfg.APIURL, cfg.PublicURL, cfg.Methods = a.url, "https://www.example.com", []string{"card", "alipay"}
+	changed := stripe.New(cfg)
+	p := payment(1999, "EUR")
+	first, err := a.of.Begin(ctx, p, time.Now())
+	require.NoError(t, err)
+	_, err = changed.Begin(ctx, p, time.Now()) // before the id of the session is stored
+	require.ErrorContains(t, err, "idempotency_error")
+	require.NotErrorIs(t, err, core.ErrPaymentDeclined)
+	p.Reference = first.Reference
+	again, err := changed.Begin(ctx, p, time.Now())
+	require.NoError(t, err)
+	require.Equal(t, first, again)
+	require.Equal(t, 2, a.Calls("POST /v1/checkout/sessions"))
+
+	paid := a.begun(t, 1999, "EUR")
+	require.NoError(t, a.Pay(paid.Reference))
+	_, err = a.of.Begin(ctx, paid, time.Now())
+	require.ErrorContains(t, err, "complete")
+	require.NotErrorIs(t, err, core.ErrPaymentEnded)
+	require.NoError(t, a.of.Cancel(ctx, p))
+	_, err = a.of.Begin(ctx, p, time.Now())
+	require.ErrorIs(t, err, core.ErrPaymentEnded)
+}
+
+// Stripe takes no session that ends within 30 minutes. So a payment that has none for long has ended.
+func TestALatePaymentHasEnded(t *testing.T) {
+	t.Parallel()
+	a := open(t)
+	late, begun := payment(1999, "EUR"), a.begun(t, 1999, "EUR")
+	a.now.Store(24 * 60)
+	_, err := a.of.Begin(t.Context(), payment(1999, "EUR"), time.Now())
+	require.NoError(t, err)
+	a.now.Store(31 * 60)
+	_, err = a.of.Begin(t.Context(), late, time.Now())
+	require.ErrorIs(t, err, core.ErrPaymentEnded)
+	_, err = a.of.Begin(t.Context(), begun, time.Now())
+	require.NoError(t, err)
 }
