@@ -60,6 +60,8 @@ type Store interface {
 	// FinishRefund records the result of an attempt. RefundDone applies to every refund that is not done yet,
 	// RefundFailed only to a pending one. It returns false when the refund was not changed.
 	FinishRefund(ctx context.Context, paymentID string, to RefundState, lastError string, at time.Time) (bool, error)
+	// ReopenRefund makes a refund that is done RefundFailed. It returns false when the refund was not changed.
+	ReopenRefund(ctx context.Context, paymentID, lastError string, at time.Time) (bool, error)
 	// StoreRefundError stores the error of a failed attempt.
 	StoreRefundError(ctx context.Context, paymentID, lastError string) error
 
@@ -74,7 +76,7 @@ type Store interface {
 }
 
 // Tx is a transaction of the Store. Every transaction locks rows in the same order: orders by order_sn, then payments.
-// Refunds are locked alone.
+// Refunds are locked alone, or last.
 type Tx interface {
 	Now() (time.Time, error) // as Store.Now
 

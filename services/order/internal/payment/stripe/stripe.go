@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -64,7 +65,14 @@ type Config struct {
 type Provider struct {
 	cfg    Config
 	client *stripego.Client
+	mark   string // of this installation: host of PublicURL
 }
+
+// markName names the mark of an installation in metadata. Several may have one account.
+const markName = "installation"
+
+// other reports whether metadata are of a payment of another installation.
+func (p *Provider) other(metadata map[string]string) bool { return metadata[markName] != p.mark }
 
 var _ core.Provider = (*Provider)(nil)
 
@@ -75,7 +83,11 @@ func New(cfg Config) *Provider {
 		MaxNetworkRetries: stripego.Int64(0), // core repeats calls
 		LeveledLogger:     &stripego.LeveledLogger{Level: stripego.LevelNull},
 	})
-	return &Provider{cfg: cfg, client: stripego.NewClient(cfg.Key, stripego.WithBackends(backends))}
+	p := &Provider{cfg: cfg, client: stripego.NewClient(cfg.Key, stripego.WithBackends(backends))}
+	if pages, err := url.Parse(cfg.PublicURL); err == nil {
+		p.mark = pages.Hostname()
+	}
+	return p
 }
 
 // Name implements core.Provider.
@@ -96,7 +108,7 @@ func (p *Provider) Begin(ctx context.Context, pay core.Payment, _ time.Time) (co
 		return core.Begun{}, fmt.Errorf("%w: %w", core.ErrPaymentDeclined, err)
 	}
 	back := p.cfg.PublicURL + "/orders/" + pay.OrderSN
-	metadata := map[string]string{"payment_id": pay.PaymentID, "order_sn": pay.OrderSN}
+	metadata := map[string]string{"payment_id": pay.PaymentID, "order_sn": pay.OrderSN, markName: p.mark}
 	params := &stripego.CheckoutSessionCreateParams{
 		Mode:       stripego.String("payment"),
 		SuccessURL: &back, CancelURL: &back,
@@ -171,11 +183,23 @@ func (p *Provider) Cancel(ctx context.Context, pay core.Payment) error {
 	return nil
 }
 
+// curable are the codes of refusals that end by themselves, or when an operator has corrected the account or its key.
+var curable = []stripego.ErrorCode{
+	stripego.ErrorCodeIdempotencyKeyInUse, stripego.ErrorCodeResourceMissing, stripego.ErrorCodeBalanceInsufficient,
+	stripego.ErrorCodeInsufficientFunds,
+}
+
+// missing reports whether err is that of an object that the account does not have.
+func missing(err error) bool {
+	var e *stripego.Error
+	return errors.As(err, &e) && e.Code == stripego.ErrorCodeResourceMissing
+}
+
 // refused reports whether Stripe has refused a call for good. A wrong key and what a proxy responds are no such refusals,
 // nor are other parameters under a key of idempotency.
 func refused(err error) bool {
 	var e *stripego.Error
-	if !errors.As(err, &e) || e.Code == stripego.ErrorCodeIdempotencyKeyInUse || e.Type == stripego.ErrorTypeIdempotency {
+	if !errors.As(err, &e) || slices.Contains(curable, e.Code) || e.Type == stripego.ErrorTypeIdempotency {
 		return false
 	}
 	switch e.HTTPStatusCode {
@@ -189,7 +213,12 @@ func refused(err error) bool {
 // or a refusal whose cause may have ended since. Stripe repeats it for a day.
 func replayed(err error) bool {
 	var e *stripego.Error
-	return errors.As(err, &e) && e.LastResponse != nil && e.LastResponse.Header.Get("Idempotent-Replayed") == "true"
+	return errors.As(err, &e) && stored(e.LastResponse)
+}
+
+// stored reports whether a response is that of an earlier call with its key of idempotency.
+func stored(r *stripego.APIResponse) bool {
+	return r != nil && r.Header.Get("Idempotent-Replayed") == "true"
 }
 
 // failure returns the error of a call for core. declined is that of a call that Stripe has refused for good; nil if the
@@ -199,12 +228,15 @@ func failure(err, declined error) error {
 	if !errors.As(err, &e) {
 		return err
 	}
-	if e.HTTPStatusCode == http.StatusTooManyRequests || e.Code == stripego.ErrorCodeIdempotencyKeyInUse {
+	wait := ""
+	if e.LastResponse != nil {
+		wait = e.LastResponse.Header.Get("Retry-After")
+	}
+	if e.HTTPStatusCode == http.StatusTooManyRequests || e.Code == stripego.ErrorCodeIdempotencyKeyInUse ||
+		e.HTTPStatusCode == http.StatusServiceUnavailable && wait != "" {
 		busy := &core.ProviderBusy{After: defaultBusy}
-		if e.LastResponse != nil {
-			if s, err := strconv.Atoi(e.LastResponse.Header.Get("Retry-After")); err == nil {
-				busy.After = time.Duration(max(1, min(s, 3600))) * time.Second
-			}
+		if s, err := strconv.Atoi(wait); err == nil {
+			busy.After = time.Duration(max(1, min(s, 3600))) * time.Second
 		}
 		return busy
 	}
