@@ -18,7 +18,7 @@ func (s *Service) Callback(ctx context.Context, e PaymentEvent) (Handled, error)
 		return "", contract.InvalidField("amount", "must be at least 1 for a payment that succeeded")
 	}
 	switch {
-	case e.PaymentID == "": // the provider does not say of which payment
+	case e.PaymentID == "": // of a payment that could not be read
 		s.rec.Incident(ctx, "payment_disputed", "buyer's bank disputes a payment that order cannot read at its provider",
 			"provider", e.Provider, "reference", e.Reference, "amount", e.Amount)
 		return EventIgnored, nil
