@@ -145,6 +145,8 @@ func (p Payments) checkStripe(production bool) error {
 		return settings.Wrong("PAYMENTS_STRIPE_KEY", "is no secret key of Stripe, which begins with sk_ or rk_")
 	case production && strings.HasPrefix(key, "test_"):
 		return settings.Wrong("PAYMENTS_STRIPE_KEY", "must not be a test key with APP_ENV=production: it takes no money")
+	case !production && strings.HasPrefix(key, "live_"):
+		return settings.Wrong("PAYMENTS_STRIPE_KEY", "must not be a live key without APP_ENV=production: it takes real money")
 	}
 	if err := settings.CheckSecrets("PAYMENTS_STRIPE_WEBHOOK_SECRET", p.StripeWebhookSecrets, production); err != nil {
 		return err
@@ -152,7 +154,10 @@ func (p Payments) checkStripe(production bool) error {
 	if len(p.StripeMethods) == 0 {
 		return settings.Wrong("PAYMENTS_STRIPE_METHODS", "is empty and must name at least card")
 	}
-	for _, m := range p.StripeMethods {
+	for i, m := range p.StripeMethods {
+		if slices.Contains(p.StripeMethods[:i], m) {
+			return settings.Wrong("PAYMENTS_STRIPE_METHODS", "holds %q twice", m)
+		}
 		if !stripe.IsMethod(m) {
 			return settings.Wrong("PAYMENTS_STRIPE_METHODS", "holds %q, which is none of card, alipay, wechat_pay", m)
 		}

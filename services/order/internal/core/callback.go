@@ -17,8 +17,29 @@ func (s *Service) Callback(ctx context.Context, e PaymentEvent) (Handled, error)
 	if e.Outcome == OutcomeSucceeded && e.Amount < 1 {
 		return "", contract.InvalidField("amount", "must be at least 1 for a payment that succeeded")
 	}
+	switch {
+	case e.PaymentID == "": // of a payment that could not be read
+		s.rec.Incident(ctx, "payment_disputed", "buyer's bank disputes a payment that order cannot read at its provider",
+			"provider", e.Provider, "reference", e.Reference, "amount", e.Amount)
+		return EventIgnored, nil
+	case e.Outcome == OutcomeRefundFailed:
+		return s.refundEventFailed(ctx, e)
+	}
 	effect, err := s.handleEvent(ctx, e)
 	return effect.handled, err
+}
+
+// refundEventFailed handles the event of a refund that has failed. The provider may have made another one since.
+func (s *Service) refundEventFailed(ctx context.Context, e PaymentEvent) (Handled, error) {
+	r, found, err := s.store.Refund(ctx, e.PaymentID)
+	if err != nil || !found || r.Provider != e.Provider || !r.byProvider() {
+		return EventIgnored, err
+	}
+	made, err := s.queryRefund(ctx, r)
+	if err != nil || made.of(r) {
+		return EventIgnored, err
+	}
+	return EventApplied, s.reopenRefund(ctx, r)
 }
 
 // handleEvent handles an event.
@@ -62,6 +83,10 @@ func handleEventIn(tx Tx, e PaymentEvent, lock bool, done *callbackEffect) error
 		return err
 	}
 	if p.PaymentID == "" || p.Provider != e.Provider {
+		if e.OtherInstallation {
+			done.handled = EventIgnored
+			return nil
+		}
 		return handleUnknown(tx, e, done)
 	}
 	done.orderSN = p.OrderSN
@@ -154,9 +179,13 @@ func insertNewEvent(tx Tx, e PaymentEvent) error {
 func applyEvent(tx Tx, o Order, p Payment, e PaymentEvent, now time.Time, done *callbackEffect) error {
 	done.handled = EventIgnored
 	switch {
-	case e.Outcome == OutcomeDisputed || e.Outcome == OutcomeReturned:
+	case e.Outcome == OutcomeDisputed:
 		done.alarm = true
 		return nil
+	case e.Outcome == OutcomeReturned:
+		r, known, err := tx.LockRefund(p.PaymentID)
+		done.alarm = !known || r.Reason == RefundByProvider || r.Amount != e.Amount || r.Currency != e.Currency
+		return err
 	case p.State == PaymentSucceeded: // final: no later event changes it
 		done.disagree = e.Outcome == OutcomeSucceeded && (e.Amount != p.PaidAmount || e.Currency != p.PaidCurrency)
 		return nil

@@ -15,6 +15,7 @@ import (
 
 const (
 	compareOverlap = 24 * time.Hour
+	compareMost    = 30 * time.Minute   // of a comparison with one provider; the next one goes on with what it lacks
 	compareClaim   = 20 * time.Minute   // of a comparison: longer than the retries of one call to a provider
 	compareWeek    = 7 * 24 * time.Hour // for which a difference stays that no comparison reaches any more
 	compareBatch   = 500                // rows read in one step
@@ -69,12 +70,14 @@ type ComparisonStore interface {
 	// MoveComparison updates a comparison to the times of to. It returns false if another process has changed it.
 	MoveComparison(ctx context.Context, from, to Comparison) (bool, error)
 
-	// RecordedCharges returns payments that have succeeded from a time until before another, ascending by order_sn and
-	// payment_id after those of a payment. A payment finished more than two days after its order was created may be missing.
-	RecordedCharges(ctx context.Context, w Window, after Payment, limit int) ([]Payment, error)
-	// RecordedRefunds returns refunds that were made from a time until before another, ascending by NextAttemptAt and
-	// payment_id after those of a refund. A refund that was not made by an attempt may be missing.
-	RecordedRefunds(ctx context.Context, w Window, after Refund, limit int) ([]Refund, error)
+	// RecordedCharges reads limit payments, ascending by order_sn and payment_id after those of a payment, and returns those
+	// that have succeeded within the window. next is the last one read, zero after the last page. A payment finished more
+	// than two days after its order was created may be missing.
+	RecordedCharges(ctx context.Context, w Window, after Payment, limit int) (page []Payment, next Payment, err error)
+	// RecordedRefunds reads limit refunds, ascending by NextAttemptAt and payment_id after those of a refund, and returns
+	// those that were made within the window. next is as of RecordedCharges. A refund that was not made by an attempt may be
+	// missing.
+	RecordedRefunds(ctx context.Context, w Window, after Refund, limit int) (page []Refund, next Refund, err error)
 
 	// RecordDifference inserts a difference, or updates all but FirstSeen of one of the same provider, kind and payment.
 	RecordDifference(ctx context.Context, d Difference) error
@@ -94,6 +97,9 @@ type Window struct {
 	Provider    string
 	From, Until time.Time
 }
+
+// Has reports whether a time is within the window.
+func (w Window) Has(at time.Time) bool { return !at.Before(w.From) && at.Before(w.Until) }
 
 // MissingKinds are the kinds that no list of a provider shows.
 var MissingKinds = []DifferenceKind{ChargeMissing, RefundMissing}
@@ -158,7 +164,9 @@ func (s *Service) compare(ctx context.Context, prov Provider) error {
 	if err = c.move(ctx, claim.ComparedTo, now.Add(compareClaim)); err != nil {
 		return err
 	}
-	if err = c.run(ctx); err == nil {
+	limited, cancel := context.WithTimeout(ctx, compareMost)
+	defer cancel()
+	if err = c.run(limited); err == nil {
 		end.ComparedTo, end.NextAt = now, now.Add(s.opts.CompareEvery)
 	}
 	if errors.Is(err, errClaimLost) {
@@ -226,6 +234,9 @@ var differences = map[bool]map[ReconcileResult]DifferenceKind{
 
 // listed handles an entry of a list of the provider.
 func (c *comparison) listed(ctx context.Context, r Reconciled) error {
+	if r.Result == ReconcileOther {
+		return c.renew(ctx)
+	}
 	if n, err := strconv.ParseInt(r.PaymentID, 10, 64); err == nil {
 		c.seen[r.Refund] = append(c.seen[r.Refund], sighting{n, r.At.UnixMilli()})
 	}
@@ -291,7 +302,7 @@ func (c *comparison) differ(ctx context.Context, kind DifferenceKind, d Differen
 
 func (c *comparison) recordedCharges(ctx context.Context, w Window) error {
 	for after := (Payment{}); ; {
-		page, err := c.store.RecordedCharges(ctx, w, after, compareBatch)
+		page, next, err := c.store.RecordedCharges(ctx, w, after, compareBatch)
 		if err != nil {
 			return err
 		}
@@ -302,10 +313,9 @@ func (c *comparison) recordedCharges(ctx context.Context, w Window) error {
 				}
 			}
 		}
-		if len(page) < compareBatch {
+		if after = next; after.PaymentID == "" {
 			return nil
 		}
-		after = page[len(page)-1]
 	}
 }
 
@@ -331,7 +341,7 @@ func (c *comparison) missingCharge(ctx context.Context, p Payment) error {
 
 func (c *comparison) recordedRefunds(ctx context.Context, w Window) error {
 	for after := (Refund{}); ; {
-		page, err := c.store.RecordedRefunds(ctx, w, after, compareBatch)
+		page, next, err := c.store.RecordedRefunds(ctx, w, after, compareBatch)
 		if err != nil {
 			return err
 		}
@@ -342,18 +352,17 @@ func (c *comparison) recordedRefunds(ctx context.Context, w Window) error {
 				}
 			}
 		}
-		if len(page) < compareBatch {
+		if after = next; after.PaymentID == "" {
 			return nil
 		}
-		after = page[len(page)-1]
 	}
 }
 
-// missingRefund queries the provider for a refund that it has not listed, and records the difference. A refund that an
-// operator has settled by hand was not made by the provider.
+// missingRefund queries the provider for a refund that it has not listed, and records the difference. If it was not made,
+// an operator may attempt it again. A refund that an operator has settled by hand was not made by the provider.
 func (c *comparison) missingRefund(ctx context.Context, refundID string) error {
 	r, found, err := c.store.Refund(ctx, refundID)
-	if err != nil || !found || r.State != RefundDone || r.Settled.Reference != "" {
+	if err != nil || !found || !r.byProvider() && r.State != RefundFailed {
 		return err
 	}
 	p, err := c.paymentOf(ctx, r)
@@ -370,6 +379,9 @@ func (c *comparison) missingRefund(ctx context.Context, refundID string) error {
 	case err != nil:
 		return err
 	case !found:
+		if err := c.reopenRefund(ctx, r); err != nil {
+			return err
+		}
 		return c.differ(ctx, RefundMissing, d)
 	case made.Amount != r.Amount || made.Currency != r.Currency:
 		return c.differ(ctx, RefundDiffers, d)

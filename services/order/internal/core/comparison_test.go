@@ -120,6 +120,7 @@ func TestADifferenceStaysUntilItIsGone(t *testing.T) {
 			"refund_missing " + refund.PaymentID,
 		}
 		require.ElementsMatch(t, want, w.compare(t))
+		require.Equal(t, core.RefundFailed, w.refund(t, refund).State, "an operator may attempt it again")
 		seen := w.clock.Now()
 		all, _, err := w.Differences(t.Context(), "", 100)
 		require.NoError(t, err)
@@ -217,7 +218,7 @@ func TestAComparisonThatEndedBeginsAgain(t *testing.T) {
 	down := errors.New("time-out")
 	w.provider.pages = 0
 	w.provider.broken = func(page int) error {
-		if page == 2 {
+		if page >= 2 {
 			return down
 		}
 		return nil
@@ -227,7 +228,7 @@ func TestAComparisonThatEndedBeginsAgain(t *testing.T) {
 
 	killed, kill := context.WithCancel(t.Context())
 	w.provider.broken = func(page int) error {
-		if page == 4 { // the second of this one
+		if page == 7 { // the second of this one, after four attempts at the one before
 			kill()
 			return killed.Err()
 		}

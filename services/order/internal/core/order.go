@@ -154,12 +154,14 @@ type Refund struct {
 // Outcome is the result of a payment as reported by a provider.
 type Outcome string
 
-// The outcomes of a payment. The latter two raise an incident and change nothing: an operator decides.
+// The outcomes of a payment. Of the latter three an operator decides: they raise an incident.
 const (
 	OutcomeSucceeded Outcome = "succeeded"
 	OutcomeFailed    Outcome = "failed"
 	OutcomeDisputed  Outcome = "disputed" // the buyer's bank demands the money back
 	OutcomeReturned  Outcome = "returned" // money was returned at the provider, without a request of this service
+
+	OutcomeRefundFailed Outcome = "refund_failed" // a refund that seemed to be made has failed since
 )
 
 // PaymentEvent is an event of a provider about one payment. EventID is unique per provider. Reference is the
@@ -174,6 +176,8 @@ type PaymentEvent struct {
 	Currency   string
 	Handled    Handled
 	ReceivedAt time.Time
+
+	OtherInstallation bool // as of ProviderRefund
 }
 
 // Handled is the result of handling a PaymentEvent.

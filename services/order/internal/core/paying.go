@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -92,8 +93,7 @@ func (s *Service) begin(ctx context.Context, prov Provider, paymentID string) (s
 	case !now.Before(o.ExpiresAt):
 		return started, contract.Refuse(contract.CodeOrderNotPayable, "The time to pay has expired.").With("state", o.State)
 	case p.State != PaymentStarted: // also one that succeeded with another amount, and is refunded
-		return started, contract.Refuse(contract.CodeOrderNotPayable, "This payment has ended. Start another one.").
-			With("state", o.State)
+		return started, errPaymentEnded
 	case now.Before(p.TurnAt):
 		return started, turnAfter(p.TurnAt.Sub(now))
 	}
@@ -115,6 +115,8 @@ func (s *Service) begin(ctx context.Context, prov Provider, paymentID string) (s
 			"The payment provider is busy. Repeat the call with the same Idempotency-Key.").After(busy.After).Because(err)
 	case errors.Is(err, ErrPaymentDeclined):
 		return started, s.declined(ctx, p, err)
+	case errors.Is(err, ErrPaymentEnded):
+		return started, cmp.Or(s.endPayment(ctx, p), errPaymentEnded)
 	case err != nil:
 		return started, contract.Refuse(contract.CodeUnavailable,
 			"The payment provider does not respond. Repeat the call with the same Idempotency-Key.").Because(err)
@@ -147,9 +149,12 @@ func (s *Service) keepReference(ctx context.Context, p Payment, reference string
 	return notPayable(o)
 }
 
-// declined records that the provider will never take a payment, and returns the refusal of the call.
-func (s *Service) declined(ctx context.Context, p Payment, why error) error {
-	err := s.store.InTx(ctx, "payment transaction", func(tx Tx) error {
+var errPaymentEnded error = contract.Refuse(contract.CodeOrderNotPayable, "This payment has ended. Start another one.").
+	With("state", Pending)
+
+// endPayment records that the provider takes a payment no more.
+func (s *Service) endPayment(ctx context.Context, p Payment) error {
+	return s.store.InTx(ctx, "payment transaction", func(tx Tx) error {
 		now, err := tx.Now()
 		if err != nil {
 			return err
@@ -159,7 +164,11 @@ func (s *Service) declined(ctx context.Context, p Payment, why error) error {
 		_, err = tx.UpdatePayment(failed, PaymentStarted)
 		return err
 	})
-	if err != nil {
+}
+
+// declined records that the provider will never take a payment, and returns the refusal of the call.
+func (s *Service) declined(ctx context.Context, p Payment, why error) error {
+	if err := s.endPayment(ctx, p); err != nil {
 		return err
 	}
 	s.rec.Incident(ctx, "payment_declined", "provider refuses to take a payment", "provider", p.Provider,

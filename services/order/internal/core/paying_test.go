@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -115,6 +116,18 @@ func TestAPaymentThatTheProviderDeclines(t *testing.T) {
 	require.Equal(t, 1, w.recorder.count("payment_declined"))
 	require.Equal(t, contract.CodeOrderNotPayable, w.refusal(t, d, "k").Code)
 	require.Len(t, w.provider.begun, 1, "a payment that was declined is not tried again")
+	w.provider.begin = nil
+	w.succeed(t, w.started(t, d, "k2").PaymentID)
+}
+
+func TestAPaymentThatHasEndedAtTheProvider(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, ordertest.MariaDB(t))
+	d := w.created(t, "u1")
+	w.provider.begin = func(core.Payment) error { return core.ErrPaymentEnded }
+	require.Equal(t, contract.CodeOrderNotPayable, w.refusal(t, d, "k").Code)
+	require.Equal(t, core.PaymentFailed, w.payments(t, d.OrderSN)[0].State)
+	require.Zero(t, w.recorder.count("payment_declined"))
 	w.provider.begin = nil
 	w.succeed(t, w.started(t, d, "k2").PaymentID)
 }
@@ -235,4 +248,78 @@ func TestDisputesAndReturnsAreAlarms(t *testing.T) {
 		require.Equal(t, 1, w.recorder.count(kind), kind)
 	}
 	require.Equal(t, before, w.get(t, d))
+}
+
+// A return is no news if it is the refund of this service.
+func TestAReturnByThisServiceIsNoAlarm(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, ordertest.MariaDB(t))
+	r := w.refundOf(t, "u1")
+	_, err := w.RefundDue(t.Context())
+	require.NoError(t, err)
+	e := success(r.PaymentID)
+	e.Outcome = core.OutcomeReturned
+	for amount, alarms := range map[int64]int{fullAmount: 0, 100: 1} {
+		e.EventID, e.Amount = fmt.Sprint("returned ", amount), amount
+		before := w.recorder.count("payment_returned")
+		_, err = w.Callback(t.Context(), e)
+		require.NoError(t, err)
+		require.Equal(t, alarms, w.recorder.count("payment_returned")-before)
+	}
+}
+
+// A bank may send a refund back days later. Then an operator decides as about one that was refused.
+func TestARefundThatFailsLater(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, ordertest.MariaDB(t))
+	r := w.refundOf(t, "u1")
+	_, err := w.RefundDue(t.Context())
+	require.NoError(t, err)
+	e := success(r.PaymentID)
+	e.Outcome = core.OutcomeRefundFailed
+	report := func(want core.Handled) {
+		t.Helper()
+		handled, err := w.Callback(t.Context(), e)
+		require.NoError(t, err)
+		require.Equal(t, want, handled)
+	}
+	report(core.EventIgnored) // the provider has made another one
+	require.Equal(t, core.RefundDone, w.refund(t, r).State)
+	w.provider.unreachable = errors.New("time-out")
+	_, err = w.Callback(t.Context(), e)
+	require.Equal(t, contract.CodeUnavailable, contract.CodeOf(err))
+	w.provider.unreachable = nil
+	delete(w.provider.refunded, r.PaymentID)
+	report(core.EventApplied)
+	report(core.EventIgnored)
+	require.Equal(t, core.RefundFailed, w.refund(t, r).State)
+	require.Equal(t, 1, w.recorder.count("refund_failed"))
+	got, err := w.RetryRefund(t.Context(), r.PaymentID, "op")
+	require.NoError(t, err)
+	require.Equal(t, core.RefundPending, got.State)
+	_, err = w.RefundDue(t.Context())
+	require.NoError(t, err)
+	report(core.EventIgnored)
+	require.Equal(t, core.RefundDone, w.refund(t, r).State)
+	e.PaymentID = "77"
+	report(core.EventIgnored)
+
+	// The money of this one was returned in another way.
+	hand := w.refused(t, "u2")
+	_, err = w.SettleRefund(t.Context(), hand.PaymentID, settlement)
+	require.NoError(t, err)
+	e.PaymentID = hand.PaymentID
+	report(core.EventIgnored)
+	require.Equal(t, core.RefundDone, w.refund(t, hand).State)
+}
+
+func TestADisputeOfAPaymentThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, ordertest.MariaDB(t))
+	handled, err := w.Callback(t.Context(), core.PaymentEvent{
+		Provider: providerName, EventID: "e", Outcome: core.OutcomeDisputed, Reference: "pi_1", Amount: 1, Currency: "EUR",
+	})
+	require.NoError(t, err)
+	require.Equal(t, core.EventIgnored, handled)
+	require.Equal(t, 1, w.recorder.count("payment_disputed"))
 }

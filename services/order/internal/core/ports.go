@@ -60,6 +60,8 @@ type Store interface {
 	// FinishRefund records the result of an attempt. RefundDone applies to every refund that is not done yet,
 	// RefundFailed only to a pending one. It returns false when the refund was not changed.
 	FinishRefund(ctx context.Context, paymentID string, to RefundState, lastError string, at time.Time) (bool, error)
+	// ReopenRefund makes a refund that is done RefundFailed. It returns false when the refund was not changed.
+	ReopenRefund(ctx context.Context, paymentID, lastError string, at time.Time) (bool, error)
 	// StoreRefundError stores the error of a failed attempt.
 	StoreRefundError(ctx context.Context, paymentID, lastError string) error
 
@@ -74,7 +76,7 @@ type Store interface {
 }
 
 // Tx is a transaction of the Store. Every transaction locks rows in the same order: orders by order_sn, then payments.
-// Refunds are locked alone.
+// Refunds are locked alone, or last.
 type Tx interface {
 	Now() (time.Time, error) // as Store.Now
 
@@ -176,7 +178,7 @@ type Publisher interface {
 type Provider interface {
 	Name() string
 	// Begin makes a payment payable until about the deadline of its order. Calls with the same payment take effect once,
-	// and return the same. ErrPaymentDeclined is final.
+	// and return the same. ErrPaymentDeclined and ErrPaymentEnded are final.
 	Begin(ctx context.Context, p Payment, deadline time.Time) (Begun, error)
 	// Parse returns the events of a callback, none for a callback that is about nothing here. It verifies the signature
 	// before it does anything else. Its errors are refusals of the callback: unauthenticated, invalid_request, or
@@ -210,6 +212,9 @@ type Begun struct {
 
 // ErrPaymentDeclined is returned by a provider that will never take a payment.
 var ErrPaymentDeclined = errors.New("payment declined")
+
+// ErrPaymentEnded is returned by a provider that cannot take a payment any more, and may take another one.
+var ErrPaymentEnded = errors.New("payment has ended")
 
 // ProviderBusy is the error of a provider that takes no call at present.
 type ProviderBusy struct {

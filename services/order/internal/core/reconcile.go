@@ -12,6 +12,7 @@ const (
 	reconcileBatch   = 100
 	reconcileTimeout = 30 * time.Second // of one call to a provider
 	busyAttempts     = 10               // of a call to a provider that is busy
+	failedAttempts   = 4                // of a call to a provider that fails otherwise
 )
 
 // ReconcileResult is what ReconcilePayments found or did about a charge or a refund of a provider.
@@ -30,6 +31,7 @@ const (
 	ReconcileRecorded ReconcileResult = "recorded"  // of a refund: recorded
 	ReconcileByHand   ReconcileResult = "by_hand"   // of a refund: an operator has settled it, too
 	ReconcileNoCharge ReconcileResult = "no_charge" // of a refund: the provider has no such charge; unchanged
+	ReconcileOther    ReconcileResult = "other"     // of another installation with this account; unchanged
 	ReconcileYoung    ReconcileResult = "young"     // may be in flight; left for a later comparison
 )
 
@@ -82,7 +84,7 @@ func (s *Service) reconcile(ctx context.Context, prov Provider, how reconciling)
 			Provider: prov.Name(), PaymentID: c.PaymentID, OrderSN: c.OrderSN, Amount: c.Amount, Currency: c.Currency, At: c.At,
 			Result: ReconcileYoung,
 		}
-		if !how.young(c.At) {
+		if !how.young(c.At) || c.OtherInstallation {
 			if r.Result, err = s.reconcileCharge(ctx, prov, c, how.keep); err != nil {
 				return err
 			}
@@ -97,7 +99,7 @@ func (s *Service) reconcile(ctx context.Context, prov Provider, how reconciling)
 			Provider: prov.Name(), Refund: true, PaymentID: of.RefundID, Amount: of.Amount, Currency: of.Currency, At: of.At,
 			Result: ReconcileYoung,
 		}
-		if !how.young(of.At) {
+		if !how.young(of.At) || of.OtherInstallation {
 			if r.Result, r.OrderSN, err = s.reconcileRefund(ctx, prov, of, how.keep); err != nil {
 				return err
 			}
@@ -126,24 +128,33 @@ func pages[T any](
 				return err
 			}
 		}
-		if cursor = next; cursor == "" {
+		switch next {
+		case "":
 			return nil
+		case cursor:
+			return errors.New("list of the provider returns the same cursor again")
 		}
+		cursor = next
 	}
 }
 
-// patiently calls a provider, and repeats the call while the provider is busy, up to busyAttempts times.
+// patiently calls a provider, and repeats the call up to failedAttempts times, up to busyAttempts times while the
+// provider is busy.
 func patiently(ctx context.Context, call func(ctx context.Context) error) error {
 	for attempt := 1; ; attempt++ {
 		limited, cancel := context.WithTimeout(ctx, reconcileTimeout)
 		err := call(limited)
 		cancel()
+		pause, most := backoff(200*time.Millisecond, 5*time.Second, attempt-1), failedAttempts
 		var busy *ProviderBusy
-		if !errors.As(err, &busy) || attempt == busyAttempts {
+		if errors.As(err, &busy) {
+			pause, most = min(max(busy.After, time.Second), time.Minute), busyAttempts
+		}
+		if err == nil || attempt >= most {
 			return err
 		}
 		select {
-		case <-time.After(jitter(min(max(busy.After, time.Second), time.Minute))):
+		case <-time.After(jitter(pause)):
 		case <-ctx.Done():
 			return err
 		}
@@ -152,13 +163,19 @@ func patiently(ctx context.Context, call func(ctx context.Context) error) error 
 
 // reconcileCharge records a charge that is not recorded yet.
 func (s *Service) reconcileCharge(ctx context.Context, prov Provider, c Charge, keep bool) (ReconcileResult, error) {
+	foreign := ReconcileForeign
+	if c.OtherInstallation {
+		foreign = ReconcileOther
+	}
 	if !contract.ValidID(c.PaymentID) || c.Amount < 1 {
-		return ReconcileForeign, nil
+		return foreign, nil
 	}
 	p, found, err := s.store.Payment(ctx, c.PaymentID)
 	switch {
 	case err != nil:
 		return "", err
+	case !found && c.OtherInstallation || found && contract.ValidID(c.OrderSN) && c.OrderSN != p.OrderSN:
+		return foreign, nil
 	case found && p.Provider != prov.Name():
 		return ReconcileDiffers, nil
 	case found && p.State == PaymentSucceeded && (p.PaidAmount != c.Amount || p.PaidCurrency != c.Currency):
@@ -312,6 +329,9 @@ func (s *Service) reconcileRefund(
 	ctx context.Context, prov Provider, r ProviderRefund, keep bool,
 ) (result ReconcileResult, orderSN string, err error) {
 	if !contract.ValidID(r.RefundID) {
+		if r.OtherInstallation {
+			return ReconcileOther, "", nil
+		}
 		return ReconcileForeign, "", nil
 	}
 	known, found, err := s.store.Refund(ctx, r.RefundID)
@@ -330,6 +350,9 @@ func (s *Service) reconcileRefund(
 	p, found, err := s.store.Payment(ctx, r.RefundID)
 	if err != nil {
 		return "", "", err
+	}
+	if !found && r.OtherInstallation {
+		return ReconcileOther, "", nil
 	}
 	if !found || p.State != PaymentSucceeded {
 		return s.reconcileUnpaidRefund(ctx, prov, r, keep)

@@ -239,7 +239,7 @@ func TestReconcilingIsRepeatedAfterAnInterruption(t *testing.T) {
 	}
 	down := errors.New("time-out")
 	w.provider.broken = func(page int) error {
-		if page == 3 {
+		if page >= 3 && page < 7 { // four attempts
 			return down
 		}
 		return nil
@@ -299,4 +299,78 @@ func TestAnOrderThatWasLostIsCreatedAgainAndItsChargeFound(t *testing.T) {
 	require.Equal(t, core.Pending, o.State)
 	require.Equal(t, []any{core.PaymentSucceeded, core.RefundDone}, []any{o.Payments[0].State, o.Refunds[0].State},
 		"its buyer reads both")
+}
+
+// What another installation of the account has taken and returned is none of this one, unless it is recorded here.
+func TestAnotherInstallationOfTheAccount(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, ordertest.MariaDB(t))
+	since := w.clock.Now()
+	require.Empty(t, w.compare(t))
+	charged := func(paymentID, orderSN string) core.Charge {
+		return w.provider.charge(core.Charge{
+			PaymentID: paymentID, OrderSN: orderSN, Amount: fullAmount, Currency: "EUR", At: w.clock.Now(), OtherInstallation: true,
+		})
+	}
+	theirs := charged("77", "78")
+	charged("x", "y")
+	for range 2 { // in parts
+		w.provider.giveBack(core.Charge{PaymentID: "77", Amount: 1, Currency: "EUR", At: w.clock.Now()})
+		w.provider.made[len(w.provider.made)-1].OtherInstallation = true
+		w.clock.advance(time.Second)
+	}
+	d := w.created(t, "u1")
+	ours := charged(w.started(t, d, "k").PaymentID, d.OrderSN) // PUBLIC_URL was another one
+	mixed := w.started(t, w.created(t, "u2"), "k")
+	wrong := w.provider.charge(core.Charge{
+		PaymentID: mixed.PaymentID, OrderSN: "79", Amount: fullAmount, Currency: "EUR", At: w.clock.Now(),
+	})
+	require.Equal(t, []string{"charge_foreign " + wrong.PaymentID}, w.compare(t))
+	require.Equal(t, core.Paid, w.state(t, d))
+	require.Equal(t, ours.PaymentID, w.get(t, d).PaidBy)
+	require.NoError(t, w.ReconcilePayments(t.Context(), since, false, func(core.Reconciled) {}))
+	require.Zero(t, w.recorder.count("charge_without_order"))
+
+	e := success(theirs.PaymentID)
+	e.OtherInstallation = true
+	handled, err := w.Callback(t.Context(), e)
+	require.NoError(t, err)
+	require.Equal(t, core.EventIgnored, handled)
+	require.Zero(t, w.recorder.count("unknown_payment"))
+	var recorded int64
+	require.NoError(t, w.db.Table("payments").Where("payment_id = ?", theirs.PaymentID).Count(&recorded).Error)
+	require.Zero(t, recorded)
+	calls := w.provider.calls
+	_, err = w.RefundDue(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, calls, w.provider.calls, "nothing is refunded")
+}
+
+// A list that does not go on ends with an error, and an error of the provider is repeated a few times.
+func TestAListOfAProviderHasAnEnd(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, ordertest.MariaDB(t))
+	for i := range 250 {
+		w.provider.charge(core.Charge{PaymentID: fmt.Sprint("x", i), Amount: 1, Currency: "EUR", At: w.clock.Now()})
+	}
+	since := w.clock.Now()
+	failures := 0
+	w.provider.broken = func(int) error {
+		if failures++; failures <= 3 {
+			return errors.New("time-out")
+		}
+		return nil
+	}
+	charges, _ := w.reconcile(t, since, false)
+	require.Len(t, charges, 250)
+	failures = -1
+	w.provider.broken = func(int) error { failures++; return errors.New("time-out") }
+	require.ErrorContains(t, w.ReconcilePayments(t.Context(), since, false, func(core.Reconciled) {}), "time-out")
+	require.Equal(t, 3, failures)
+
+	w.provider.broken, w.provider.stuck = nil, true
+	n := 0
+	err := w.ReconcilePayments(t.Context(), since, false, func(core.Reconciled) { n++ })
+	require.ErrorContains(t, err, "same cursor")
+	require.Equal(t, 200, n)
 }

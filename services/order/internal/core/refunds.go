@@ -19,6 +19,9 @@ type ProviderRefund struct {
 	Amount    int64
 	Currency  string
 	At        time.Time // by the provider's clock
+	// OtherInstallation is set if another installation uses the provider's account, and the payment seems to be of that
+	// one. It counts only if it is recorded here.
+	OtherInstallation bool
 }
 
 // Charge is a payment that a provider has taken. OrderSN and UserID are the reference that it keeps with the charge.
@@ -30,6 +33,8 @@ type Charge struct {
 	Amount    int64
 	Currency  string
 	At        time.Time // by the provider's clock
+
+	OtherInstallation bool // as of ProviderRefund
 }
 
 // payment returns the payment of a charge as its provider has taken it.
@@ -189,6 +194,12 @@ func (s *Service) madeAlready(ctx context.Context, refundID string) (made *Provi
 	case r.State != RefundFailed:
 		return nil, nil
 	}
+	return s.queryRefund(ctx, r)
+}
+
+// queryRefund returns what the provider has refunded under the id of a refund, nil for nothing. Without a response of
+// the provider the call is refused as unavailable.
+func (s *Service) queryRefund(ctx context.Context, r Refund) (*ProviderRefund, error) {
 	prov, ok := s.providers[r.Provider]
 	if !ok {
 		return nil, unanswered(fmt.Errorf("%w: %q", errNoProvider, r.Provider))
@@ -207,6 +218,23 @@ func (s *Service) madeAlready(ctx context.Context, refundID string) (made *Provi
 		return nil, nil
 	}
 	return &known, nil
+}
+
+// byProvider reports whether a refund is recorded as made by its provider.
+func (r Refund) byProvider() bool { return r.State == RefundDone && r.Settled.Reference == "" }
+
+// reopenRefund records that the provider has not made a refund that is recorded as made: an operator decides.
+func (s *Service) reopenRefund(ctx context.Context, r Refund) error {
+	const why = "provider reported the refund as made, and has none now"
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	reopened, err := s.store.ReopenRefund(ctx, r.PaymentID, why, now)
+	if err == nil && reopened {
+		s.reportRefused(ctx, r, why)
+	}
+	return err
 }
 
 func unanswered(cause error) error {

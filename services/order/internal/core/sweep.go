@@ -211,12 +211,18 @@ func (s *Service) finishRefund(ctx context.Context, r Refund, to RefundState, la
 	if !finished {
 		return s.checkSettled(ctx, r.PaymentID, to)
 	}
-	s.rec.Refund(ctx, to)
 	if to == RefundFailed {
-		s.rec.Incident(ctx, "refund_failed", "provider refused a refund: it waits for an operator",
-			"payment_id", r.PaymentID, "order_sn", r.OrderSN, "provider", r.Provider, "error", lastError)
+		s.reportRefused(ctx, r, lastError)
+		return nil
 	}
+	s.rec.Refund(ctx, to)
 	return nil
+}
+
+func (s *Service) reportRefused(ctx context.Context, r Refund, why string) {
+	s.rec.Refund(ctx, RefundFailed)
+	s.rec.Incident(ctx, "refund_failed", "provider refused a refund: it waits for an operator",
+		"payment_id", r.PaymentID, "order_sn", r.OrderSN, "provider", r.Provider, "error", why)
 }
 
 // checkSettled raises an incident if an operator settled a refund by hand while the provider made it.

@@ -51,7 +51,8 @@ func (c *Counted) count(ctx context.Context, call string, err error) {
 		result = "ok"
 	case errors.As(err, &busy):
 		result = "busy"
-	case errors.Is(err, core.ErrPaymentDeclined), errors.Is(err, core.ErrRefundDeclined):
+	case errors.Is(err, core.ErrPaymentDeclined), errors.Is(err, core.ErrPaymentEnded),
+		errors.Is(err, core.ErrRefundDeclined):
 		result = "declined"
 	}
 	c.calls.Add(ctx, 1, metric.WithAttributes(telemetry.AttrProvider.String(c.Name()), attrCall.String(call),

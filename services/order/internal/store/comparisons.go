@@ -62,59 +62,64 @@ func (s *Store) MoveComparison(ctx context.Context, from, to core.Comparison) (b
 }
 
 // RecordedCharges implements core.ComparisonStore. An order_sn has the time of its order, and is indexed; the end of a
-// payment is not.
+// payment is not. So one statement reads limit rows, whatever they are.
 func (s *Store) RecordedCharges(
 	ctx context.Context, w core.Window, after core.Payment, limit int,
-) ([]core.Payment, error) {
+) (page []core.Payment, next core.Payment, err error) {
 	sn, pid := int64(0), int64(0)
 	if oldest, err := id(ordersn.SN{Time: w.From.Add(-paidWithin)}.String()); err == nil {
 		sn = oldest
 	}
 	if after.PaymentID != "" {
-		var err error
 		if sn, err = id(after.OrderSN); err != nil {
-			return nil, err
+			return nil, next, err
 		}
 		if pid, err = id(after.PaymentID); err != nil {
-			return nil, err
+			return nil, next, err
 		}
 	}
 	var rows []paymentRow
-	err := s.db.WithContext(ctx).
+	err = s.db.WithContext(ctx).
 		Where("(order_sn > ? OR (order_sn = ? AND payment_id > ?)) AND order_sn >= ?", sn, sn, pid, sn).
-		Where("provider = ? AND state = ? AND finished_at >= ? AND finished_at < ?",
-			w.Provider, string(core.PaymentSucceeded), w.From, w.Until).
 		Order("order_sn, payment_id").Limit(limit).Find(&rows).Error
-	list := make([]core.Payment, len(rows))
-	for i, r := range rows {
-		list[i] = r.payment()
+	for _, r := range rows {
+		p := r.payment()
+		if p.Provider == w.Provider && p.State == core.PaymentSucceeded && w.Has(p.FinishedAt) {
+			page = append(page, p)
+		}
+		if len(rows) == limit {
+			next = p
+		}
 	}
-	return list, refuseTransient(err)
+	return page, next, refuseTransient(err)
 }
 
 // RecordedRefunds implements core.ComparisonStore. An attempt at a refund sets next_attempt_at to a time after its end.
 func (s *Store) RecordedRefunds(
 	ctx context.Context, w core.Window, after core.Refund, limit int,
-) ([]core.Refund, error) {
+) (page []core.Refund, next core.Refund, err error) {
 	from, pid := w.From, int64(0)
 	if after.PaymentID != "" {
-		var err error
 		if pid, err = id(after.PaymentID); err != nil {
-			return nil, err
+			return nil, next, err
 		}
 		from = after.NextAttemptAt
 	}
 	var rows []refundRow
-	err := s.db.WithContext(ctx).
+	err = s.db.WithContext(ctx).
 		Where("state = ? AND next_attempt_at >= ? AND (next_attempt_at > ? OR payment_id > ?)", string(core.RefundDone), from,
 			from, pid).
-		Where("provider = ? AND finished_at >= ? AND finished_at < ?", w.Provider, w.From, w.Until).
 		Order("next_attempt_at, payment_id").Limit(limit).Find(&rows).Error
-	list := make([]core.Refund, len(rows))
-	for i, r := range rows {
-		list[i] = r.refund()
+	for _, row := range rows {
+		r := row.refund()
+		if r.Provider == w.Provider && w.Has(r.FinishedAt) {
+			page = append(page, r)
+		}
+		if len(rows) == limit {
+			next = r
+		}
 	}
-	return list, refuseTransient(err)
+	return page, next, refuseTransient(err)
 }
 
 // RecordDifference implements core.ComparisonStore.

@@ -210,13 +210,24 @@ func (s *Store) ClaimRefund(ctx context.Context, r core.Refund, next time.Time) 
 func (s *Store) FinishRefund(
 	ctx context.Context, paymentID string, to core.RefundState, lastError string, at time.Time,
 ) (bool, error) {
-	pid, err := id(paymentID)
-	if err != nil {
-		return false, err
-	}
 	from := []string{string(core.RefundPending)}
 	if to == core.RefundDone {
 		from = append(from, string(core.RefundFailed))
+	}
+	return s.moveRefund(ctx, paymentID, from, to, lastError, at)
+}
+
+// ReopenRefund implements core.Store.
+func (s *Store) ReopenRefund(ctx context.Context, paymentID, lastError string, at time.Time) (bool, error) {
+	return s.moveRefund(ctx, paymentID, []string{string(core.RefundDone)}, core.RefundFailed, lastError, at)
+}
+
+func (s *Store) moveRefund(
+	ctx context.Context, paymentID string, from []string, to core.RefundState, lastError string, at time.Time,
+) (bool, error) {
+	pid, err := id(paymentID)
+	if err != nil {
+		return false, err
 	}
 	res := s.db.WithContext(ctx).Model(&refundRow{}).Where("payment_id = ? AND state IN ?", pid, from).
 		Updates(map[string]any{"state": string(to), "last_error": truncate(lastError), "finished_at": at})

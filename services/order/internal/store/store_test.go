@@ -368,3 +368,54 @@ func TestAnUnreachableDatabaseIsRefusedAsUnavailable(t *testing.T) {
 	err = s.InTx(t.Context(), "test", func(core.Tx) error { return nil })
 	require.Equal(t, contract.CodeUnavailable, contract.CodeOf(err))
 }
+
+// A statement of a comparison reads a number of rows, however few of them it returns.
+func TestAComparisonReadsByRows(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s *store.Store, _ *gorm.DB) {
+		w := core.Window{Provider: "a", From: start.Add(-time.Hour), Until: start.Add(time.Hour)}
+		var orders []core.Order
+		for n := range 7 {
+			orders = append(orders, newOrder("u", n))
+		}
+		do(t, s, func(tx core.Tx) {
+			require.NoError(t, tx.InsertOrders(orders))
+			for n, o := range orders {
+				p := core.Payment{
+					PaymentID: strconv.Itoa(n + 1), OrderSN: o.OrderSN, UserID: "u", Provider: "a", State: core.PaymentSucceeded,
+					PaidAmount: 1, PaidCurrency: "EUR", CreatedAt: start, FinishedAt: start,
+				}
+				r := core.Refund{
+					PaymentID: p.PaymentID, OrderSN: p.OrderSN, Provider: "a", Amount: 1, Currency: "EUR", State: core.RefundDone,
+					CreatedAt: start, NextAttemptAt: start, FinishedAt: start,
+				}
+				switch n {
+				case 0:
+					p.Provider, r.Provider = "b", "b"
+				case 1:
+					p.FinishedAt, r.FinishedAt = w.Until, w.Until
+				case 2:
+					p.FinishedAt, r.FinishedAt = w.From.Add(-time.Millisecond), w.From.Add(-time.Millisecond)
+				case 3:
+					p.State = core.PaymentFailed
+					r.Provider = "b"
+				}
+				require.NoError(t, tx.InsertPayment(p))
+				require.NoError(t, tx.InsertRefund(r))
+			}
+		})
+		var charges, refunds []int // ids of each page
+		charge, refund := core.Payment{}, core.Refund{}
+		for n := range 4 {
+			payments, next, err := s.RecordedCharges(t.Context(), w, charge, 2)
+			require.NoError(t, err)
+			made, last, err := s.RecordedRefunds(t.Context(), w, refund, 2)
+			require.NoError(t, err)
+			require.Equal(t, n < 3, next.PaymentID != "" && last.PaymentID != "")
+			charges, refunds = append(charges, len(payments)), append(refunds, len(made))
+			charge, refund = next, last
+		}
+		require.Equal(t, []int{0, 0, 2, 1}, charges)
+		require.Equal(t, []int{0, 0, 2, 1}, refunds)
+	})
+}

@@ -18,7 +18,8 @@ import (
 // Events are the types of events that the account sends to the callback; others change nothing here.
 var Events = []string{
 	string(stripego.EventTypeCheckoutSessionCompleted), string(stripego.EventTypeCheckoutSessionExpired),
-	string(stripego.EventTypeChargeRefunded), string(stripego.EventTypeChargeDisputeCreated),
+	string(stripego.EventTypeChargeRefunded), string(stripego.EventTypeRefundFailed),
+	string(stripego.EventTypeChargeRefundUpdated), string(stripego.EventTypeChargeDisputeCreated),
 }
 
 // Parse implements core.Provider. A declined card is no event: the buyer may try another one until the session ends.
@@ -31,13 +32,17 @@ func (p *Provider) Parse(ctx context.Context, h http.Header, body []byte) ([]cor
 		return nil, err
 	}
 	found := core.PaymentEvent{Provider: Name, EventID: e.ID}
+	of := func(metadata map[string]string) {
+		found.PaymentID, found.OtherInstallation = metadata["payment_id"], p.other(metadata)
+	}
 	switch e.Type {
 	case stripego.EventTypeCheckoutSessionCompleted:
 		var s stripego.CheckoutSession
 		if err := decode(e, &s); err != nil || s.PaymentStatus != stripego.CheckoutSessionPaymentStatusPaid {
 			return nil, err
 		}
-		found.Outcome, found.PaymentID = core.OutcomeSucceeded, s.Metadata["payment_id"]
+		found.Outcome = core.OutcomeSucceeded
+		of(s.Metadata)
 		if s.PaymentIntent != nil {
 			found.Reference = s.PaymentIntent.ID
 		}
@@ -47,14 +52,16 @@ func (p *Provider) Parse(ctx context.Context, h http.Header, body []byte) ([]cor
 		if err := decode(e, &s); err != nil {
 			return nil, err
 		}
-		found.Outcome, found.PaymentID = core.OutcomeFailed, s.Metadata["payment_id"]
+		found.Outcome = core.OutcomeFailed
+		of(s.Metadata)
 		found.Amount, found.Currency = money(s.AmountTotal, s.Currency)
 	case stripego.EventTypeChargeRefunded:
 		var c stripego.Charge
 		if err := decode(e, &c); err != nil {
 			return nil, err
 		}
-		found.Outcome, found.PaymentID = core.OutcomeReturned, c.Metadata["payment_id"]
+		found.Outcome = core.OutcomeReturned
+		of(c.Metadata)
 		if e.Request != nil && strings.HasPrefix(e.Request.IdempotencyKey, refundKey(found.PaymentID)) {
 			return nil, nil // made by order
 		}
@@ -64,18 +71,48 @@ func (p *Provider) Parse(ctx context.Context, h http.Header, body []byte) ([]cor
 		if err := decode(e, &d); err != nil || d.PaymentIntent == nil {
 			return nil, err
 		}
-		intent, err := p.client.V1PaymentIntents.Retrieve(ctx, d.PaymentIntent.ID, nil) // a dispute has no metadata
-		if err != nil {
-			return nil, contract.Refuse(contract.CodeUnavailable, "The payment of the dispute could not be read.").
-				Because(failure(err, nil))
-		}
-		found.Outcome, found.PaymentID = core.OutcomeDisputed, intent.Metadata["payment_id"]
+		found.Outcome, found.Reference = core.OutcomeDisputed, d.PaymentIntent.ID
 		found.Amount, found.Currency = money(d.Amount, d.Currency)
+		intent, err := p.client.V1PaymentIntents.Retrieve(ctx, d.PaymentIntent.ID, nil) // a dispute has no metadata
+		switch {
+		case unreadable(err):
+			return []core.PaymentEvent{found}, nil
+		case err != nil:
+			return nil, unread(err)
+		}
+		of(intent.Metadata)
+	case stripego.EventTypeRefundFailed, stripego.EventTypeChargeRefundUpdated:
+		var r stripego.Refund
+		if err := decode(e, &r); err != nil || counts(&r) || r.PaymentIntent == nil {
+			return nil, err
+		}
+		found.Outcome = core.OutcomeRefundFailed
+		found.Amount, found.Currency = money(r.Amount, r.Currency)
+		if of(r.Metadata); found.PaymentID == "" { // of the dashboard
+			intent, err := p.client.V1PaymentIntents.Retrieve(ctx, r.PaymentIntent.ID, nil)
+			if err != nil {
+				return nil, unread(err)
+			}
+			of(intent.Metadata)
+		}
 	}
 	if !contract.ValidID(found.PaymentID) { // also of another use of the account
 		return nil, nil
 	}
 	return []core.PaymentEvent{found}, nil
+}
+
+// unread refuses a callback, so that Stripe repeats it.
+func unread(err error) error {
+	return contract.Refuse(contract.CodeUnavailable, "The payment of the event could not be read.").
+		Because(failure(err, nil))
+}
+
+// unreadable reports whether the key may not read an object, or has none of its id.
+func unreadable(err error) bool {
+	var e *stripego.Error
+	return errors.As(err, &e) && (e.HTTPStatusCode == http.StatusUnauthorized ||
+		e.HTTPStatusCode == http.StatusForbidden || e.HTTPStatusCode == http.StatusNotFound)
 }
 
 // verify returns the event of a body that was signed by one of the secrets.

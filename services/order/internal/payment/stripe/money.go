@@ -14,29 +14,42 @@ import (
 	"flashsale.internal/services/order/internal/core"
 )
 
+var (
+	errRefundFailed = errors.New("stripe has not made the refund")
+	errStored       = errors.New("stripe repeats its response to an earlier call, whose refund may have failed since")
+)
+
 // Refund implements core.Provider. Besides the key of idempotency, Stripe refuses to refund a charge in full twice. So a
-// call whose key holds an error is repeated with another one, of this hour, unless the refund was made.
+// call whose key holds an earlier response, or a refund that failed, is repeated with another one, of this hour, unless
+// the refund was made.
 func (p *Provider) Refund(ctx context.Context, pay core.Payment) error {
 	intent, err := p.intent(ctx, pay)
 	if err != nil {
-		return err
+		return failure(err, nil)
 	}
 	if intent == "" {
 		return fmt.Errorf("%w: stripe has no charge of the payment", core.ErrRefundDeclined)
 	}
 	err = p.refund(ctx, pay, intent, refundKey(pay.PaymentID))
-	if err == nil || !replayed(err) && !alreadyRefunded(err) {
+	another := replayed(err) || errors.Is(err, errStored) || errors.Is(err, errRefundFailed)
+	if err == nil || !another && !alreadyRefunded(err) {
 		return failure(err, core.ErrRefundDeclined)
 	}
 	made, found, findErr := p.findRefund(ctx, intent)
 	switch {
 	case findErr != nil:
-		return findErr
+		return failure(findErr, nil)
 	case found && made.Amount == pay.PaidAmount && made.Currency == pay.PaidCurrency:
 		return nil
-	case replayed(err):
+	case another:
 		hour := strconv.FormatInt(p.cfg.Now().Unix()/3600, 10)
 		err = p.refund(ctx, pay, intent, refundKey(pay.PaymentID)+"-"+hour)
+	}
+	switch {
+	case errors.Is(err, errRefundFailed):
+		return fmt.Errorf("%w: %w", core.ErrRefundDeclined, err)
+	case another && alreadyRefunded(err): // since findRefund: the next attempt finds it
+		return failure(err, nil)
 	}
 	return failure(err, core.ErrRefundDeclined)
 }
@@ -55,10 +68,15 @@ func (p *Provider) refund(ctx context.Context, pay core.Payment, intent, key str
 	}
 	params.SetIdempotencyKey(key)
 	made, err := p.client.V1Refunds.Create(ctx, params)
-	if err == nil && !counts(made) {
-		return fmt.Errorf("%w: stripe reports the refund as %s %s", core.ErrRefundDeclined, made.Status, made.FailureReason)
+	switch {
+	case err != nil:
+		return err
+	case !counts(made):
+		return fmt.Errorf("%w: %s %s", errRefundFailed, made.Status, made.FailureReason)
+	case stored(made.LastResponse):
+		return errStored
 	}
-	return err
+	return nil
 }
 
 func alreadyRefunded(err error) bool {
@@ -71,7 +89,8 @@ func counts(r *stripego.Refund) bool {
 	return r.Status != stripego.RefundStatusFailed && r.Status != stripego.RefundStatusCanceled
 }
 
-// intent returns the id of the intent of a payment that was paid. It is empty if Stripe has no charge of the payment.
+// intent returns the id of the intent of a payment that was paid. It is empty if Stripe has no charge of the payment. Its
+// errors are those of the SDK.
 func (p *Provider) intent(ctx context.Context, pay core.Payment) (string, error) {
 	switch {
 	case strings.HasPrefix(pay.Reference, intentPrefix):
@@ -79,7 +98,7 @@ func (p *Provider) intent(ctx context.Context, pay core.Payment) (string, error)
 	case strings.HasPrefix(pay.Reference, sessionPrefix):
 		s, err := p.client.V1CheckoutSessions.Retrieve(ctx, pay.Reference, nil)
 		if err != nil {
-			return "", failure(err, nil)
+			return "", err
 		}
 		if s.PaymentIntent == nil {
 			return "", nil
@@ -94,9 +113,9 @@ func (p *Provider) intent(ctx context.Context, pay core.Payment) (string, error)
 	}
 	for c, err := range p.client.V1Charges.List(ctx, params).All(ctx) {
 		if err != nil {
-			return "", failure(err, nil)
+			return "", err
 		}
-		if found, ok := charge(c); ok && found.PaymentID == pay.PaymentID {
+		if found, ok := p.charge(c); ok && found.PaymentID == pay.PaymentID {
 			return found.Reference, nil
 		}
 	}
@@ -107,11 +126,11 @@ func (p *Provider) intent(ctx context.Context, pay core.Payment) (string, error)
 func (p *Provider) FindRefund(ctx context.Context, pay core.Payment) (core.ProviderRefund, bool, error) {
 	intent, err := p.intent(ctx, pay)
 	if err != nil || intent == "" {
-		return core.ProviderRefund{}, false, err
+		return core.ProviderRefund{}, false, unlessMissing(err)
 	}
 	made, found, err := p.findRefund(ctx, intent)
 	made.RefundID = pay.PaymentID
-	return made, found, err
+	return made, found, failure(err, nil)
 }
 
 func (p *Provider) findRefund(ctx context.Context, intent string) (made core.ProviderRefund, found bool, err error) {
@@ -119,7 +138,7 @@ func (p *Provider) findRefund(ctx context.Context, intent string) (made core.Pro
 	params.Limit = stripego.Int64(100)
 	for r, err := range p.client.V1Refunds.List(ctx, params).All(ctx) {
 		if err != nil {
-			return made, false, failure(err, nil)
+			return made, false, unlessMissing(err)
 		}
 		if counts(r) {
 			found = true
@@ -135,19 +154,27 @@ func (p *Provider) findRefund(ctx context.Context, intent string) (made core.Pro
 func (p *Provider) FindCharge(ctx context.Context, pay core.Payment) (core.Charge, bool, error) {
 	intent, err := p.intent(ctx, pay)
 	if err != nil || intent == "" {
-		return core.Charge{}, false, err
+		return core.Charge{}, false, unlessMissing(err)
 	}
 	params := &stripego.ChargeListParams{PaymentIntent: &intent}
 	params.Limit = stripego.Int64(100)
 	for c, err := range p.client.V1Charges.List(ctx, params).All(ctx) {
 		if err != nil {
-			return core.Charge{}, false, failure(err, nil)
+			return core.Charge{}, false, unlessMissing(err)
 		}
-		if found, ok := charge(c); ok && found.PaymentID == pay.PaymentID {
+		if found, ok := p.charge(c); ok && found.PaymentID == pay.PaymentID {
 			return found, true, nil
 		}
 	}
 	return core.Charge{}, false, nil
+}
+
+// unlessMissing returns the error of a query, nil if the object does not exist.
+func unlessMissing(err error) error {
+	if missing(err) {
+		return nil
+	}
+	return failure(err, nil)
 }
 
 // Charges implements core.Provider. It lists charges, not intents, since an intent is older than its success.
@@ -161,7 +188,7 @@ func (p *Provider) Charges(
 		return nil, "", failure(list.Err(), nil)
 	}
 	for _, c := range list.Data() {
-		if found, ok := charge(c); ok {
+		if found, ok := p.charge(c); ok {
 			page = append(page, found)
 		}
 		next = c.ID
@@ -188,10 +215,10 @@ func (p *Provider) Refunds(
 		if r.Charge == nil || !counts(r) {
 			continue
 		}
-		if of, ok := charge(r.Charge); ok {
+		if of, ok := p.charge(r.Charge); ok {
 			page = append(page, core.ProviderRefund{
 				RefundID: of.PaymentID, Reference: of.Reference, Amount: contract.FromStripe(r.Amount, of.Currency),
-				Currency: of.Currency, At: time.Unix(r.Created, 0).UTC(),
+				Currency: of.Currency, At: time.Unix(r.Created, 0).UTC(), OtherInstallation: of.OtherInstallation,
 			})
 		}
 	}
@@ -210,7 +237,7 @@ func after(cursor string) *string {
 
 // charge returns a charge that has succeeded. ok is false for another one, and for one that is of no payment here: the
 // account may have other uses.
-func charge(c *stripego.Charge) (found core.Charge, ok bool) {
+func (p *Provider) charge(c *stripego.Charge) (found core.Charge, ok bool) {
 	id := c.Metadata["payment_id"]
 	if c.Status != stripego.ChargeStatusSucceeded || id == "" || c.PaymentIntent == nil {
 		return found, false
@@ -219,5 +246,6 @@ func charge(c *stripego.Charge) (found core.Charge, ok bool) {
 	return core.Charge{
 		PaymentID: id, OrderSN: c.Metadata["order_sn"], Reference: c.PaymentIntent.ID,
 		Amount: contract.FromStripe(c.Amount, currency), Currency: currency, At: time.Unix(c.Created, 0).UTC(),
+		OtherInstallation: p.other(c.Metadata),
 	}, true
 }

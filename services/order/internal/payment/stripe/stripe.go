@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,8 +26,9 @@ const Name = "stripe"
 const (
 	callTimeout = 10 * time.Second
 	// A session ends by itself this long after its payment was started. Stripe requires at least 30 minutes from the call on,
-	// and a repeated call must have the same time. No payment begins later than 15 minutes after its start.
+	// and a repeated call must have the same time. A payment that has no session after beginWithin never gets one.
 	sessionTime = time.Hour
+	beginWithin = 25 * time.Minute
 	defaultBusy = time.Second // Stripe states no time after which a call over the limit may be repeated
 )
 
@@ -63,7 +65,14 @@ type Config struct {
 type Provider struct {
 	cfg    Config
 	client *stripego.Client
+	mark   string // of this installation: host of PublicURL
 }
+
+// markName names the mark of an installation in metadata. Several may have one account.
+const markName = "installation"
+
+// other reports whether metadata are of a payment of another installation.
+func (p *Provider) other(metadata map[string]string) bool { return metadata[markName] != p.mark }
 
 var _ core.Provider = (*Provider)(nil)
 
@@ -74,20 +83,32 @@ func New(cfg Config) *Provider {
 		MaxNetworkRetries: stripego.Int64(0), // core repeats calls
 		LeveledLogger:     &stripego.LeveledLogger{Level: stripego.LevelNull},
 	})
-	return &Provider{cfg: cfg, client: stripego.NewClient(cfg.Key, stripego.WithBackends(backends))}
+	p := &Provider{cfg: cfg, client: stripego.NewClient(cfg.Key, stripego.WithBackends(backends))}
+	if pages, err := url.Parse(cfg.PublicURL); err == nil {
+		p.mark = pages.Hostname()
+	}
+	return p
 }
 
 // Name implements core.Provider.
 func (*Provider) Name() string { return Name }
 
-// Begin implements core.Provider: a repeated call gets the session of the first one by the key of idempotency.
+// Begin implements core.Provider: a repeated call gets the session of the first one by its id or, while that is not
+// stored, by the key of idempotency. Other parameters under this key, as after a changed setting, are an error that is
+// repeated: another process may have given the session to the buyer, so no second one may be made in its place.
 func (p *Provider) Begin(ctx context.Context, pay core.Payment, _ time.Time) (core.Begun, error) {
+	if strings.HasPrefix(pay.Reference, sessionPrefix) {
+		return p.resume(ctx, pay)
+	}
+	if p.cfg.Now().Sub(pay.CreatedAt) > beginWithin {
+		return core.Begun{}, core.ErrPaymentEnded
+	}
 	amount, err := contract.ToStripe(pay.Amount, pay.Currency)
 	if err != nil {
 		return core.Begun{}, fmt.Errorf("%w: %w", core.ErrPaymentDeclined, err)
 	}
 	back := p.cfg.PublicURL + "/orders/" + pay.OrderSN
-	metadata := map[string]string{"payment_id": pay.PaymentID, "order_sn": pay.OrderSN}
+	metadata := map[string]string{"payment_id": pay.PaymentID, "order_sn": pay.OrderSN, markName: p.mark}
 	params := &stripego.CheckoutSessionCreateParams{
 		Mode:       stripego.String("payment"),
 		SuccessURL: &back, CancelURL: &back,
@@ -128,6 +149,20 @@ func (p *Provider) Begin(ctx context.Context, pay core.Payment, _ time.Time) (co
 	return core.Begun{PayURL: s.URL, Reference: s.ID}, nil
 }
 
+// resume returns the session that a payment has.
+func (p *Provider) resume(ctx context.Context, pay core.Payment) (core.Begun, error) {
+	s, err := p.client.V1CheckoutSessions.Retrieve(ctx, pay.Reference, nil)
+	switch {
+	case err != nil:
+		return core.Begun{}, failure(err, nil)
+	case s.Status == stripego.CheckoutSessionStatusExpired:
+		return core.Begun{}, core.ErrPaymentEnded
+	case s.Status != stripego.CheckoutSessionStatusOpen:
+		return core.Begun{}, errors.New("the session is complete, and its event has not arrived")
+	}
+	return core.Begun{PayURL: s.URL, Reference: s.ID}, nil
+}
+
 // Cancel implements core.Provider. A payment without a reference has nothing to end: no buyer has had the URL of its
 // session. A session that is no longer open was paid or has ended, as its event reports.
 func (p *Provider) Cancel(ctx context.Context, pay core.Payment) error {
@@ -148,10 +183,23 @@ func (p *Provider) Cancel(ctx context.Context, pay core.Payment) error {
 	return nil
 }
 
-// refused reports whether Stripe has refused a call for good. A wrong key and what a proxy responds are no such refusals.
+// curable are the codes of refusals that end by themselves, or when an operator has corrected the account or its key.
+var curable = []stripego.ErrorCode{
+	stripego.ErrorCodeIdempotencyKeyInUse, stripego.ErrorCodeResourceMissing, stripego.ErrorCodeBalanceInsufficient,
+	stripego.ErrorCodeInsufficientFunds,
+}
+
+// missing reports whether err is that of an object that the account does not have.
+func missing(err error) bool {
+	var e *stripego.Error
+	return errors.As(err, &e) && e.Code == stripego.ErrorCodeResourceMissing
+}
+
+// refused reports whether Stripe has refused a call for good. A wrong key and what a proxy responds are no such refusals,
+// nor are other parameters under a key of idempotency.
 func refused(err error) bool {
 	var e *stripego.Error
-	if !errors.As(err, &e) || e.Code == stripego.ErrorCodeIdempotencyKeyInUse {
+	if !errors.As(err, &e) || slices.Contains(curable, e.Code) || e.Type == stripego.ErrorTypeIdempotency {
 		return false
 	}
 	switch e.HTTPStatusCode {
@@ -165,7 +213,12 @@ func refused(err error) bool {
 // or a refusal whose cause may have ended since. Stripe repeats it for a day.
 func replayed(err error) bool {
 	var e *stripego.Error
-	return errors.As(err, &e) && e.LastResponse != nil && e.LastResponse.Header.Get("Idempotent-Replayed") == "true"
+	return errors.As(err, &e) && stored(e.LastResponse)
+}
+
+// stored reports whether a response is that of an earlier call with its key of idempotency.
+func stored(r *stripego.APIResponse) bool {
+	return r != nil && r.Header.Get("Idempotent-Replayed") == "true"
 }
 
 // failure returns the error of a call for core. declined is that of a call that Stripe has refused for good; nil if the
@@ -175,12 +228,15 @@ func failure(err, declined error) error {
 	if !errors.As(err, &e) {
 		return err
 	}
-	if e.HTTPStatusCode == http.StatusTooManyRequests || e.Code == stripego.ErrorCodeIdempotencyKeyInUse {
+	wait := ""
+	if e.LastResponse != nil {
+		wait = e.LastResponse.Header.Get("Retry-After")
+	}
+	if e.HTTPStatusCode == http.StatusTooManyRequests || e.Code == stripego.ErrorCodeIdempotencyKeyInUse ||
+		e.HTTPStatusCode == http.StatusServiceUnavailable && wait != "" {
 		busy := &core.ProviderBusy{After: defaultBusy}
-		if e.LastResponse != nil {
-			if s, err := strconv.Atoi(e.LastResponse.Header.Get("Retry-After")); err == nil {
-				busy.After = time.Duration(max(1, min(s, 3600))) * time.Second
-			}
+		if s, err := strconv.Atoi(wait); err == nil {
+			busy.After = time.Duration(max(1, min(s, 3600))) * time.Second
 		}
 		return busy
 	}

@@ -132,6 +132,8 @@ func TestEvents(t *testing.T) {
 	third := a.begun(t, 1999, "EUR")
 	require.NoError(t, a.Pay(third.Reference))
 	require.NoError(t, a.of.Refund(t.Context(), third))
+	require.NoError(t, a.FailRefunds(third.Reference))
+	require.NoError(t, a.FailRefunds(p.Reference))
 
 	type event struct {
 		id      string
@@ -154,6 +156,10 @@ func TestEvents(t *testing.T) {
 		{p.PaymentID, core.OutcomeDisputed, 1999},
 		{other.PaymentID, core.OutcomeFailed, 1999},
 		{third.PaymentID, core.OutcomeSucceeded, 1999},
+		{third.PaymentID, core.OutcomeRefundFailed, 1999},
+		{third.PaymentID, core.OutcomeRefundFailed, 1999},
+		{p.PaymentID, core.OutcomeRefundFailed, 500},
+		{p.PaymentID, core.OutcomeRefundFailed, 500},
 	}, got, "a refund by order itself is no event")
 
 	e := a.Events("checkout.session.completed")[0]
@@ -170,6 +176,12 @@ func TestEvents(t *testing.T) {
 	e = a.Events("charge.dispute.created")[0]
 	_, err := a.of.Parse(t.Context(), a.Headers(e, secret, time.Now()), e.Body)
 	require.Equal(t, contract.CodeUnavailable, contract.CodeOf(err), "Stripe repeats the event")
+	a.SetFault(func(string, string) stripefake.Fault { return stripefake.FaultForbidden })
+	unread, err := a.of.Parse(t.Context(), a.Headers(e, secret, time.Now()), e.Body)
+	require.NoError(t, err)
+	require.Len(t, unread, 1)
+	require.Empty(t, unread[0].PaymentID)
+	require.Contains(t, unread[0].Reference, "pi_")
 	e.Body = []byte(`[]`)
 	_, err = a.of.Parse(t.Context(), a.Headers(e, secret, time.Now()), e.Body)
 	require.Equal(t, contract.CodeInvalidRequest, contract.CodeOf(err))
@@ -196,7 +208,12 @@ func TestFailures(t *testing.T) {
 		fault stripefake.Fault
 		first func(t *testing.T, err error)
 	}{
-		"busy":          {stripefake.FaultBusy, func(t *testing.T, err error) { require.ErrorAs(t, err, &busy) }},
+		"busy": {stripefake.FaultBusy, func(t *testing.T, err error) { require.ErrorAs(t, err, &busy) }},
+		"closed": {stripefake.FaultClosed, func(t *testing.T, err error) {
+			var wait *core.ProviderBusy
+			require.ErrorAs(t, err, &wait)
+			require.Equal(t, 7*time.Second, wait.After)
+		}},
 		"locked":        {stripefake.FaultLocked, func(t *testing.T, err error) { require.ErrorAs(t, err, &busy) }},
 		"failed before": {stripefake.FaultBefore, func(t *testing.T, err error) { require.ErrorContains(t, err, "500") }},
 		"failed after":  {stripefake.FaultAfter, func(t *testing.T, err error) { require.ErrorContains(t, err, "500") }},
@@ -257,10 +274,6 @@ func TestRefusals(t *testing.T) {
 	require.NoError(t, a.RefundByHand(byHand.Reference, 0))
 	require.NoError(t, a.of.Refund(ctx, byHand), "the dashboard was faster")
 
-	p := a.begun(t, 1999, "EUR")
-	p.Amount = 2000
-	_, err = a.of.Begin(ctx, p, time.Now())
-	require.ErrorIs(t, err, core.ErrPaymentDeclined, "another amount under the same key")
 	_, err = a.of.Begin(ctx, payment(49, "EUR"), time.Now())
 	require.ErrorIs(t, err, core.ErrPaymentDeclined)
 	require.ErrorContains(t, err, "amount_too_small")
@@ -337,4 +350,171 @@ func TestAPaymentWithoutAReference(t *testing.T) {
 	_, found, err = a.of.FindRefund(ctx, p)
 	require.NoError(t, err)
 	require.True(t, found)
+}
+
+// After a changed setting a payment keeps its session: no buyer gets two that can be paid.
+func TestABegunPaymentKeepsItsSession(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	var cfg stripe.Config
+	a := open(t, func(c *stripe.Config) { cfg = *c })
+	cfg.APIURL, cfg.PublicURL, cfg.Methods = a.url, "https://www.example.com", []string{"card", "alipay"}
+	changed := stripe.New(cfg)
+	p := payment(1999, "EUR")
+	first, err := a.of.Begin(ctx, p, time.Now())
+	require.NoError(t, err)
+	_, err = changed.Begin(ctx, p, time.Now()) // before the id of the session is stored
+	require.ErrorContains(t, err, "idempotency_error")
+	require.NotErrorIs(t, err, core.ErrPaymentDeclined)
+	p.Reference = first.Reference
+	again, err := changed.Begin(ctx, p, time.Now())
+	require.NoError(t, err)
+	require.Equal(t, first, again)
+	require.Equal(t, 2, a.Calls("POST /v1/checkout/sessions"))
+
+	paid := a.begun(t, 1999, "EUR")
+	require.NoError(t, a.Pay(paid.Reference))
+	_, err = a.of.Begin(ctx, paid, time.Now())
+	require.ErrorContains(t, err, "complete")
+	require.NotErrorIs(t, err, core.ErrPaymentEnded)
+	require.NoError(t, a.of.Cancel(ctx, p))
+	_, err = a.of.Begin(ctx, p, time.Now())
+	require.ErrorIs(t, err, core.ErrPaymentEnded)
+}
+
+// Stripe takes no session that ends within 30 minutes. So a payment that has none for long has ended.
+func TestALatePaymentHasEnded(t *testing.T) {
+	t.Parallel()
+	a := open(t)
+	late, begun := payment(1999, "EUR"), a.begun(t, 1999, "EUR")
+	a.now.Store(24 * 60)
+	_, err := a.of.Begin(t.Context(), payment(1999, "EUR"), time.Now())
+	require.NoError(t, err)
+	a.now.Store(31 * 60)
+	_, err = a.of.Begin(t.Context(), late, time.Now())
+	require.ErrorIs(t, err, core.ErrPaymentEnded)
+	_, err = a.of.Begin(t.Context(), begun, time.Now())
+	require.NoError(t, err)
+}
+
+// What ends by itself, or by an operator who corrects the account or the key, is no refusal for good.
+func TestCurableRefusals(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	a := open(t)
+	p := a.begun(t, 1999, "EUR")
+	require.NoError(t, a.Pay(p.Reference))
+	curable := func(of *stripe.Provider, p core.Payment, text string) {
+		t.Helper()
+		err := of.Refund(ctx, p)
+		require.ErrorContains(t, err, text)
+		require.NotErrorIs(t, err, core.ErrRefundDeclined)
+	}
+	a.SetEmpty(true)
+	for range 2 {
+		curable(a.of, p, "balance_insufficient")
+	}
+	a.SetEmpty(false)
+	a.once("/v1/refunds", stripefake.FaultForbidden)
+	curable(a.of, p, "403")
+	a.now.Add(3600)
+	require.NoError(t, a.of.Refund(ctx, p))
+
+	// The id is of another account.
+	other := open(t)
+	curable(other.of, p, "404")
+	p.Reference = "pi_unknown"
+	curable(other.of, p, "400")
+	for _, reference := range []string{"cs_unknown", "pi_unknown"} {
+		p.Reference = reference
+		_, found, err := other.of.FindCharge(ctx, p)
+		require.NoError(t, err)
+		require.False(t, found)
+		_, found, err = other.of.FindRefund(ctx, p)
+		require.NoError(t, err)
+		require.False(t, found)
+	}
+	wrong := open(t, func(c *stripe.Config) { c.Key = "sk_test_of_another" })
+	_, _, err := wrong.of.FindCharge(ctx, p)
+	require.ErrorContains(t, err, "401")
+}
+
+// A refund that has failed is made under another key, whatever Stripe has stored under the first one.
+func TestAFailedRefundIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	a := open(t)
+	p := a.begun(t, 1999, "EUR")
+	require.NoError(t, a.Pay(p.Reference))
+	a.FailNextRefund()
+	require.NoError(t, a.of.Refund(ctx, p), "the second key, at once")
+
+	require.NoError(t, a.FailRefunds(p.Reference))
+	_, found, err := a.of.FindRefund(ctx, p)
+	require.NoError(t, err)
+	require.False(t, found)
+	err = a.of.Refund(ctx, p)
+	require.ErrorContains(t, err, "stripe repeats", "both keys hold a success")
+	require.NotErrorIs(t, err, core.ErrRefundDeclined)
+	a.now.Add(3600)
+	require.NoError(t, a.of.Refund(ctx, p))
+	require.Equal(t, 1, a.Taken()[0].Refunds)
+
+}
+
+// The dashboard is faster than the second key.
+func TestARefundOfTheDashboardMeanwhile(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	a := open(t)
+	p := a.begun(t, 1999, "EUR")
+	require.NoError(t, a.Pay(p.Reference))
+	a.once("/v1/refunds", stripefake.FaultBefore)
+	require.Error(t, a.of.Refund(ctx, p))
+	byHand := false
+	a.SetFault(func(method, path string) stripefake.Fault {
+		if method == http.MethodGet && path == "/v1/refunds" && !byHand {
+			byHand = true
+			return stripefake.FaultRefunded
+		}
+		return stripefake.FaultNone
+	})
+	err := a.of.Refund(ctx, p)
+	require.ErrorContains(t, err, "charge_already_refunded")
+	require.NotErrorIs(t, err, core.ErrRefundDeclined)
+	require.NoError(t, a.of.Refund(ctx, p))
+}
+
+// Two installations with one account see each other's payments, each with the mark of the other one.
+func TestAnotherInstallationOfTheAccount(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	var cfg stripe.Config
+	a := open(t, func(c *stripe.Config) { cfg = *c })
+	cfg.APIURL, cfg.PublicURL = a.url, "http://shop.example.com:8443/sales"
+	moved := stripe.New(cfg)
+	cfg.PublicURL = "https://test.example.com"
+	other := stripe.New(cfg)
+	p := a.begun(t, 1999, "EUR")
+	require.NoError(t, a.Pay(p.Reference))
+	require.NoError(t, a.RefundByHand(p.Reference, 0))
+	require.NoError(t, a.Dispute(p.Reference))
+	for provider, want := range map[*stripe.Provider]bool{a.of: false, moved: false, other: true} {
+		charges, _, err := provider.Charges(ctx, time.Unix(0, 0), "", 10)
+		require.NoError(t, err)
+		require.Equal(t, want, charges[0].OtherInstallation)
+		refunds, _, err := provider.Refunds(ctx, time.Unix(0, 0), "", 10)
+		require.NoError(t, err)
+		require.Equal(t, want, refunds[0].OtherInstallation)
+		read := 0
+		for _, e := range a.Events(stripe.Events...) {
+			events, err := provider.Parse(ctx, a.Headers(e, secret, time.Now()), e.Body)
+			require.NoError(t, err)
+			for _, found := range events {
+				require.Equal(t, want, found.OtherInstallation, e.Type)
+				read++
+			}
+		}
+		require.Equal(t, 3, read)
+	}
 }

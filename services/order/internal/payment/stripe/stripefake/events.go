@@ -161,6 +161,38 @@ func (s *Stripe) RefundByHand(sessionID string, amount int64) error {
 	return err
 }
 
+// FailNextRefund has the next refund fail at once, as of a bank account that was closed.
+func (s *Stripe) FailNextRefund() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failing = true
+}
+
+// SetEmpty sets whether the balance of the account is too small for any refund.
+func (s *Stripe) SetEmpty(empty bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.empty = empty
+}
+
+// FailRefunds has the refunds of a session fail after they were made.
+func (s *Stripe) FailRefunds(sessionID string) error {
+	c, err := s.paid(sessionID)
+	if err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	for _, r := range s.refunds {
+		if r.charge == c && r.status == "succeeded" {
+			r.status = "failed"
+			c.refunded -= r.amount
+			s.emit("charge.refund.updated", r.json(false), "")
+			s.emit("refund.failed", r.json(false), "")
+		}
+	}
+	return nil
+}
+
 // Dispute disputes the charge of a paid session as the bank of its buyer.
 func (s *Stripe) Dispute(sessionID string) error {
 	c, err := s.paid(sessionID)
@@ -203,7 +235,7 @@ func (s *Stripe) paid(sessionID string) (*charge, error) {
 type Taken struct {
 	PaymentID, Currency string
 	Amount, Refunded    int64
-	Refunds             int // number of refunds
+	Refunds             int // number of refunds that have not failed
 	Disputed            bool
 }
 
@@ -220,7 +252,7 @@ func (s *Stripe) Taken() (all []Taken) {
 			Disputed: c.disputed,
 		}
 		for _, r := range s.refunds {
-			if r.charge == c {
+			if r.charge == c && r.status == "succeeded" {
 				t.Refunds++
 			}
 		}

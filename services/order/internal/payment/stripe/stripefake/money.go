@@ -205,7 +205,7 @@ func (s *Stripe) taken(intent string) *charge {
 func (s *Stripe) createRefund(r request) (any, error) {
 	of := r.param("payment_intent")
 	if s.session(of) == nil {
-		return nil, missing("payment_intent", of)
+		return nil, missingParam("payment_intent", of)
 	}
 	c := s.taken(of)
 	if c == nil {
@@ -228,6 +228,8 @@ func (s *Stripe) createRefund(r request) (any, error) {
 
 func (s *Stripe) refund(c *charge, amount int64, metadata map[string]string, key string) (*refund, error) {
 	switch {
+	case s.empty:
+		return nil, invalid("balance_insufficient", "Insufficient funds in your Stripe balance to refund this amount.")
 	case c.disputed:
 		return nil, invalid("charge_disputed", "Charge %s has been charged back; cannot issue a refund.", c.id)
 	case c.refunded == c.amount:
@@ -237,19 +239,30 @@ func (s *Stripe) refund(c *charge, amount int64, metadata map[string]string, key
 	}
 	made := &refund{id: s.id("re"), status: "succeeded", charge: c, amount: amount, created: s.cfg.Now(), metadata: metadata}
 	s.refunds = append(s.refunds, made)
-	c.refunded += amount
 	s.emit("refund.created", made.json(false), key)
+	if s.failing {
+		s.failing, made.status = false, "failed"
+		s.emit("refund.failed", made.json(false), key)
+		return made, nil
+	}
+	c.refunded += amount
 	s.emit("charge.refunded", c.json(), key)
 	return made, nil
 }
 
 func (s *Stripe) listCharges(r request) (any, error) {
+	if of := r.param("payment_intent"); of != "" && s.session(of) == nil {
+		return nil, missingParam("payment_intent", of)
+	}
 	return list(r, "/v1/charges", s.charges, func(c *charge) (string, time.Time, string, map[string]any) {
 		return c.id, c.created, c.session.intent, c.json()
 	})
 }
 
 func (s *Stripe) listRefunds(r request) (any, error) {
+	if of := r.param("payment_intent"); of != "" && s.session(of) == nil {
+		return nil, missingParam("payment_intent", of)
+	}
 	expanded := r.param("expand[0]") == "data.charge"
 	return list(r, "/v1/refunds", s.refunds, func(made *refund) (string, time.Time, string, map[string]any) {
 		return made.id, made.created, made.charge.session.intent, made.json(expanded)

@@ -28,12 +28,15 @@ type Fault int
 
 // The faults.
 const (
-	FaultNone   Fault = iota
-	FaultBusy         // 429, without effect
-	FaultLocked       // 429 lock_timeout, without effect
-	FaultBefore       // 500, without effect; a repetition of the key gets it again
-	FaultAfter        // 500 after the effect; a repetition of the key gets it again
-	FaultLost         // the connection ends after the effect; a repetition of the key gets the response
+	FaultNone      Fault = iota
+	FaultBusy            // 429, without effect
+	FaultLocked          // 429 lock_timeout, without effect
+	FaultBefore          // 500, without effect; a repetition of the key gets it again
+	FaultAfter           // 500 after the effect; a repetition of the key gets it again
+	FaultClosed          // 503 with Retry-After, without effect
+	FaultForbidden       // 403: the key has no permission
+	FaultRefunded        // after the response the dashboard refunds all charges in full
+	FaultLost            // the connection ends after the effect; a repetition of the key gets the response
 )
 
 // Stripe is the fake. It is safe for concurrent use.
@@ -47,6 +50,8 @@ type Stripe struct {
 	sessions []*session
 	charges  []*charge // oldest first
 	refunds  []*refund // oldest first
+	failing  bool      // the next refund fails at once
+	empty    bool      // the balance of the account
 	events   []*Event
 	keys     map[string]stored
 	window   map[string][]time.Time // requests to an endpoint in the last second
@@ -121,6 +126,11 @@ func missing(what, id string) error {
 	return &refusal{http.StatusNotFound, "invalid_request_error", "resource_missing", "No such " + what + ": '" + id + "'"}
 }
 
+// missingParam refuses a parameter that is the id of no object.
+func missingParam(what, id string) error {
+	return invalid("resource_missing", "No such %s: '%s'", what, id)
+}
+
 // request is a request that has been authenticated and has no unknown parameter.
 type request struct {
 	*http.Request
@@ -178,6 +188,13 @@ func (s *Stripe) route(pattern string, serve func(request) (any, error), known .
 		if fault == FaultBefore || fault == FaultAfter && err == nil {
 			err = &refusal{http.StatusInternalServerError, "api_error", "", "An unknown error occurred"}
 		}
+		if fault == FaultRefunded {
+			for _, c := range s.charges {
+				if c.status == "succeeded" && c.refunded == 0 {
+					_, _ = s.refund(c, c.amount, nil, "") // refused if it is disputed
+				}
+			}
+		}
 		status, body := encode(err, result)
 		// Validation errors are not stored: no endpoint has begun to execute.
 		if req.key != "" && r.Method == http.MethodPost && !validation(err) {
@@ -205,6 +222,12 @@ func (s *Stripe) admit(r request, pattern string, fault Fault, known []string) e
 	if len(recent) >= s.cfg.Rate || fault == FaultBusy {
 		s.window[pattern] = recent
 		return &refusal{http.StatusTooManyRequests, "invalid_request_error", "rate_limit", "Request rate limit exceeded."}
+	}
+	switch fault {
+	case FaultClosed:
+		return &refusal{http.StatusServiceUnavailable, "api_error", "", "Service unavailable"}
+	case FaultForbidden:
+		return &refusal{http.StatusForbidden, "invalid_request_error", "", "The provided key does not have the required permissions."}
 	}
 	if fault == FaultLocked {
 		return &refusal{
@@ -261,6 +284,9 @@ func respond(w http.ResponseWriter, err error, result any) {
 func write(w http.ResponseWriter, status int, body []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Request-Id", "req_fake")
+	if status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "7")
+	}
 	w.WriteHeader(status)
 	_, _ = w.Write(body)
 }
