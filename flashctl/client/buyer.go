@@ -191,15 +191,15 @@ type Payment struct {
 	PayURL    string `json:"pay_url"`
 }
 
-// StartPayment starts a payment with the sandbox provider. The same key returns the same payment.
-func (c *Caller) StartPayment(ctx context.Context, orderSN, key string) (Payment, error) {
+// StartPayment starts a payment with a provider. The same key returns the same payment.
+func (c *Caller) StartPayment(ctx context.Context, orderSN, provider, key string) (Payment, error) {
 	var out Payment
 	err := c.do(ctx, call{
 		method: http.MethodPost,
 		url:    c.origins.Order + "/v1/orders/" + url.PathEscape(orderSN) + "/payments",
 		body: struct {
 			Provider string `json:"provider"`
-		}{"sandbox"},
+		}{provider},
 		key: key,
 	}, &out)
 	return out, err

@@ -16,7 +16,7 @@ import (
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/order"
 	"flashsale.internal/services/order/internal/ordertest"
-	"flashsale.internal/services/order/internal/payment/stripe/stripefake"
+	"flashsale.internal/services/order/stripefake"
 )
 
 const (

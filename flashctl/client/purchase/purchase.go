@@ -130,7 +130,7 @@ func Await[T any](ctx context.Context, get func(context.Context) (T, error), don
 
 // Pay starts a payment and makes the sandbox provider report its success.
 func Pay(ctx context.Context, c *client.Caller, orderSN string) error {
-	payment, err := c.StartPayment(ctx, orderSN, "pay-"+orderSN)
+	payment, err := c.StartPayment(ctx, orderSN, "sandbox", "pay-"+orderSN)
 	if err != nil {
 		return err
 	}

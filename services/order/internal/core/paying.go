@@ -103,10 +103,16 @@ func (s *Service) begin(ctx context.Context, prov Provider, paymentID string) (s
 	// What the provider responded is stored, also if the buyer has left meanwhile.
 	ctx, stored := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer stored()
+	if err != nil && !p.TurnAt.IsZero() {
+		// The call has used its turn. The buyers whose calls failed during an outage would exceed the rate after it.
+		if err := s.store.StoreTurn(ctx, p, time.Time{}); err != nil {
+			return started, err
+		}
+	}
 	var busy *ProviderBusy
 	switch {
 	case errors.As(err, &busy) && busy.Reserved:
-		if err := s.store.StoreTurn(ctx, paymentID, now.Add(busy.After)); err != nil {
+		if err := s.store.StoreTurn(ctx, p, now.Add(busy.After)); err != nil {
 			return started, err
 		}
 		return started, turnAfter(busy.After)

@@ -75,6 +75,30 @@ func TestABuyerKeepsTheReservedTurn(t *testing.T) {
 	require.Equal(t, core.Paid, w.get(t, d).State)
 }
 
+// A turn is used up by a call that fails, as the provider counts that call, too. The buyer gets another turn.
+func TestAFailedCallUsesItsTurn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, ordertest.MariaDB(t))
+	d := w.created(t, "u1")
+	for _, failure := range []error{context.DeadlineExceeded, &core.ProviderBusy{After: time.Second}} {
+		w.provider.begin = func(p core.Payment) error {
+			if p.TurnAt.IsZero() {
+				return &core.ProviderBusy{After: 9 * time.Second, Reserved: true}
+			}
+			return failure
+		}
+		require.Equal(t, 9*time.Second, w.refusal(t, d, "k").RetryAfter)
+		w.clock.advance(9 * time.Second)
+		require.NotEqual(t, 9*time.Second, w.refusal(t, d, "k").RetryAfter)
+		require.False(t, w.provider.begun[len(w.provider.begun)-1].TurnAt.IsZero())
+	}
+	require.Equal(t, 9*time.Second, w.refusal(t, d, "k").RetryAfter)
+	w.clock.advance(9 * time.Second)
+	w.provider.begin = nil
+	w.started(t, d, "k")
+	require.Len(t, w.provider.begun, 6)
+}
+
 // A turn that comes after the order was closed is none.
 func TestATurnEndsWithItsOrder(t *testing.T) {
 	t.Parallel()

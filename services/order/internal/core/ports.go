@@ -25,8 +25,8 @@ type Store interface {
 	Payment(ctx context.Context, paymentID string) (Payment, bool, error)
 	// PaymentWithOrder is Tx.PaymentWithOrder outside of a transaction.
 	PaymentWithOrder(ctx context.Context, paymentID string) (p Payment, o Order, now time.Time, err error)
-	// StoreTurn stores TurnAt of a payment that has none.
-	StoreTurn(ctx context.Context, paymentID string, at time.Time) error
+	// StoreTurn changes TurnAt of a payment, zero for none, unless it has changed since p was read.
+	StoreTurn(ctx context.Context, p Payment, at time.Time) error
 	// StoreReference stores the provider's own id of a payment that has none.
 	StoreReference(ctx context.Context, paymentID, reference string) error
 

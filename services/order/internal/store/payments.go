@@ -148,8 +148,12 @@ func (s *Store) updatePayment(ctx context.Context, paymentID, set, and string, a
 }
 
 // StoreTurn implements core.Store.
-func (s *Store) StoreTurn(ctx context.Context, paymentID string, at time.Time) error {
-	_, err := s.updatePayment(ctx, paymentID, "turn_at = ?", "AND turn_at IS NULL", at)
+func (s *Store) StoreTurn(ctx context.Context, p core.Payment, at time.Time) error {
+	and, args := "AND turn_at IS NULL", []any{nullableTime(at)}
+	if !p.TurnAt.IsZero() {
+		and, args = "AND turn_at = ?", append(args, p.TurnAt)
+	}
+	_, err := s.updatePayment(ctx, p.PaymentID, "turn_at = ?", and, args...)
 	return err
 }
 

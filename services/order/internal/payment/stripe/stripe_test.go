@@ -16,7 +16,7 @@ import (
 	"flashsale.internal/services/order/internal/core"
 	"flashsale.internal/services/order/internal/payment/conformance"
 	"flashsale.internal/services/order/internal/payment/stripe"
-	"flashsale.internal/services/order/internal/payment/stripe/stripefake"
+	"flashsale.internal/services/order/stripefake"
 )
 
 const (
