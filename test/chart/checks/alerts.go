@@ -229,7 +229,7 @@ func alertCases() []alertCase {
 		{alert: "FlashsaleRefundsRefused", series: one(`flashsale_order_refunds_refused`, for2m), ends: "13m"},
 		{alert: "FlashsalePaymentDifferences", series: one(paymentDifferences, for2m), labels: byShop, ends: "13m"},
 		{alert: "FlashsalePaymentsNotCompared", series: one(paymentsCompared, "-3600x60 -10300x36 600x60"), labels: byShop, at: "15m30s", ends: "17m"},
-		{alert: "FlashsalePaymentsNotCompared", series: one(paymentsCompared, "_x120"), before: "4m", at: "5m30s"},
+		{alert: "FlashsalePaymentsNotCompared", series: one(paymentsCompared, "_x120"), labels: of("order"), before: "4m", at: "5m30s"},
 		{
 			alert: "FlashsaleIncident", series: one(`flashsale_incidents_total{service="inventory",instance="i"}`, event),
 			labels: of("inventory"), ends: "16m",
@@ -243,7 +243,7 @@ func alertCases() []alertCase {
 		{alert: "FlashsaleRepairs", series: one(`flashsale_inventory_repairs_total{flashsale_repair="adopted",instance="i"}`, first), labels: map[string]string{"flashsale_repair": "adopted"}, ends: "16m"},
 		{alert: "FlashsaleDifferences", series: one(`flashsale_differences{service="inventory"}`, "0x60 2x60 0x30"), before: "16m", at: "18m", ends: "21m"},
 		{alert: "FlashsaleNotCompared", series: one(`flashsale_compared_seconds{service="inventory"}`, "0+10x6 60x120"), at: "16m30s"},
-		{alert: "FlashsaleNotCompared", series: one(`flashsale_compared_seconds{service="inventory"}`, "_x120"), before: "4m", at: "5m30s"},
+		{alert: "FlashsaleNotCompared", series: one(`flashsale_compared_seconds{service="inventory"}`, "_x120"), labels: of("inventory"), before: "4m", at: "5m30s"},
 		{alert: "FlashsaleWebhooksLate", series: one(`flashsale_inventory_webhooks_oldest_seconds`, "0x60 0+10x12 0x60"), ends: "13m"},
 		{alert: "FlashsaleLedgerRefuses", series: one(refused, event), labels: map[string]string{"flashsale_outcome": "refused", "flashsale_reason": "sold_out"}, ends: "16m"},
 		{alert: "FlashsaleLedgerRefuses", series: one(displaced, first), labels: map[string]string{"flashsale_outcome": "displaced", "flashsale_reason": "sold_out"}, ends: "16m"},

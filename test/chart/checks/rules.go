@@ -74,7 +74,7 @@ func selectorsAndPortsMatch(t *testing.T) {
 					require.NotEmpty(t, chosen, o.id())
 					for _, rule := range list(o, "spec", "ingress") {
 						for _, p := range list(rule, "ports") {
-							require.Contains(t, portNames(chosen[0]), text(p, "port"), o.id())
+							require.Contains(t, ports(chosen[0]), fmt.Sprint(at(p, "port")), o.id())
 						}
 						for _, from := range list(rule, "from") {
 							if s := fields(from, "podSelector"); s != nil {
@@ -124,6 +124,17 @@ func chooseBy(pods []workload, selector map[string]any) []workload {
 		})
 	}
 	return chosen
+}
+
+// ports returns the names and the numbers of the ports.
+func ports(w workload) []string {
+	all := portNames(w)
+	for _, c := range w.containers() {
+		for _, p := range list(c, "ports") {
+			all = append(all, fmt.Sprint(at(p, "containerPort")))
+		}
+	}
+	return all
 }
 
 func portNames(w workload) []string {

@@ -205,11 +205,18 @@ const (
 	sweeps      = 50   // statements of one call
 )
 
-// SweepDeliveries implements webhooks.Queue. The ids rise with the time, so the oldest are the first of the table.
+// SweepDeliveries implements webhooks.Queue. The ids rise with the time, so the oldest are the first of the table. The
+// last one to delete is read first: a DELETE by a subquery would read the whole table.
 func (s *Store) SweepDeliveries(ctx context.Context, before time.Time) error {
+	before = before.UTC()
 	for range sweeps {
-		n, err := sqldb.Exec(s.read(ctx), "DELETE FROM deliveries WHERE created_at < ? AND id IN "+
-			"(SELECT id FROM (SELECT id FROM deliveries ORDER BY id LIMIT ?) AS t)", before.UTC(), sweptAtOnce)
+		var last sql.NullInt64
+		err := sqldb.Query(s.read(ctx), "SELECT MAX(id) FROM (SELECT id, created_at FROM deliveries ORDER BY id LIMIT ?) AS t "+
+			"WHERE created_at < ?", []any{sweptAtOnce, before}, func(rows *sql.Rows) error { return rows.Scan(&last) })
+		if err != nil || !last.Valid {
+			return err
+		}
+		n, err := sqldb.Exec(s.read(ctx), "DELETE FROM deliveries WHERE id <= ? AND created_at < ?", last.Int64, before)
 		if err != nil || n < sweptAtOnce {
 			return err
 		}

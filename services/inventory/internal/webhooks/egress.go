@@ -49,8 +49,9 @@ func prefixes(list ...string) (all []netip.Prefix) {
 
 var (
 	translated = netip.MustParsePrefix("64:ff9b::/96") // NAT64: the last four bytes are the address
-	// No network admits these: link-local, which has the metadata of clouds, unspecified and multicast.
-	never = prefixes("169.254.0.0/16", "fe80::/10", "fd00:ec2::254/128", "0.0.0.0/8", "::/128", "224.0.0.0/4", "ff00::/8",
+	// No network admits these: link-local and other addresses of the metadata of clouds, unspecified and multicast.
+	never = prefixes("169.254.0.0/16", "fe80::/10", "fd00:ec2::254/128", "100.100.100.200/32", "168.63.129.16/32",
+		"192.0.0.192/32", "0.0.0.0/8", "::/128", "224.0.0.0/4", "ff00::/8",
 		"255.255.255.255/32")
 	// Not public, by the registries of special addresses of IANA. Of IPv6 only 2000::/3 is public.
 	special = prefixes("10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24",

@@ -2,6 +2,7 @@ package webhooks
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/merchants"
 )
 
 const (
@@ -38,7 +40,7 @@ func (s *Service) Create(ctx context.Context, by core.Caller, address string, ty
 	}
 	secret := newSecret()
 	e := Endpoint{
-		MerchantID: owner, URL: address, Types: types, State: Active, ScannedTo: now, CreatedAt: now,
+		MerchantID: owner, URL: address, Types: types, State: Active, ScannedTo: now.Add(-merchants.FeedOverlap), CreatedAt: now,
 		Secret: s.seal(owner, secret),
 	}
 	e, err = s.Endpoints.CreateWebhook(ctx, e, change(by, now, "create", nil), func(used int64) error {
@@ -78,7 +80,8 @@ type Patch struct {
 	State *State
 }
 
-// Patch changes an endpoint. An endpoint that becomes active gets the changes from then on.
+// Patch changes an endpoint. An endpoint that becomes active gets the changes from shortly before then on, since those may
+// be committed later.
 func (s *Service) Patch(ctx context.Context, by core.Caller, id string, p Patch) (*Endpoint, error) {
 	return s.change(ctx, by, id, "patch", func(e *Endpoint, now time.Time) error {
 		if p.URL != nil {
@@ -91,7 +94,7 @@ func (s *Service) Patch(ctx context.Context, by core.Caller, id string, p Patch)
 			if *p.State != Active && *p.State != Off {
 				return contract.InvalidField("state", "must be active or off")
 			}
-			e.State, e.ScannedTo = *p.State, now
+			e.State, e.ScannedTo, e.Replay = *p.State, now.Add(-merchants.FeedOverlap), ""
 		}
 		return validate(e.URL, e.Types)
 	})
@@ -155,9 +158,11 @@ func (s *Service) Tidy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Queue.SweepDeliveries(ctx, now.Add(-keepFor)); err != nil {
-		return err
-	}
+	return errors.Join(s.Queue.SweepDeliveries(ctx, now.Add(-keepFor)), s.sealAgain(ctx))
+}
+
+// sealAgain seals secrets under the present key.
+func (s *Service) sealAgain(ctx context.Context) error {
 	stale, err := s.Endpoints.StaleSecrets(ctx, s.Sealer.Current())
 	if err != nil {
 		return err

@@ -67,7 +67,11 @@ func (s *Service) wakeUp() {
 // begin ends; those that have begun last until drain ends. It returns its own errors, and those of the tables since the
 // last call. Its caller calls Wait at the end.
 func (s *Service) Dispatch(ctx, begin, drain context.Context) error {
-	if !s.Enabled() || s.CheckClocks(ctx) != nil {
+	if !s.Enabled() {
+		return nil
+	}
+	if err := s.CheckClocks(ctx); err != nil {
+		s.Recorder.OldestDelivery(0, err)
 		return nil // the check logs the incident
 	}
 	list, due, now, err := s.due(ctx)
@@ -209,7 +213,11 @@ func (s *Service) send(ctx, drain context.Context, e Endpoint) error {
 	var delivered []Delivery
 	for i, d := range list {
 		if tried[i] && d.Status == http.StatusGone {
-			err = errors.Join(err, s.update(drain, e, func(of *Endpoint) { of.State = Gone }))
+			err = errors.Join(err, s.update(drain, e, func(of *Endpoint) {
+				if of.URL == e.URL && of.State == Active { // it may have another address by now
+					of.State, of.Replay = Gone, ""
+				}
+			}))
 		}
 		switch {
 		case !tried[i]: // due at once, and this was no attempt
