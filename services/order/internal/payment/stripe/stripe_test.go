@@ -459,7 +459,6 @@ func TestAFailedRefundIsMadeAgain(t *testing.T) {
 	a.now.Add(3600)
 	require.NoError(t, a.of.Refund(ctx, p))
 	require.Equal(t, 1, a.Taken()[0].Refunds)
-
 }
 
 // The dashboard is faster than the second key.
