@@ -103,7 +103,7 @@ var playedMutants = []mutant{
 	},
 	{
 		name: "comparisons skip the charges of the provider", file: orderDir + "core/reconcile.go",
-		old: "if !how.young(c.At) {", now: "if !how.young(c.At) && how.until.IsZero() {",
+		old: "if !how.young(c.At) || c.OtherInstallation {", now: "if !how.young(c.At) && how.until.IsZero() {",
 	},
 	{
 		name: "a second payment is kept", file: orderDir + "core/callback.go",
