@@ -459,7 +459,7 @@ var testedMutants = []mutant{
 	},
 	{
 		name: "a failed comparison counts as completed", file: orderDir + "core/comparison.go",
-		old: "if err = c.run(ctx); err == nil {", now: "if err = c.run(ctx); err == nil || claim.Provider != \"\" {",
+		old: "if err = c.run(limited); err == nil {", now: "if err = c.run(limited); err == nil || claim.Provider != \"\" {",
 		hidden: "the next comparison finds the same for a day",
 		test:   unit{"services/order/internal/core", "^TestAComparisonThatEndedBeginsAgain$"},
 	},
