@@ -393,6 +393,32 @@ func TestAGoneEndpointGetsNothing(t *testing.T) {
 	}
 }
 
+// ages records the age of the oldest delivery.
+type ages struct{ last int64 }
+
+func (a *ages) OldestDelivery(seconds int64, _ error) { a.last = seconds }
+
+// An endpoint that is down shows also between the attempts, when nothing is due.
+func TestTheAgeOfAWaitingDeliveryIsRecorded(t *testing.T) {
+	t.Parallel()
+	h := newHookShop(t)
+	recorded := &ages{}
+	h.svc.webhooks.Recorder = recorded
+	h.round()
+	require.Zero(t, recorded.last)
+	h.endpoint.responds(status(http.StatusInternalServerError))
+	h.order(1)
+	require.Len(t, h.round(), 1)
+	require.NoError(t, h.db.Exec("UPDATE deliveries SET created_at = created_at - INTERVAL 1 MINUTE").Error)
+	require.Empty(t, h.round(), "the next attempt is later")
+	require.GreaterOrEqual(t, recorded.last, int64(60))
+	h.endpoint.responds(nil)
+	h.due()
+	require.Len(t, h.round(), 1)
+	h.round()
+	require.Zero(t, recorded.last)
+}
+
 func TestNoRedirectIsFollowed(t *testing.T) {
 	t.Parallel()
 	h := newHookShop(t)

@@ -159,7 +159,7 @@ func register(ctx context.Context, t *testing.T, base, token, url string) (secre
 	return made.Secret
 }
 
-// sell sells to buyers who arrive at the rate, of whom some pay and the others do not, while faults do their work.
+// sell runs a sale with buyers who arrive at the rate, and the faults meanwhile. Some of the buyers pay.
 func sell(ctx context.Context, t *testing.T, r *rig.Rig, sale shop.Sale, count int, faults func()) {
 	t.Helper()
 	b := &shop.Buyers{Sale: sale, Client: r.Client, Count: count, PerSecond: perSecond, Rand: rand.New(rand.NewPCG(1, 2))}

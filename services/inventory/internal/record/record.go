@@ -83,8 +83,8 @@ func New(tel *telemetry.Telemetry, system string) (*Recorder, error) {
 			"does not respond."))
 	errs = append(errs, err)
 	r.oldestDelivery, err = tel.Reading("flashsale.inventory.webhooks.oldest", metric.WithUnit("s"),
-		metric.WithDescription("Time since the webhook became due that is due for the longest time; 0 if none is. No value "+
-			"without WEBHOOK_KEYS, and while the database does not respond."))
+		metric.WithDescription("Age of the oldest webhook that waits to be sent or sent again; 0 if none does. No value without "+
+			"WEBHOOK_KEYS, and while the database does not respond."))
 	errs = append(errs, err)
 	name, opts := telemetry.Differences()
 	r.differences, err = tel.Reading(name, opts...)

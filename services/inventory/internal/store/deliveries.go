@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"slices"
 	"strings"
 	"time"
 
@@ -56,7 +57,7 @@ func (s *Store) Deliveries(
 	if p.Cursor != "" {
 		q = q.Where("id < ?", number(p.Cursor))
 	}
-	return deliveriesOf(q.Order("id DESC").Limit(p.Limit))
+	return deliveriesOf(q.Omit("body").Order("id DESC").Limit(p.Limit))
 }
 
 // UnknownChanges implements webhooks.Queue.
@@ -112,35 +113,51 @@ func (s *Store) AddDeliveries(ctx context.Context, list []webhooks.Delivery, aga
 	})
 }
 
-// firstDue reads the delivery of an endpoint that is due for the longest time.
-const firstDue = "SELECT * FROM (SELECT endpoint_id, next_at FROM deliveries WHERE endpoint_id = ? AND state = 'waiting' " +
-	"AND next_at <= ? ORDER BY next_at LIMIT 1) AS t"
+// firstDue reads the delivery of an endpoint that is due for the longest time, oldestWaiting the oldest that waits.
+const (
+	firstDue = "SELECT * FROM (SELECT endpoint_id, next_at FROM deliveries WHERE endpoint_id = ? AND state = 'waiting' " +
+		"AND next_at <= ? ORDER BY next_at LIMIT 1) AS t"
+	oldestWaiting = "SELECT * FROM (SELECT endpoint_id, created_at FROM deliveries WHERE endpoint_id = ? AND state = 'waiting' " +
+		"AND created_at <= ? ORDER BY id LIMIT 1) AS t"
+)
 
 // DueDeliveries implements webhooks.Queue.
 func (s *Store) DueDeliveries(
 	ctx context.Context, endpointIDs []string, now time.Time,
 ) (map[string]time.Time, error) {
-	due := map[string]time.Time{}
-	for len(endpointIDs) > 0 {
-		part := endpointIDs[:min(streamsAtOnce, len(endpointIDs))]
-		endpointIDs = endpointIDs[len(part):]
+	return s.firstOfEach(ctx, firstDue, endpointIDs, now)
+}
+
+// OldestWaiting implements webhooks.Queue.
+func (s *Store) OldestWaiting(
+	ctx context.Context, endpointIDs []string, now time.Time,
+) (map[string]time.Time, error) {
+	return s.firstOfEach(ctx, oldestWaiting, endpointIDs, now)
+}
+
+// firstOfEach returns what a query reads for each endpoint.
+func (s *Store) firstOfEach(
+	ctx context.Context, query string, endpointIDs []string, now time.Time,
+) (map[string]time.Time, error) {
+	first := map[string]time.Time{}
+	for part := range slices.Chunk(endpointIDs, streamsAtOnce) {
 		var args []any
 		for _, id := range part {
 			args = append(args, number(id), now)
 		}
-		query := firstDue + strings.Repeat(" UNION ALL "+firstDue, len(part)-1)
-		err := sqldb.Query(s.read(ctx), query, args, func(rows *sql.Rows) error {
+		all := query + strings.Repeat(" UNION ALL "+query, len(part)-1)
+		err := sqldb.Query(s.read(ctx), all, args, func(rows *sql.Rows) error {
 			var id int64
 			var at time.Time
 			err := rows.Scan(&id, &at)
-			due[text(id)] = at.UTC()
+			first[text(id)] = at.UTC()
 			return err
 		})
 		if err != nil {
 			return nil, err
 		}
 	}
-	return due, nil
+	return first, nil
 }
 
 // ClaimDeliveries implements webhooks.Queue.
@@ -190,12 +207,16 @@ func (s *Store) ReturnDelivery(ctx context.Context, d webhooks.Delivery, claimed
 	if err != nil {
 		return err
 	}
+	next := d.NextAt // it keeps its place
+	if pause > 0 {
+		next = now.Add(pause).Truncate(time.Millisecond)
+	}
 	content := d.Body
 	if d.State != webhooks.Waiting {
 		content = nil
 	}
 	_, err = sqldb.Exec(s.read(ctx), "UPDATE deliveries SET state = ?, attempts = ?, next_at = ?, status = ?, error = ?, body = ? "+
-		"WHERE id = ? AND state = 'waiting' AND attempts = ?", string(d.State), d.Attempts, now.Add(pause).Truncate(time.Millisecond),
+		"WHERE id = ? AND state = 'waiting' AND attempts = ?", string(d.State), d.Attempts, next,
 		d.Status, d.Error, string(content), number(d.ID), claimed)
 	return err
 }

@@ -74,12 +74,8 @@ func (s *Service) Dispatch(ctx, begin, drain context.Context) error {
 		s.Recorder.OldestDelivery(0, err)
 		return nil // the check logs the incident
 	}
-	list, due, now, err := s.due(ctx)
-	oldest := int64(0)
-	for _, at := range due {
-		oldest = max(oldest, int64(now.Sub(at)/time.Second))
-	}
-	s.Recorder.OldestDelivery(oldest, err)
+	list, due, oldest, err := s.due(ctx)
+	s.Recorder.OldestDelivery(int64(oldest/time.Second), err)
 	if err != nil {
 		return err
 	}
@@ -95,19 +91,30 @@ func (s *Service) Dispatch(ctx, begin, drain context.Context) error {
 	return err
 }
 
-func (s *Service) due(ctx context.Context) (list []Endpoint, due map[string]time.Time, now time.Time, err error) {
+// due returns the active endpoints, since when each has due deliveries, and the age of the oldest delivery that waits.
+func (s *Service) due(
+	ctx context.Context,
+) (list []Endpoint, due map[string]time.Time, oldest time.Duration, err error) {
 	if list, err = s.Endpoints.ActiveWebhooks(ctx); err != nil {
-		return nil, nil, now, err
+		return nil, nil, 0, err
 	}
-	if now, err = s.Queue.Now(ctx); err != nil {
-		return nil, nil, now, err
+	now, err := s.Queue.Now(ctx)
+	if err != nil {
+		return nil, nil, 0, err
 	}
 	ids := make([]string, len(list))
 	for i, e := range list {
 		ids[i] = e.ID
 	}
+	waiting, err := s.Queue.OldestWaiting(ctx, ids, now)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	for _, at := range waiting {
+		oldest = max(oldest, now.Sub(at))
+	}
 	due, err = s.Queue.DueDeliveries(ctx, ids, now)
-	return list, due, now, err
+	return list, due, oldest, err
 }
 
 // begin reports whether a lane of an endpoint may start.
@@ -220,7 +227,7 @@ func (s *Service) send(ctx, drain context.Context, e Endpoint) error {
 			}))
 		}
 		switch {
-		case !tried[i]: // due at once, and this was no attempt
+		case !tried[i]: // still due, and this was no attempt
 			d.Attempts--
 			err = errors.Join(err, s.Queue.ReturnDelivery(drain, d, d.Attempts+1, 0))
 		case d.State == Delivered:

@@ -94,13 +94,15 @@ type Queue interface {
 	AddDeliveries(ctx context.Context, list []Delivery, again bool) error
 	// DueDeliveries returns for each endpoint the time of the delivery that is due for the longest time, if one is.
 	DueDeliveries(ctx context.Context, endpointIDs []string, now time.Time) (map[string]time.Time, error)
+	// OldestWaiting returns for each endpoint when its oldest delivery was added that waits, due or not.
+	OldestWaiting(ctx context.Context, endpointIDs []string, now time.Time) (map[string]time.Time, error)
 	// ClaimDeliveries counts an attempt of due deliveries and makes them due again when the lease ends. Their NextAt is
 	// that of before the claim.
 	ClaimDeliveries(ctx context.Context, endpointID string, lease time.Duration, limit int) ([]Delivery, error)
 	// FinishDeliveries marks deliveries as delivered, with their Status.
 	FinishDeliveries(ctx context.Context, list []Delivery) error
 	// ReturnDelivery writes State, Attempts, Status and Error, if the delivery has as many attempts as when it was claimed.
-	// It is due after the pause.
+	// It is due after the pause; without one since its NextAt.
 	ReturnDelivery(ctx context.Context, d Delivery, claimed int, pause time.Duration) error
 	// SweepDeliveries deletes deliveries that were created before a time.
 	SweepDeliveries(ctx context.Context, before time.Time) error
@@ -111,7 +113,7 @@ type Feed interface {
 	Feed(ctx context.Context, r merchants.FeedRequest) (merchants.FeedPage, error)
 }
 
-// Sealer encrypts the secrets of endpoints, each for its endpoint.
+// Sealer encrypts the secrets of endpoints, each for its merchant.
 type Sealer interface {
 	Seal(object string, plain []byte) (keyID string, sealed []byte)
 	Open(object, keyID string, sealed []byte) ([]byte, error)
@@ -120,7 +122,7 @@ type Sealer interface {
 
 // Recorder records the work of the senders.
 type Recorder interface {
-	// OldestDelivery records for how long the delivery waits that is due for the longest time; 0 if none is due.
+	// OldestDelivery records the age of the oldest delivery that waits, due or not; 0 if none does.
 	OldestDelivery(seconds int64, err error)
 }
 

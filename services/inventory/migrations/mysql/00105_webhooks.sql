@@ -35,6 +35,7 @@ CREATE TABLE IF NOT EXISTS deliveries (
   created_at  DATETIME(3)  NOT NULL,
   UNIQUE KEY deliveries_change (endpoint_id, order_sn, changed_at),
   KEY deliveries_due (endpoint_id, state, next_at),
+  KEY deliveries_of_state (endpoint_id, state, id),
   CONSTRAINT deliveries_state CHECK (state IN ('waiting', 'delivered', 'failed'))
 ) DEFAULT CHARSET = utf8mb4;
 

@@ -37,6 +37,7 @@ CREATE TABLE IF NOT EXISTS deliveries (
 );
 CREATE UNIQUE INDEX deliveries_change ON deliveries (endpoint_id, order_sn, changed_at);
 CREATE INDEX deliveries_due ON deliveries (endpoint_id, state, next_at);
+CREATE INDEX deliveries_of_state ON deliveries (endpoint_id, state, id);
 
 -- +goose Down
 DROP TABLE deliveries;

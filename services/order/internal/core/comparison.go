@@ -15,7 +15,7 @@ import (
 
 const (
 	compareOverlap = 24 * time.Hour
-	compareMost    = 30 * time.Minute   // of a comparison with one provider; the next one goes on with what it lacks
+	compareMost    = 30 * time.Minute   // bounds a comparison with one provider; one that takes longer fails and begins again
 	compareClaim   = 20 * time.Minute   // of a comparison: longer than the retries of one call to a provider
 	compareWeek    = 7 * 24 * time.Hour // for which a difference stays that no comparison reaches any more
 	compareBatch   = 500                // rows read in one step
