@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 )
 
@@ -13,10 +14,18 @@ type Reading struct{ last atomic.Pointer[int64] }
 
 // Reading returns a gauge without a sample.
 func (t *Telemetry) Reading(name string, opts ...metric.Int64ObservableGaugeOption) (*Reading, error) {
+	return t.ReadingOf(nil, name, opts...)
+}
+
+// ReadingOf is Reading with attributes, by which readings of the same name differ.
+func (t *Telemetry) ReadingOf(
+	attrs []attribute.KeyValue, name string, opts ...metric.Int64ObservableGaugeOption,
+) (*Reading, error) {
 	r := &Reading{}
+	of := metric.WithAttributes(attrs...)
 	observe := func(_ context.Context, o metric.Int64Observer) error {
 		if n := r.last.Load(); n != nil {
-			o.Observe(*n)
+			o.Observe(*n, of)
 		}
 		return nil
 	}

@@ -86,6 +86,9 @@ type Service struct {
 	verifier   *auth.Verifier
 	handler    http.Handler
 	internal   http.Handler
+
+	// scannedAlone is when a scan for webhooks began without a lock, by the goroutine that scans.
+	scannedAlone time.Time
 }
 
 // New composes the service and starts nothing. Its dependencies may still be unreachable.
@@ -320,7 +323,7 @@ func (s *Service) Components() []lifecycle.Component {
 			return errors.Join(controller.TrimGates(ctx), s.store.SweepKeys(ctx), s.webhooks.Tidy(ctx))
 		})),
 		lifecycle.Every("inventory dead letter count", deadLetterCountEvery, log, s.countDeadLetters),
-		lifecycle.Every("inventory webhook scan", webhookScanEvery, log, s.clocks.Gate(s.scanForWebhooks)),
+		lifecycle.Every("inventory webhook scan", webhookScanEvery, log, s.scanForWebhooks),
 		{Name: "inventory webhooks", Run: s.sendWebhooks},
 		{Name: "inventory consumers", Run: s.consume},
 		{Name: "inventory boards", Run: s.board.Run},

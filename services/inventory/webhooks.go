@@ -79,7 +79,8 @@ func (s *Service) newWebhooks() (*webhooks.Service, error) {
 	}
 	networks, err := s.cfg.Webhooks.networks()
 	return webhooks.New(webhooks.Deps{
-		Endpoints: s.store, Queue: s.store, Feed: s.merchants, Sealer: sealer, Recorder: s.recorder, Now: s.deps.Now,
+		Endpoints: s.store, Queue: s.store, Feed: s.merchants, Sealer: sealer, Recorder: s.recorder,
+		Log: s.deps.Telemetry.Log, Now: s.deps.Now,
 		Data:   func(r merchants.FeedRow) any { return httpapi.FeedView(r) },
 		Client: webhooks.NewClient(networks, nil), CheckClocks: s.clocks.Check,
 	}), err
@@ -87,20 +88,48 @@ func (s *Service) newWebhooks() (*webhooks.Service, error) {
 
 const (
 	webhookScanEvery = time.Second
+	webhookScanAlone = 5 * time.Second // without the locks
+	webhookScanFor   = time.Minute     // in one process before another may; below the time-out of a round
 	webhookSendEvery = 500 * time.Millisecond
 )
 
-// scanForWebhooks adds the deliveries of changed orders, in one process at a time. While the locks are unavailable, each
-// process does: a change still has one delivery to each endpoint.
+// scanForWebhooks adds the deliveries of changed orders. One process does for a minute, since the passes of a process
+// continue each other. While the locks are unavailable, each does: a change still has one delivery to each endpoint.
 func (s *Service) scanForWebhooks(ctx context.Context) error {
-	err := s.locker.Do(ctx, "inventory webhook scan", func(ctx context.Context, _ int64) error { return s.webhooks.Scan(ctx) })
+	if !s.webhooks.Enabled() {
+		return nil
+	}
+	err := s.locker.Do(ctx, "inventory webhook scan", func(ctx context.Context, _ int64) error {
+		for until := time.Now().Add(webhookScanFor); ; {
+			if err := s.webhooks.Scan(ctx); err != nil {
+				return err
+			}
+			if time.Now().After(until) || !pause(ctx, webhookScanEvery) {
+				return nil
+			}
+		}
+	})
 	switch {
 	case errors.Is(err, lock.ErrNotObtained):
 		return nil
 	case errors.Is(err, lock.ErrUnavailable):
+		if time.Since(s.scannedAlone) < webhookScanAlone {
+			return nil
+		}
+		s.scannedAlone = time.Now()
 		return s.webhooks.Scan(ctx)
 	}
 	return err
+}
+
+// pause waits, and reports whether ctx goes on.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
 }
 
 // sendWebhooks sends due deliveries. At the end it waits for the attempts that have begun.

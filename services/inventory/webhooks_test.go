@@ -23,6 +23,7 @@ import (
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/lifecycle"
+	"flashsale.internal/services/inventory/internal/merchants"
 	"flashsale.internal/services/inventory/internal/webhooks"
 )
 
@@ -393,10 +394,10 @@ func TestAGoneEndpointGetsNothing(t *testing.T) {
 	}
 }
 
-// ages records the age of the oldest delivery.
-type ages struct{ last int64 }
+// ages records the ages of the oldest deliveries.
+type ages struct{ waiting, failing time.Duration }
 
-func (a *ages) OldestDelivery(seconds int64, _ error) { a.last = seconds }
+func (a *ages) OldestDelivery(waiting, failing time.Duration, _ error) { *a = ages{waiting, failing} }
 
 // An endpoint that is down shows also between the attempts, when nothing is due.
 func TestTheAgeOfAWaitingDeliveryIsRecorded(t *testing.T) {
@@ -404,19 +405,34 @@ func TestTheAgeOfAWaitingDeliveryIsRecorded(t *testing.T) {
 	h := newHookShop(t)
 	recorded := &ages{}
 	h.svc.webhooks.Recorder = recorded
+	other := newEndpoint(t) // another merchant's, not sent to in this process
+	otherID, _ := h.hook(h.mintFor("other", "clerk", auth.Merchant), other.URL)
 	h.round()
-	require.Zero(t, recorded.last)
+	require.Equal(t, ages{}, *recorded)
 	h.endpoint.responds(status(http.StatusInternalServerError))
 	h.order(1)
 	require.Len(t, h.round(), 1)
-	require.NoError(t, h.db.Exec("UPDATE deliveries SET created_at = created_at - INTERVAL 1 MINUTE").Error)
+	age := func(d, of string) {
+		t.Helper()
+		require.NoError(t, h.db.Exec("UPDATE deliveries SET created_at = created_at - INTERVAL "+d+" WHERE endpoint_id = ?", of).Error)
+	}
+	age("1 HOUR", h.id)
 	require.Empty(t, h.round(), "the next attempt is later")
-	require.GreaterOrEqual(t, recorded.last, int64(60))
-	h.endpoint.responds(nil)
-	h.due()
-	require.Len(t, h.round(), 1)
+	require.Zero(t, recorded.waiting)
+	require.GreaterOrEqual(t, recorded.failing, time.Hour)
+
+	require.NoError(t, h.db.Exec("INSERT INTO deliveries SELECT NULL, ?, order_sn, changed_at, type, 'waiting', 1, "+
+		"UTC_TIMESTAMP(3) + INTERVAL 1 MINUTE, 0, '', body, UTC_TIMESTAMP(3) FROM deliveries", otherID).Error)
+	age("1 MINUTE", otherID)
 	h.round()
-	require.Zero(t, recorded.last)
+	require.Less(t, recorded.waiting, time.Hour, "one that fails does not hide one that is late")
+	require.GreaterOrEqual(t, recorded.waiting, time.Minute)
+
+	age("84 HOUR", h.id) // what waits behind others uses up no attempt, and does not wait forever
+	h.round()
+	h.round()
+	require.Zero(t, recorded.failing)
+	require.Equal(t, "status 500", h.deliveries("failed")[0].Error)
 }
 
 func TestNoRedirectIsFollowed(t *testing.T) {
@@ -457,7 +473,14 @@ func TestBothSecretsSignFor24Hours(t *testing.T) {
 	h.svc.cfg.Webhooks.Keys = []string{otherHookKey, webhookKey}
 	both, err := h.svc.newWebhooks()
 	require.NoError(t, err)
+	for id := range 150 { // secrets that no key opens do not hinder it
+		require.NoError(t, h.db.Exec("INSERT INTO webhooks SELECT ?, merchant_id, url, types, 'off', 'lost.key', '', NULL, scanned_to, "+
+			"replay, created_at FROM webhooks WHERE id = ?", id+1, h.id).Error)
+	}
+	require.NoError(t, h.db.Exec("UPDATE webhooks SET old_until = old_until - INTERVAL 2 DAY").Error)
 	require.NoError(t, both.Tidy(t.Context()))
+	require.NoError(t, h.db.Table("webhooks").Where("old_secret <> ''").Pluck("old_secret", &stored).Error)
+	require.Empty(t, stored, "it has ended")
 	h.svc.cfg.Webhooks.Keys = []string{otherHookKey}
 	with, err := h.svc.newWebhooks()
 	require.NoError(t, err)
@@ -481,6 +504,119 @@ func TestAClaimOfAKilledSenderEnds(t *testing.T) {
 	killed[0].State = webhooks.Failed
 	require.NoError(t, h.svc.store.ReturnDelivery(t.Context(), killed[0], killed[0].Attempts, 0))
 	require.Len(t, h.deliveries("delivered"), 1, "its result comes too late")
+}
+
+// A 410 of an address that its merchant has replaced meanwhile does not end the new one.
+func TestAGoneAddressDoesNotEndTheNextOne(t *testing.T) {
+	t.Parallel()
+	h := newHookShop(t)
+	begun, release := make(chan struct{}), make(chan struct{})
+	h.endpoint.responds(func(w http.ResponseWriter, _ *http.Request) {
+		begun <- struct{}{}
+		<-release
+		w.WriteHeader(http.StatusGone)
+	})
+	h.order(1)
+	require.NoError(t, h.svc.webhooks.Scan(t.Context()))
+	require.NoError(t, h.svc.webhooks.Dispatch(t.Context(), t.Context(), t.Context()))
+	<-begun
+	require.Equal(t, 200, h.do("PATCH", hooksPath+"/"+h.id, `{"url":"`+h.endpoint.URL+`/next"}`).status)
+	close(release)
+	h.svc.webhooks.Wait()
+	require.Equal(t, "active", h.state())
+}
+
+// A change whose transaction commits after the creation of an endpoint may have an earlier time.
+func TestAnEndpointGetsChangesThatCommitLater(t *testing.T) {
+	t.Parallel()
+	h := newHookShop(t)
+	sn := h.order(1)[0].OrderSN
+	late := func() {
+		t.Helper()
+		require.NoError(t, h.db.Exec("UPDATE reservations SET changed_at = UTC_TIMESTAMP(3) - INTERVAL 5 SECOND WHERE order_sn = ?", sn).Error)
+	}
+	late()
+	require.Len(t, h.round(), 1, "after the creation")
+	for _, state := range []string{"off", "active"} {
+		require.Equal(t, 200, h.do("PATCH", hooksPath+"/"+h.id, `{"state":"`+state+`"}`).status)
+	}
+	late()
+	h.ahead += time.Minute // a full pass
+	require.Len(t, h.round(), 1, "after the activation")
+}
+
+// feeds counts the pages that a scan reads.
+type feeds struct {
+	of    webhooks.Feed
+	pages int
+}
+
+func (f *feeds) Feed(ctx context.Context, r merchants.FeedRequest) (merchants.FeedPage, error) {
+	f.pages++
+	return f.of.Feed(ctx, r)
+}
+
+// The changes of a merchant are read once for all of its endpoints. Each gets those since shortly before its creation,
+// and a replay of one sends nothing to another.
+func TestEndpointsOfAMerchantShareAScan(t *testing.T) {
+	t.Parallel()
+	h := newHookShop(t)
+	counted := &feeds{of: h.svc.webhooks.Feed}
+	h.svc.webhooks.Feed = counted
+	early := h.order(1)[0]
+	require.NoError(t, h.db.Exec("UPDATE reservations SET changed_at = changed_at - INTERVAL 2 MINUTE").Error)
+	require.NoError(t, h.db.Exec("UPDATE webhooks SET scanned_to = scanned_to - INTERVAL 5 MINUTE").Error)
+	second, _ := h.hook(h.token, h.endpoint.URL)
+	both := h.order(1)[0]
+	got := h.round()
+	require.Len(t, got, 3)
+	require.Equal(t, 1, counted.pages)
+	for _, r := range got {
+		require.False(t, strings.Contains(r.id, second) && r.event.Subject == early.OrderSN, "%s", r.id)
+		require.Contains(t, []string{early.OrderSN, both.OrderSN}, r.event.Subject)
+	}
+	require.Empty(t, h.round())
+	since := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
+	require.Equal(t, 200, h.do("POST", hooksPath+"/"+second+"/replay", `{"since":"`+since+`"}`).status)
+	got = h.round()
+	require.Len(t, got, 2)
+	for _, r := range got {
+		require.Contains(t, r.id, second)
+	}
+}
+
+// Short passes leave out sales that ended days ago; the next full one has their changes, such as a refund.
+func TestAChangeOfAnOldSaleIsSentByTheNextFullPass(t *testing.T) {
+	t.Parallel()
+	h := newHookShop(t)
+	bought := h.order(1)[0]
+	require.Len(t, h.round(), 1)
+	require.NoError(t, h.db.Exec("UPDATE activities SET ends_at = ends_at - INTERVAL 90 DAY").Error)
+	h.follows(bought, contract.OrderPaid)
+	require.Empty(t, h.round())
+	h.ahead += time.Minute
+	require.Equal(t, "order.paid", h.round()[0].event.Type)
+}
+
+// One process scans while it holds the lock, and no other does.
+func TestOneProcessScans(t *testing.T) {
+	t.Parallel()
+	h := newHookShop(t)
+	other := newShopOn(t, h.db, withWebhooks)
+	other.svc.locker = h.svc.locker
+	counted := &feeds{of: other.svc.webhooks.Feed}
+	other.svc.webhooks.Feed = counted
+	ctx, end := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- h.svc.scanForWebhooks(ctx) }()
+	for n := 1; n <= 2; n++ { // two rounds under one lock
+		h.order(1)
+		require.Eventually(t, func() bool { return len(h.deliveries("waiting")) == n }, time.Minute, 10*time.Millisecond)
+	}
+	require.NoError(t, other.svc.scanForWebhooks(t.Context()))
+	require.Zero(t, counted.pages)
+	end()
+	<-done
 }
 
 // At its end a process finishes the attempts that have begun, and returns the other deliveries.

@@ -29,11 +29,11 @@ const (
 
 // ChangedRows reads the ledger by the times of changes.
 type ChangedRows interface {
-	// ChangedActivities returns at most FeedSales activities after an id, in the order of ids, with a row that changed at
-	// since or later. It reads at most FeedScan activities. end is the id up to which it has read, "" if there are no
-	// more.
+	// ChangedActivities returns at most FeedSales activities after an id, in the order of ids, that end after endAfter and
+	// have a row that changed at since or later. It reads at most FeedScan activities. end is the id up to which it has
+	// read, "" if there are no more.
 	ChangedActivities(
-		ctx context.Context, in core.Scope, after string, since time.Time,
+		ctx context.Context, in core.Scope, after string, since, endAfter time.Time,
 	) (ids []string, end string, err error)
 	// Changes returns for each stream its rows after a place and until a time, by place, at most limit of each.
 	Changes(
@@ -59,6 +59,7 @@ type FeedRequest struct {
 	In         core.Scope
 	ActivityID string // of one activity, which belongs to the scope; "" for all of the scope
 	Since      time.Time
+	EndAfter   time.Time // leaves out activities that ended before
 	Limit      int
 	From       FeedPlace // the zero value for the first page
 	// Unknown returns those of the places of a page whose rows the caller needs; nil for all.
@@ -114,7 +115,7 @@ func (s *Service) Feed(ctx context.Context, r FeedRequest) (FeedPage, error) {
 	ids, end := []string{r.ActivityID}, ""
 	if r.ActivityID == "" {
 		var err error
-		if ids, end, err = s.Changed.ChangedActivities(ctx, r.In, at.Activity, r.Since); err != nil {
+		if ids, end, err = s.Changed.ChangedActivities(ctx, r.In, at.Activity, r.Since, r.EndAfter); err != nil {
 			return FeedPage{}, err
 		}
 	}

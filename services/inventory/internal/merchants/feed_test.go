@@ -127,7 +127,7 @@ func (m *feedModel) happens() {
 
 // ChangedActivities reads fewer activities in a call than the store, so that groups end.
 func (m *feedModel) ChangedActivities(
-	_ context.Context, _ core.Scope, after string, since time.Time,
+	_ context.Context, _ core.Scope, after string, since, _ time.Time,
 ) (ids []string, end string, err error) {
 	m.happens()
 	for id := 1; id <= 9; id++ {

@@ -31,7 +31,8 @@ type Recorder struct {
 	redisless       metric.Int64Counter
 	openDeadLetters *telemetry.Reading
 	nextStart       *telemetry.Reading
-	oldestDelivery  *telemetry.Reading
+	waitingDelivery *telemetry.Reading
+	failingDelivery *telemetry.Reading
 	differences     *telemetry.Reading
 	compared        *telemetry.Reading
 	repairs         metric.Int64Counter
@@ -82,10 +83,12 @@ func New(tel *telemetry.Telemetry, system string) (*Recorder, error) {
 		metric.WithDescription("Start of the next sale, in seconds since 1970. No value without one, and while the database "+
 			"does not respond."))
 	errs = append(errs, err)
-	r.oldestDelivery, err = tel.Reading("flashsale.inventory.webhooks.oldest", metric.WithUnit("s"),
-		metric.WithDescription("Age of the oldest webhook that waits to be sent or sent again; 0 if none does. No value without "+
-			"WEBHOOK_KEYS, and while the database does not respond."))
-	errs = append(errs, err)
+	for state, reading := range map[string]**telemetry.Reading{"waiting": &r.waitingDelivery, "failing": &r.failingDelivery} {
+		*reading, err = tel.ReadingOf([]attribute.KeyValue{telemetry.AttrState.String(state)}, "flashsale.inventory.webhooks.oldest",
+			metric.WithUnit("s"), metric.WithDescription("Age of the oldest webhook that is not delivered, of endpoints that fail, and "+
+				"of those it waits for; 0 if there is none. No value without WEBHOOK_KEYS, and while the database does not respond."))
+		errs = append(errs, err)
+	}
 	name, opts := telemetry.Differences()
 	r.differences, err = tel.Reading(name, opts...)
 	errs = append(errs, err)
@@ -227,7 +230,10 @@ func (r *Recorder) NextStart(at time.Time, err error) {
 }
 
 // OldestDelivery implements webhooks.Recorder.
-func (r *Recorder) OldestDelivery(seconds int64, err error) { r.oldestDelivery.Record(seconds, err) }
+func (r *Recorder) OldestDelivery(waiting, failing time.Duration, err error) {
+	r.waitingDelivery.Record(int64(waiting/time.Second), err)
+	r.failingDelivery.Record(int64(failing/time.Second), err)
+}
 
 var errNoSale = errors.New("no sale is scheduled")
 

@@ -62,26 +62,29 @@ func (s *Store) Deliveries(
 
 // UnknownChanges implements webhooks.Queue.
 func (s *Store) UnknownChanges(
-	ctx context.Context, endpointID string, places []core.ReservationPlace,
+	ctx context.Context, endpointIDs []string, places []core.ReservationPlace,
 ) (unknown []core.ReservationPlace, err error) {
 	type change struct{ sn, at int64 }
-	known := map[change]bool{}
+	known := map[change]int{} // endpoints
 	err = chunked(places, func(c []core.ReservationPlace) error {
-		args := []any{number(endpointID)}
+		var args []any
+		for _, id := range endpointIDs {
+			args = append(args, number(id))
+		}
 		for _, p := range c {
 			args = append(args, number(p.OrderSN))
 		}
-		return sqldb.Query(s.read(ctx), "SELECT order_sn, changed_at FROM deliveries WHERE endpoint_id = ? AND order_sn IN "+
-			sqldb.List(len(c)), args, func(rows *sql.Rows) error {
+		return sqldb.Query(s.read(ctx), "SELECT order_sn, changed_at FROM deliveries WHERE endpoint_id IN "+sqldb.List(len(endpointIDs))+
+			" AND order_sn IN "+sqldb.List(len(c)), args, func(rows *sql.Rows) error {
 			var sn int64
 			var at time.Time
 			err := rows.Scan(&sn, &at)
-			known[change{sn, at.UnixMilli()}] = true
+			known[change{sn, at.UnixMilli()}]++
 			return err
 		})
 	})
 	for _, p := range places {
-		if !known[change{number(p.OrderSN), p.ChangedAt.UnixMilli()}] {
+		if known[change{number(p.OrderSN), p.ChangedAt.UnixMilli()}] < len(endpointIDs) {
 			unknown = append(unknown, p)
 		}
 	}
@@ -117,27 +120,13 @@ func (s *Store) AddDeliveries(ctx context.Context, list []webhooks.Delivery, aga
 const (
 	firstDue = "SELECT * FROM (SELECT endpoint_id, next_at FROM deliveries WHERE endpoint_id = ? AND state = 'waiting' " +
 		"AND next_at <= ? ORDER BY next_at LIMIT 1) AS t"
-	oldestWaiting = "SELECT * FROM (SELECT endpoint_id, created_at FROM deliveries WHERE endpoint_id = ? AND state = 'waiting' " +
-		"AND created_at <= ? ORDER BY id LIMIT 1) AS t"
+	oldestWaiting = "SELECT * FROM (SELECT endpoint_id, order_sn, attempts, next_at, error, created_at FROM deliveries " +
+		"WHERE endpoint_id = ? AND state = 'waiting' ORDER BY id LIMIT 1) AS t"
 )
 
 // DueDeliveries implements webhooks.Queue.
 func (s *Store) DueDeliveries(
 	ctx context.Context, endpointIDs []string, now time.Time,
-) (map[string]time.Time, error) {
-	return s.firstOfEach(ctx, firstDue, endpointIDs, now)
-}
-
-// OldestWaiting implements webhooks.Queue.
-func (s *Store) OldestWaiting(
-	ctx context.Context, endpointIDs []string, now time.Time,
-) (map[string]time.Time, error) {
-	return s.firstOfEach(ctx, oldestWaiting, endpointIDs, now)
-}
-
-// firstOfEach returns what a query reads for each endpoint.
-func (s *Store) firstOfEach(
-	ctx context.Context, query string, endpointIDs []string, now time.Time,
 ) (map[string]time.Time, error) {
 	first := map[string]time.Time{}
 	for part := range slices.Chunk(endpointIDs, streamsAtOnce) {
@@ -145,8 +134,7 @@ func (s *Store) firstOfEach(
 		for _, id := range part {
 			args = append(args, number(id), now)
 		}
-		all := query + strings.Repeat(" UNION ALL "+query, len(part)-1)
-		err := sqldb.Query(s.read(ctx), all, args, func(rows *sql.Rows) error {
+		err := sqldb.Query(s.read(ctx), ofEach(firstDue, len(part)), args, func(rows *sql.Rows) error {
 			var id int64
 			var at time.Time
 			err := rows.Scan(&id, &at)
@@ -159,6 +147,28 @@ func (s *Store) firstOfEach(
 	}
 	return first, nil
 }
+
+// OldestWaiting implements webhooks.Queue.
+func (s *Store) OldestWaiting(ctx context.Context, endpointIDs []string) (map[string]webhooks.Delivery, error) {
+	oldest := map[string]webhooks.Delivery{}
+	for part := range slices.Chunk(endpointIDs, streamsAtOnce) {
+		var args []any
+		for _, id := range part {
+			args = append(args, number(id))
+		}
+		var rows []deliveryRow
+		if err := s.read(ctx).Raw(ofEach(oldestWaiting, len(part)), args...).Scan(&rows).Error; err != nil {
+			return nil, err
+		}
+		for _, r := range rows {
+			oldest[text(r.EndpointID)] = toDelivery(r)
+		}
+	}
+	return oldest, nil
+}
+
+// ofEach is a query for each of n endpoints, as one statement.
+func ofEach(query string, n int) string { return query + strings.Repeat(" UNION ALL "+query, n-1) }
 
 // ClaimDeliveries implements webhooks.Queue.
 func (s *Store) ClaimDeliveries(
@@ -218,6 +228,15 @@ func (s *Store) ReturnDelivery(ctx context.Context, d webhooks.Delivery, claimed
 	_, err = sqldb.Exec(s.read(ctx), "UPDATE deliveries SET state = ?, attempts = ?, next_at = ?, status = ?, error = ?, body = ? "+
 		"WHERE id = ? AND state = 'waiting' AND attempts = ?", string(d.State), d.Attempts, next,
 		d.Status, d.Error, string(content), number(d.ID), claimed)
+	return err
+}
+
+// ExpireDeliveries implements webhooks.Queue.
+func (s *Store) ExpireDeliveries(ctx context.Context, endpointID string, before time.Time) error {
+	_, err := sqldb.Exec(s.read(ctx), "UPDATE deliveries SET state = 'failed', body = '', "+
+		"error = CASE error WHEN '' THEN 'waited too long' ELSE error END WHERE id IN (SELECT id FROM (SELECT id "+
+		"FROM deliveries WHERE endpoint_id = ? AND state = 'waiting' AND created_at < ? ORDER BY id LIMIT ?) AS t)",
+		number(endpointID), before.UTC(), sweptAtOnce)
 	return err
 }
 

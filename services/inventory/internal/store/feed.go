@@ -25,10 +25,10 @@ var changedSince = func() string {
 
 // ChangedActivities implements merchants.ChangedRows.
 func (s *Store) ChangedActivities(
-	ctx context.Context, in core.Scope, after string, since time.Time,
+	ctx context.Context, in core.Scope, after string, since, endAfter time.Time,
 ) (ids []string, end string, err error) {
 	var all []int64
-	err = within(s.read(ctx).Model(&activityRow{}), in).Where("id > ?", number(after)).Order("id").
+	err = within(s.read(ctx).Model(&activityRow{}), in).Where("id > ? AND ends_at > ?", number(after), storable(endAfter)).Order("id").
 		Limit(merchants.FeedScan).Pluck("id", &all).Error
 	if err != nil {
 		return nil, "", err

@@ -99,7 +99,7 @@ func TestChangedActivitiesComeInGroups(t *testing.T) {
 		require.Greater(t, len(ids), merchants.FeedSales)
 		var found []string
 		for after := ""; ; {
-			part, end, err := s.ChangedActivities(ctx, core.OfMerchant("m1"), after, now.Add(-time.Minute))
+			part, end, err := s.ChangedActivities(ctx, core.OfMerchant("m1"), after, now.Add(-time.Minute), time.Time{})
 			require.NoError(t, err)
 			require.LessOrEqual(t, len(part), merchants.FeedSales)
 			found = append(found, part...)
@@ -110,7 +110,7 @@ func TestChangedActivitiesComeInGroups(t *testing.T) {
 		}
 		require.Equal(t, ids, found)
 		for _, in := range []core.Scope{core.OfMerchant("m2"), {}} {
-			part, end, err := s.ChangedActivities(ctx, in, "", time.Time{})
+			part, end, err := s.ChangedActivities(ctx, in, "", time.Time{}, time.Time{})
 			require.NoError(t, err)
 			require.Empty(t, part)
 			require.Empty(t, end)
@@ -170,7 +170,7 @@ func TestAPageOfAFeedReadsFewRows(t *testing.T) {
 			}
 			for name, since := range map[string]time.Time{"none": now.Add(time.Hour), "all": now.Add(-time.Hour)} {
 				read("changed activities, "+name, 40, func() error {
-					ids, _, err := s.ChangedActivities(t.Context(), core.OfMerchant("m1"), "", since)
+					ids, _, err := s.ChangedActivities(t.Context(), core.OfMerchant("m1"), "", since, time.Time{})
 					require.Equal(t, name == "all", len(ids) == 1)
 					return err
 				})

@@ -331,7 +331,7 @@ func TestAScopeContainsOneMerchant(t *testing.T) {
 				rows, err := s.ReservationsOfActivity(ctx, c.in, a.ID, core.ReservationFilter{}, all)
 				require.NoError(t, err)
 				counts["ReservationsOfActivity"] = len(rows)
-				fed, _, err := s.ChangedActivities(ctx, c.in, "", now.Add(-time.Hour))
+				fed, _, err := s.ChangedActivities(ctx, c.in, "", now.Add(-time.Hour), time.Time{})
 				require.NoError(t, err)
 				counts["ChangedActivities"] = len(fed)
 				counted, err := s.CountReservations(ctx, c.in, a.ID)

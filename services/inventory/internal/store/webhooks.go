@@ -114,8 +114,11 @@ func (s *Store) ActiveWebhooks(ctx context.Context) ([]webhooks.Endpoint, error)
 }
 
 // StaleSecrets implements webhooks.Endpoints.
-func (s *Store) StaleSecrets(ctx context.Context, keyID string) ([]webhooks.Endpoint, error) {
-	return webhooksOf(s.read(ctx).Where("secret NOT LIKE ? OR old_secret <> '' AND old_secret NOT LIKE ?", keyID+".%", keyID+".%").
+func (s *Store) StaleSecrets(
+	ctx context.Context, keyID, after string, ended time.Time,
+) ([]webhooks.Endpoint, error) {
+	return webhooksOf(s.read(ctx).Where("id > ?", number(after)).
+		Where("secret NOT LIKE ? OR old_secret <> '' AND (old_secret NOT LIKE ? OR old_until < ?)", keyID+".%", keyID+".%", ended.UTC()).
 		Order("id").Limit(100))
 }
 

@@ -33,7 +33,7 @@ func NewClient(networks []netip.Prefix, roots *x509.CertPool) *http.Client {
 		Timeout: sendTimeout,
 		Transport: &http.Transport{
 			DialContext: dialer.DialContext, TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
-			TLSHandshakeTimeout: 5 * time.Second, MaxIdleConnsPerHost: sendsAtOnce, MaxConnsPerHost: 4 * sendsAtOnce,
+			TLSHandshakeTimeout: 5 * time.Second, MaxIdleConnsPerHost: sendsAtOnce,
 			IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: 16 << 10, DisableCompression: true,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

@@ -158,29 +158,33 @@ func (s *Service) Tidy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(s.Queue.SweepDeliveries(ctx, now.Add(-keepFor)), s.sealAgain(ctx))
+	return errors.Join(s.Queue.SweepDeliveries(ctx, now.Add(-keepFor)), s.sealAgain(ctx, now))
 }
 
-// sealAgain seals secrets under the present key.
-func (s *Service) sealAgain(ctx context.Context) error {
-	stale, err := s.Endpoints.StaleSecrets(ctx, s.Sealer.Current())
-	if err != nil {
-		return err
-	}
-	for _, of := range stale {
-		_, err = s.Endpoints.ChangeWebhook(ctx, core.OfMerchant(of.MerchantID), of.ID, nil, func(e *Endpoint) error {
-			for _, sealed := range []*string{&e.Secret, &e.OldSecret} {
-				if secret, err := s.open(e.MerchantID, *sealed); err == nil { // else it is replaced by its merchant
-					*sealed = s.seal(e.MerchantID, secret)
-				}
-			}
-			return nil
-		})
-		if err != nil && contract.CodeOf(err) != contract.CodeNotFound {
+// sealAgain seals secrets under the present key, and deletes old ones that have ended.
+func (s *Service) sealAgain(ctx context.Context, now time.Time) error {
+	for after := ""; ; {
+		stale, err := s.Endpoints.StaleSecrets(ctx, s.Sealer.Current(), after, now)
+		if err != nil || len(stale) == 0 {
 			return err
 		}
+		for _, of := range stale {
+			err := s.update(ctx, of, func(e *Endpoint) {
+				if e.OldUntil != nil && e.OldUntil.Before(now) {
+					e.OldSecret, e.OldUntil = "", nil
+				}
+				for _, sealed := range []*string{&e.Secret, &e.OldSecret} {
+					if secret, err := s.open(e.MerchantID, *sealed); err == nil { // else its merchant replaces it
+						*sealed = s.seal(e.MerchantID, secret)
+					}
+				}
+			})
+			if err != nil {
+				return err
+			}
+			after = of.ID
+		}
 	}
-	return nil
 }
 
 func (s *Service) change(

@@ -1,8 +1,10 @@
 package webhooks
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"time"
 
@@ -13,14 +15,15 @@ import (
 
 const (
 	scanLimit = 1000 // rows of a page
-	scanPages = 20   // pages of an endpoint in a round; the rest follows in the next one
-	// A short pass reads the changes since shortly before the last pass of this process. A full pass reads all changes
-	// since ScannedTo, which stays a minute back: transactions commit out of order.
+	scanPages = 20   // pages of a merchant in a round; the rest follows in the next one
+	// A short pass reads the changes since shortly before the last pass of this process, of sales that have not ended, or
+	// lately. A full pass reads all changes since ScannedTo, which stays a minute back: transactions commit out of order.
 	fullEvery    = 30 * time.Second
 	shortOverlap = 2 * time.Second
+	lately       = 2 * contract.MaxPayWithinS * time.Second
 )
 
-// pass is the progress of the scan for an endpoint in this process.
+// pass is the progress of the scan for the endpoints of a merchant in this process.
 type pass struct {
 	last   time.Time // up to which a pass has read, by the time of the database
 	fullAt time.Time // end of the last full pass, by the clock of the process
@@ -30,48 +33,75 @@ type pass struct {
 	full  bool
 }
 
-// Scan adds deliveries for the changes of all active endpoints. It may run in several processes: a change has one
-// delivery to each endpoint. One that cannot be scanned delays no other.
+// Scan adds deliveries for the changes of all active endpoints, and a page of each replay. It may run in several
+// processes: a change has one delivery to each endpoint. A merchant whose changes cannot be scanned delays no other.
 func (s *Service) Scan(ctx context.Context) error {
 	if !s.Enabled() {
 		return nil
+	}
+	if err := s.CheckClocks(ctx); err != nil {
+		return nil // the check logs the incident
 	}
 	list, err := s.Endpoints.ActiveWebhooks(ctx)
 	if err != nil {
 		return err
 	}
-	known := make(map[string]*pass, len(list))
-	for _, e := range list {
-		p := s.passes[e.ID]
+	byMerchant := func(a, b Endpoint) int { return cmp.Compare(a.MerchantID, b.MerchantID) }
+	slices.SortStableFunc(list, byMerchant)
+	known := map[string]*pass{}
+	for rest := list; len(rest) > 0; {
+		n := slices.IndexFunc(rest, func(e Endpoint) bool { return e.MerchantID != rest[0].MerchantID })
+		if n < 0 {
+			n = len(rest)
+		}
+		p := s.passes[rest[0].MerchantID]
 		if p == nil {
 			p = &pass{}
 		}
-		known[e.ID] = p
-		if serr := s.scan(ctx, e, p); serr != nil {
-			err = serr
-		}
-		if e.Replay != "" {
-			if rerr := s.scanReplay(ctx, e); rerr != nil {
-				err = rerr
-			}
-		}
+		known[rest[0].MerchantID] = p
+		err = errors.Join(err, s.scan(ctx, rest[:n], p))
+		rest = rest[n:]
 	}
 	s.passes = known
+	for _, e := range list {
+		if e.Replay != "" {
+			err = errors.Join(err, s.scanReplay(ctx, e))
+		}
+	}
 	return err
 }
 
-// scan reads the changes of one endpoint.
-func (s *Service) scan(ctx context.Context, e Endpoint, p *pass) error {
-	if p.from == nil {
-		p.since, p.full, p.from = p.last.Add(-shortOverlap), false, &merchants.FeedPlace{}
-		if s.Now().Sub(p.fullAt) >= fullEvery || p.since.Before(e.ScannedTo) {
-			p.since, p.full = e.ScannedTo, true
+// scan reads the changes of one merchant for its endpoints.
+func (s *Service) scan(ctx context.Context, of []Endpoint, p *pass) error {
+	ids, scanned := make([]string, len(of)), of[0].ScannedTo
+	for i, e := range of {
+		ids[i] = e.ID
+		if e.ScannedTo.Before(scanned) {
+			scanned = e.ScannedTo
 		}
 	}
-	unknown := func(ctx context.Context, places []core.ReservationPlace) ([]core.ReservationPlace, error) {
-		return s.Queue.UnknownChanges(ctx, e.ID, places)
+	if p.from == nil {
+		p.since, p.full, p.from = p.last.Add(-shortOverlap), false, &merchants.FeedPlace{}
+		if s.Now().Sub(p.fullAt) >= fullEvery || p.since.Before(scanned) {
+			p.since, p.full = scanned, true
+		}
 	}
-	end, next, err := s.pages(ctx, e, merchants.FeedRequest{Since: p.since, From: *p.from, Unknown: unknown}, time.Time{})
+	r := merchants.FeedRequest{Since: p.since, From: *p.from}
+	if !p.full {
+		r.EndAfter = p.last.Add(-lately)
+	}
+	r.Unknown = func(ctx context.Context, places []core.ReservationPlace) ([]core.ReservationPlace, error) {
+		return s.Queue.UnknownChanges(ctx, ids, places)
+	}
+	add := func(row merchants.FeedRow) (to []Endpoint) {
+		for _, e := range of {
+			if !row.ChangedAt.Before(e.ScannedTo) {
+				to = append(to, e)
+			}
+		}
+		return to
+	}
+	end, next, err := s.pages(ctx, of[0].MerchantID, r, scanPages, add, false)
 	if err != nil {
 		return err
 	}
@@ -83,36 +113,42 @@ func (s *Service) scan(ctx context.Context, e Endpoint, p *pass) error {
 		return nil
 	}
 	p.fullAt = s.Now()
-	return s.update(ctx, e, func(of *Endpoint) {
-		if of.ScannedTo.Before(end) {
-			of.ScannedTo = end
-		}
-	})
+	for _, e := range of {
+		err = errors.Join(err, s.update(ctx, e, func(of *Endpoint) {
+			if of.ScannedTo.Before(end) {
+				of.ScannedTo = end
+			}
+		}))
+	}
+	return err
 }
 
-// pages reads up to scanPages pages from a place on. next is where the pass continues, nil if it has ended at end.
-// Changes after until, if it is not zero, are left to the scan, and all others are sent again.
+// pages reads pages from a place on, and adds each row for the endpoints that to returns; again sends known ones once
+// more. next is where the pass continues, nil if it has ended at end.
 func (s *Service) pages(
-	ctx context.Context, e Endpoint, r merchants.FeedRequest, until time.Time,
+	ctx context.Context, merchantID string, r merchants.FeedRequest, most int,
+	to func(row merchants.FeedRow) []Endpoint, again bool,
 ) (end time.Time, next *merchants.FeedPlace, err error) {
-	r.In, r.Limit = core.OfMerchant(e.MerchantID), scanLimit
-	for range scanPages {
+	r.In, r.Limit = core.OfMerchant(merchantID), scanLimit
+	for range most {
 		page, err := s.Feed.Feed(ctx, r)
 		if err != nil {
 			return end, &r.From, err
 		}
 		var list []Delivery
 		for _, row := range page.Rows {
-			d := Delivery{EndpointID: e.ID, OrderSN: row.OrderSN, ChangedAt: row.ChangedAt, Type: typeOf(row.Row)}
-			if !slices.Contains(e.Types, d.Type) || !until.IsZero() && row.ChangedAt.After(until) {
-				continue
+			for _, e := range to(row) {
+				d := Delivery{EndpointID: e.ID, OrderSN: row.OrderSN, ChangedAt: row.ChangedAt, Type: typeOf(row.Row)}
+				if !slices.Contains(e.Types, d.Type) {
+					continue
+				}
+				if d.Body, err = body(e, d, s.Data(row)); err != nil {
+					return end, &r.From, err
+				}
+				list = append(list, d)
 			}
-			if d.Body, err = body(e, d, s.Data(row)); err != nil {
-				return end, &r.From, err
-			}
-			list = append(list, d)
 		}
-		if err := s.Queue.AddDeliveries(ctx, list, !until.IsZero()); err != nil {
+		if err := s.Queue.AddDeliveries(ctx, list, again); err != nil {
 			return end, &r.From, err
 		}
 		if len(list) > 0 {
@@ -126,7 +162,7 @@ func (s *Service) pages(
 	return end, &r.From, nil
 }
 
-// replay is the progress of a replay.
+// replay is the progress of a replay. Changes after Until are left to the scan.
 type replay struct {
 	Since, Until time.Time
 	From         merchants.FeedPlace
@@ -137,13 +173,19 @@ func (r replay) text() string {
 	return string(text)
 }
 
-// scanReplay continues a replay. After a kill its last pages are read again.
+// scanReplay continues a replay by a page. After a kill that page is read again.
 func (s *Service) scanReplay(ctx context.Context, e Endpoint) error {
 	var r replay
 	if err := json.Unmarshal([]byte(e.Replay), &r); err != nil {
 		return err
 	}
-	_, next, err := s.pages(ctx, e, merchants.FeedRequest{Since: r.Since, From: r.From}, r.Until)
+	to := func(row merchants.FeedRow) []Endpoint {
+		if row.ChangedAt.After(r.Until) {
+			return nil
+		}
+		return []Endpoint{e}
+	}
+	_, next, err := s.pages(ctx, e.MerchantID, merchants.FeedRequest{Since: r.Since, From: r.From}, 1, to, true)
 	if err != nil {
 		return err
 	}

@@ -34,6 +34,10 @@ const (
 	mostBodyBytes = 4 << 10          // read of a response, and dropped
 )
 
+// waitsAtMost is how long a delivery waits: what queues behind others to an endpoint that fails uses up no attempt. Ten
+// attempts take less.
+const waitsAtMost = 84 * time.Hour
+
 // pauses are those after each failed attempt. Ten attempts take 75 h.
 var pauses = []time.Duration{
 	5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour,
@@ -71,11 +75,10 @@ func (s *Service) Dispatch(ctx, begin, drain context.Context) error {
 		return nil
 	}
 	if err := s.CheckClocks(ctx); err != nil {
-		s.Recorder.OldestDelivery(0, err)
+		s.Recorder.OldestDelivery(0, 0, err)
 		return nil // the check logs the incident
 	}
-	list, due, oldest, err := s.due(ctx)
-	s.Recorder.OldestDelivery(int64(oldest/time.Second), err)
+	list, due, err := s.due(ctx)
 	if err != nil {
 		return err
 	}
@@ -91,30 +94,47 @@ func (s *Service) Dispatch(ctx, begin, drain context.Context) error {
 	return err
 }
 
-// due returns the active endpoints, since when each has due deliveries, and the age of the oldest delivery that waits.
-func (s *Service) due(
-	ctx context.Context,
-) (list []Endpoint, due map[string]time.Time, oldest time.Duration, err error) {
+// due returns the active endpoints, and since when each has due deliveries. It records how long deliveries wait.
+func (s *Service) due(ctx context.Context) (list []Endpoint, due map[string]time.Time, err error) {
+	var waiting, failing time.Duration
+	defer func() { s.Recorder.OldestDelivery(waiting, failing, err) }()
 	if list, err = s.Endpoints.ActiveWebhooks(ctx); err != nil {
-		return nil, nil, 0, err
+		return nil, nil, err
 	}
 	now, err := s.Queue.Now(ctx)
 	if err != nil {
-		return nil, nil, 0, err
+		return nil, nil, err
 	}
 	ids := make([]string, len(list))
 	for i, e := range list {
 		ids[i] = e.ID
 	}
-	waiting, err := s.Queue.OldestWaiting(ctx, ids, now)
+	oldest, err := s.Queue.OldestWaiting(ctx, ids)
 	if err != nil {
-		return nil, nil, 0, err
+		return nil, nil, err
 	}
-	for _, at := range waiting {
-		oldest = max(oldest, now.Sub(at))
+	logs := s.Now().Sub(s.logged) >= time.Minute
+	for _, e := range list {
+		d, waits := oldest[e.ID]
+		age := now.Sub(d.CreatedAt)
+		switch {
+		case !waits:
+		case age > waitsAtMost:
+			if err := s.Queue.ExpireDeliveries(ctx, e.ID, now.Add(-waitsAtMost)); err != nil {
+				return nil, nil, err
+			}
+		case d.Error == "":
+			waiting = max(waiting, age)
+		default:
+			if failing = max(failing, age); logs {
+				s.logged = s.Now()
+				s.Log.WarnContext(ctx, "a webhook fails and is sent again", "webhook_id", e.ID, "merchant_id", e.MerchantID,
+					"order_sn", d.OrderSN, "attempts", d.Attempts, "next_at", d.NextAt, "error", d.Error)
+			}
+		}
 	}
 	due, err = s.Queue.DueDeliveries(ctx, ids, now)
-	return list, due, oldest, err
+	return list, due, err
 }
 
 // begin reports whether a lane of an endpoint may start.

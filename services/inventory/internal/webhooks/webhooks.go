@@ -4,6 +4,7 @@ package webhooks
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"sync"
 	"time"
@@ -77,8 +78,9 @@ type Endpoints interface {
 	) (*Endpoint, error)
 	DeleteWebhook(ctx context.Context, in core.Scope, id string, c core.Change) error
 	ActiveWebhooks(ctx context.Context) ([]Endpoint, error)
-	// StaleSecrets returns endpoints, at most 100, with a secret that is not sealed under this key.
-	StaleSecrets(ctx context.Context, keyID string) ([]Endpoint, error)
+	// StaleSecrets returns endpoints after an id, at most 100 in the order of ids, with a secret that is not sealed under
+	// this key, or with an old one that ended before a time.
+	StaleSecrets(ctx context.Context, keyID, after string, ended time.Time) ([]Endpoint, error)
 	// Deliveries returns those of an endpoint in a state, newest first.
 	Deliveries(ctx context.Context, endpointID string, state DeliveryState, p core.Page) ([]Delivery, error)
 }
@@ -86,16 +88,16 @@ type Endpoints interface {
 // Queue keeps deliveries. Time is that of the database.
 type Queue interface {
 	Now(ctx context.Context) (time.Time, error)
-	// UnknownChanges returns those of the places that have no delivery to an endpoint.
+	// UnknownChanges returns those of the places that have no delivery to one of the endpoints.
 	UnknownChanges(
-		ctx context.Context, endpointID string, places []core.ReservationPlace,
+		ctx context.Context, endpointIDs []string, places []core.ReservationPlace,
 	) ([]core.ReservationPlace, error)
 	// AddDeliveries adds waiting deliveries. Known ones stay as they are, or are replaced if they are sent again.
 	AddDeliveries(ctx context.Context, list []Delivery, again bool) error
 	// DueDeliveries returns for each endpoint the time of the delivery that is due for the longest time, if one is.
 	DueDeliveries(ctx context.Context, endpointIDs []string, now time.Time) (map[string]time.Time, error)
-	// OldestWaiting returns for each endpoint when its oldest delivery was added that waits, due or not.
-	OldestWaiting(ctx context.Context, endpointIDs []string, now time.Time) (map[string]time.Time, error)
+	// OldestWaiting returns for each endpoint its oldest delivery that waits, due or not, without its body.
+	OldestWaiting(ctx context.Context, endpointIDs []string) (map[string]Delivery, error)
 	// ClaimDeliveries counts an attempt of due deliveries and makes them due again when the lease ends. Their NextAt is
 	// that of before the claim.
 	ClaimDeliveries(ctx context.Context, endpointID string, lease time.Duration, limit int) ([]Delivery, error)
@@ -104,6 +106,8 @@ type Queue interface {
 	// ReturnDelivery writes State, Attempts, Status and Error, if the delivery has as many attempts as when it was claimed.
 	// It is due after the pause; without one since its NextAt.
 	ReturnDelivery(ctx context.Context, d Delivery, claimed int, pause time.Duration) error
+	// ExpireDeliveries marks deliveries to an endpoint that wait, and were added before a time, as failed.
+	ExpireDeliveries(ctx context.Context, endpointID string, before time.Time) error
 	// SweepDeliveries deletes deliveries that were created before a time.
 	SweepDeliveries(ctx context.Context, before time.Time) error
 }
@@ -122,8 +126,9 @@ type Sealer interface {
 
 // Recorder records the work of the senders.
 type Recorder interface {
-	// OldestDelivery records the age of the oldest delivery that waits, due or not; 0 if none does.
-	OldestDelivery(seconds int64, err error)
+	// OldestDelivery records the ages of the oldest deliveries that wait, due or not: of endpoints that fail, and of the
+	// others. Without one it is 0.
+	OldestDelivery(waiting, failing time.Duration, err error)
 }
 
 // Deps are the ports and settings of a Service.
@@ -135,6 +140,7 @@ type Deps struct {
 	Data      func(r merchants.FeedRow) any // the row as the feed shows it
 	Client    *http.Client                  // see NewClient
 	Recorder  Recorder
+	Log       *slog.Logger
 	Now       func() time.Time // clock of the process
 	// CheckClocks returns an error while this process must not decide by time.
 	CheckClocks func(ctx context.Context) error
@@ -143,7 +149,8 @@ type Deps struct {
 // Service manages endpoints, scans for their events, and sends them. It is safe for concurrent use.
 type Service struct {
 	Deps
-	passes  map[string]*pass // of the scan, by endpoint; one goroutine scans at a time
+	passes  map[string]*pass // of the scan, by merchant; one goroutine scans at a time
+	logged  time.Time        // when the failing endpoints were, by the goroutine that dispatches
 	wake    chan struct{}
 	sending sync.WaitGroup // lanes that run
 
