@@ -8,7 +8,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,6 +24,7 @@ import (
 
 	"flashsale.internal/flashctl/client"
 	"flashsale.internal/flashctl/client/purchase"
+	"flashsale.internal/pkg/porttest"
 	"flashsale.internal/services/order"
 	"flashsale.internal/test/chart/dashboards"
 	"flashsale.internal/test/rig"
@@ -36,14 +40,21 @@ const (
 	buyEvery    = 400 * time.Millisecond // interval of the load's purchases
 )
 
-// A fault is one that an alert is for.
-type fault struct {
-	alert  string
+// An expected alert is one that a fault has.
+type expected struct {
+	name   string
 	labels map[string]string // some of the alert's
 	window time.Duration     // of its expression
-	begin  func(t *testing.T)
-	end    func(t *testing.T)
-	more   []string // alerts that the same fault has
+}
+
+func (e expected) String() string {
+	return strings.Join(append([]string{e.name}, slices.Collect(maps.Values(e.labels))...), " ")
+}
+
+// A fault is what alerts are for. The first names it.
+type fault struct {
+	alerts     []expected
+	begin, end func(t *testing.T)
 }
 
 // TestAlarms waits for a quiet time without alarms, requires series for every panel, and makes one thing
@@ -88,32 +99,42 @@ func TestAlarms(t *testing.T) {
 		s.dependencies(t, "kill", "redis")
 		s.dependencies(t, "up", "redis")
 	}
-	var right func() // the clock of Redis
+	of := func(alert, label, value string, window time.Duration) expected {
+		return expected{name: alert, labels: map[string]string{label: value}, window: window}
+	}
+	var right func()   // the clock of Redis
+	var webhook string // path of the endpoint
 	for _, f := range []fault{
 		{
-			alert: "FlashsaleBrokerDown", begin: dependency("kill", "broker"), end: dependency("up", "broker"),
+			alerts: []expected{of("FlashsaleBrokerDown", "service", "seckill", 0)},
+			begin:  dependency("kill", "broker"), end: dependency("up", "broker"),
 		},
 		{
-			alert: "FlashsaleRedisDown", labels: map[string]string{"service": "seckill"}, more: []string{"FlashsaleServerErrors"},
-			window: time.Minute, begin: dependency("kill", "redis"), end: dependency("up", "redis"),
+			alerts: []expected{
+				of("FlashsaleRedisDown", "service", "seckill", 0), of("FlashsaleServerErrors", "service", "seckill", time.Minute),
+			},
+			begin: dependency("kill", "redis"), end: dependency("up", "redis"),
 		},
 		{
-			alert: "FlashsaleMySQLDown", labels: map[string]string{"service": "order"},
-			begin: dependency("kill", "mariadb"), end: dependency("up", "mariadb"),
+			alerts: []expected{of("FlashsaleMySQLDown", "service", "order", 0)},
+			begin:  dependency("kill", "mariadb"), end: dependency("up", "mariadb"),
 		},
 		{
-			alert: "FlashsaleServiceDown", labels: map[string]string{"service": "order"},
-			begin: service("kill", "order"), end: service("up", "order"),
+			alerts: []expected{of("FlashsaleServiceDown", "service", "order", 0)},
+			begin:  service("kill", "order"), end: service("up", "order"),
 		},
 		{
-			alert: "FlashsaleServiceDown", labels: map[string]string{"service": "seckill"}, more: []string{"FlashsaleEdgeErrors"},
+			alerts: []expected{
+				of("FlashsaleServiceDown", "service", "seckill", 0), {name: "FlashsaleEdgeErrors", window: time.Minute},
+			},
 			begin: service("kill", "seckill"), end: service("up", "seckill"),
 		},
 		{ // inventory hangs, so nothing lands
-			alert: "FlashsaleLandingStalled", window: 3 * time.Minute, begin: signal(syscall.SIGSTOP), end: signal(syscall.SIGCONT),
+			alerts: []expected{{name: "FlashsaleLandingStalled", window: 3 * time.Minute}},
+			begin:  signal(syscall.SIGSTOP), end: signal(syscall.SIGCONT),
 		},
 		{
-			alert: "FlashsaleClockOff", labels: map[string]string{"flashsale_dependency": "redis"},
+			alerts: []expected{of("FlashsaleClockOff", "flashsale_dependency", "redis", 0)},
 			begin: func(t *testing.T) {
 				right = s.lateClock(t)
 				restart(t)
@@ -123,8 +144,15 @@ func TestAlarms(t *testing.T) {
 				restart(t)
 			},
 		},
+		{ // the endpoint of a merchant refuses connections
+			alerts: []expected{{name: "FlashsaleWebhooksLate"}},
+			begin:  func(t *testing.T) { webhook = s.subscribe(ctx, t, sale.Merchant, porttest.Refusing(t)) },
+			end: func(t *testing.T) {
+				s.call(ctx, t, http.MethodPatch, webhook, bearer(sale.Merchant), `{"state":"off"}`, http.StatusOK)
+			},
+		},
 		{ // a message that nothing can read
-			alert: "FlashsaleDeadLetters", window: events,
+			alerts: []expected{{name: "FlashsaleDeadLetters"}},
 			begin: func(t *testing.T) {
 				s.dependencies(t, "mqadmin", "sendMessage", "-t", "seckill-reservations", "-p", "no reservation")
 			},
@@ -137,56 +165,81 @@ func TestAlarms(t *testing.T) {
 			},
 		},
 		{ // the gate of the sale that has not begun loses a unit
-			alert: "FlashsaleRepairs", window: events, end: nothing,
-			begin: func(t *testing.T) { s.damage(ctx, t, later) },
+			alerts: []expected{{name: "FlashsaleRepairs", window: events}},
+			begin:  func(t *testing.T) { s.damage(ctx, t, later) }, end: nothing,
 		},
 		{ // the provider has charged what no order has
-			alert: "FlashsaleIncident", labels: map[string]string{"flashsale_kind": "unknown_payment"}, window: events, end: nothing,
-			begin: func(t *testing.T) { s.charge(ctx, t) },
+			alerts: []expected{of("FlashsaleIncident", "flashsale_kind", "unknown_payment", events)},
+			begin:  func(t *testing.T) { s.charge(ctx, t) }, end: nothing,
 		},
 	} {
-		t.Run(f.alert+" "+f.labels["service"], func(t *testing.T) {
+		t.Run(f.alerts[0].String(), func(t *testing.T) {
+			before := make(map[string]int) // messages of Alertmanager
+			notified := func(e expected, status string) {
+				what := e.name + " " + status
+				require.NoError(t, shop.Poll(ctx, func() (bool, error) { return s.received.count(what) > before[what], nil }))
+			}
+			for _, a := range f.alerts {
+				s.becomes(ctx, t, expected{name: a.name}, false, events+endsWithin) // after the fault before
+				for _, what := range []string{a.name + " firing", a.name + " resolved"} {
+					before[what] = s.received.count(what)
+				}
+			}
 			began := time.Now()
 			f.begin(t)
-			for _, name := range append([]string{f.alert}, f.more...) {
-				labels := f.labels
-				if name != f.alert {
-					labels = nil
-				}
-				s.becomes(ctx, t, name, labels, true, time.Until(began.Add(firesWithin)))
-				t.Logf("%s fired after %s", name, time.Since(began).Round(time.Second))
+			for _, a := range f.alerts {
+				s.becomes(ctx, t, a, true, time.Until(began.Add(firesWithin)))
+				t.Logf("%s fired after %s", a, time.Since(began).Round(time.Second))
 			}
-			f.end(t)
+			for _, a := range f.alerts {
+				notified(a, "firing")
+			}
 			ended := time.Now()
-			s.becomes(ctx, t, f.alert, f.labels, false, f.window+endsWithin)
-			t.Logf("%s ended %s after the fault", f.alert, time.Since(ended).Round(time.Second))
-			require.NoError(t, shop.Poll(ctx, func() (bool, error) {
-				return s.received.has(f.alert+" firing") && s.received.has(f.alert+" resolved"), nil
-			}))
+			f.end(t)
+			for _, a := range f.alerts {
+				s.becomes(ctx, t, expected{name: a.name}, false, time.Until(ended.Add(a.window+endsWithin))) // with any labels
+				t.Logf("%s ended %s after the fault", a, time.Since(ended).Round(time.Second))
+			}
+			for _, a := range f.alerts {
+				notified(a, "resolved")
+			}
 		})
 	}
 }
 
-// panels requires that Prometheus has a series for each query of each panel.
+// panels requires that Prometheus has a series for each query of each panel. The first comparison with a payment
+// provider ends a minute after order's start.
 func (s *set) panels(ctx context.Context, t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
 	n := 0
-	for _, d := range dashboards.All() {
-		for _, row := range d.Rows {
-			for _, p := range row.Panels {
-				for _, q := range p.Queries {
-					found, err := s.series(ctx, strings.ReplaceAll(q.Expr, "$__rate_interval", "1m"))
-					require.NoError(t, err, p.Title)
-					require.Positive(t, found, "%s: %s", p.Title, q.Expr)
-					n++
+	var without []string
+	err := shop.Poll(ctx, func() (bool, error) {
+		n, without = 0, nil
+		for _, d := range dashboards.All() {
+			for _, row := range d.Rows {
+				for _, p := range row.Panels {
+					for _, q := range p.Queries {
+						found, err := s.series(ctx, strings.ReplaceAll(q.Expr, "$__rate_interval", "1m"))
+						if err != nil {
+							return false, fmt.Errorf("%s: %w", p.Title, err)
+						}
+						if n++; found == 0 {
+							without = append(without, p.Title+": "+q.Expr)
+						}
+					}
 				}
 			}
 		}
-	}
+		return len(without) == 0, nil
+	})
+	require.NoError(t, err, "%d queries, without series:\n%s", n, strings.Join(without, "\n"))
 	t.Logf("%d queries have series", n)
 }
 
 // becomes waits until an alert with these labels fires, or does not.
-func (s *set) becomes(ctx context.Context, t *testing.T, name string, labels map[string]string, fires bool, within time.Duration) {
+func (s *set) becomes(ctx context.Context, t *testing.T, e expected, fires bool, within time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -198,22 +251,22 @@ func (s *set) becomes(ctx context.Context, t *testing.T, name string, labels map
 		}
 		last = firing
 		for _, a := range firing {
-			if a.is(name, labels) {
+			if a.is(e) {
 				return fires, nil
 			}
 		}
 		return !fires, nil
 	})
-	require.NoError(t, err, "%s %v: fires = %t within %s; firing: %v", name, labels, fires, within.Round(time.Second), last)
+	require.NoError(t, err, "%s: fires = %t within %s; firing: %v", e, fires, within.Round(time.Second), last)
 }
 
-func (a alert) is(name string, labels map[string]string) bool {
-	for k, v := range labels {
+func (a alert) is(e expected) bool {
+	for k, v := range e.labels {
 		if a.Labels[k] != v {
 			return false
 		}
 	}
-	return a.Labels["alertname"] == name
+	return a.Labels["alertname"] == e.name
 }
 
 // buy makes purchases all the time; every other buyer pays. What fails meanwhile does not count here.
@@ -254,10 +307,12 @@ func (s *set) damage(ctx context.Context, t *testing.T, sale shop.Sale) {
 	t.Helper()
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + strconv.Itoa(16379+portOffset)})
 	defer func() { _ = rdb.Close() }()
-	require.NoError(t, rdb.HIncrBy(ctx, "fs:{"+sale.ActivityID+"}:gate", "s:"+sale.SKUID, -1).Err())
-	require.NoError(t, shop.Poll(ctx, func() (bool, error) {
-		compared, err := sale.Merchant.Reconcile(ctx, sale.ActivityID)
-		return len(compared.Repairs) > 0, err
+	gate, left := "fs:{"+sale.ActivityID+"}:gate", "s:"+sale.SKUID
+	require.NoError(t, rdb.HIncrBy(ctx, gate, left, -1).Err())
+	require.NoError(t, shop.Poll(ctx, func() (bool, error) { // the call, one that timed out, or the pass of the timer repairs
+		_, err := sale.Merchant.Reconcile(ctx, sale.ActivityID)
+		units, readErr := rdb.HGet(ctx, gate, left).Int64()
+		return units == sale.Stock, errors.Join(err, readErr)
 	}))
 }
 
@@ -268,12 +323,37 @@ func (s *set) charge(ctx context.Context, t *testing.T) {
 	at := strconv.FormatInt(time.Now().Unix(), 10)
 	mac := hmac.New(sha256.New, []byte(order.DevelopmentSandboxSecret))
 	mac.Write([]byte(at + "." + body))
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.edge+"/v1/payments/callbacks/sandbox", strings.NewReader(body))
+	s.call(ctx, t, http.MethodPost, "/v1/payments/callbacks/sandbox",
+		http.Header{"Payment-Signature": {"t=" + at + ",v1=" + hex.EncodeToString(mac.Sum(nil))}}, body, http.StatusAccepted)
+}
+
+// subscribe adds a webhook to an address and returns its path.
+func (s *set) subscribe(ctx context.Context, t *testing.T, merchant *client.Caller, address string) (path string) {
+	t.Helper()
+	return s.call(ctx, t, http.MethodPost, "/v1/merchant/webhooks", bearer(merchant),
+		`{"url":"https://`+address+`/","types":["order.created"]}`, http.StatusCreated).Get("Location")
+}
+
+func bearer(c *client.Caller) http.Header {
+	return http.Header{"Authorization": {"Bearer " + c.Token()}}
+}
+
+// call calls a path of the edge and returns the header of the response, which must have the status.
+func (s *set) call(
+	ctx context.Context, t *testing.T, method, path string, header http.Header, body string, status int,
+) http.Header {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, s.edge+path, strings.NewReader(body))
 	require.NoError(t, err)
+	req.Header = header
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Payment-Signature", "t="+at+",v1="+hex.EncodeToString(mac.Sum(nil)))
 	resp, err := http.DefaultClient.Do(req)
 	require.NoError(t, err)
 	defer func() { _ = resp.Body.Close() }()
-	require.Equal(t, http.StatusAccepted, resp.StatusCode)
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.Equal(t, status, resp.StatusCode, "%s", text)
+	return resp.Header
 }

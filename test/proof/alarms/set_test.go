@@ -1,7 +1,9 @@
 package alarms
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -47,7 +49,8 @@ func start(t *testing.T) *set {
 			s.env = append(s.env, kv)
 		}
 	}
-	s.env = append(s.env, "RUN_DIR="+s.dir, "PORT_OFFSET="+strconv.Itoa(portOffset), "ALERTS_TO="+s.received.url)
+	s.env = append(s.env, "RUN_DIR="+s.dir, "PORT_OFFSET="+strconv.Itoa(portOffset), "ALERTS_TO="+s.received.url,
+		"WEBHOOK_NETWORKS=127.0.0.0/8", "WEBHOOK_KEYS="+base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("k"), 32)))
 	t.Cleanup(func() { s.make(t, "down") })
 	s.make(t, "up", "MONITORING=1")
 	return s
@@ -189,8 +192,8 @@ func receive(t *testing.T) *notifications {
 	return n
 }
 
-func (n *notifications) has(what string) bool {
+func (n *notifications) count(what string) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.sent[what] > 0
+	return n.sent[what]
 }
