@@ -328,6 +328,7 @@ var points = []string{
 	"order: db update payment_comparisons",
 	"order: db update refunds",
 	"order: http GET /charges",
+	"order: http GET /payments/*/refund",
 	"order: http GET /refunds",
 	"order: http POST /internal/v1/messages/order-close",
 	"order: http POST /internal/v1/messages/order-events",

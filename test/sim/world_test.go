@@ -300,6 +300,9 @@ func (s *sale) suit(point string, r *rand.Rand, length time.Duration) {
 	case strings.HasPrefix(point, "shop: "), strings.Contains(point, "webhooks"), strings.Contains(point, "deliveries"):
 		s.addWebhooks(r)
 		s.webhooks.replays = soon
+		if point == shopAway {
+			s.webhooks.from, s.webhooks.lasts = 0, length
+		}
 	case point == "broker: loses order-close":
 		s.losesTimers = true
 	case point == "broker: hurries order-close":
@@ -314,7 +317,8 @@ var repairing = []string{"inventory: redis script correct", "inventory: redis sc
 
 // ofProvider holds the calls of order to the provider.
 var ofProvider = []string{
-	"order: http GET /charges", "order: http GET /refunds", "order: http POST /payments/*/cancel", "order: http POST /payments/*/refund",
+	"order: http GET /charges", "order: http GET /payments/*/refund", "order: http GET /refunds", "order: http POST /payments/*/cancel",
+	"order: http POST /payments/*/refund",
 }
 
 var services = []string{"order", "inventory", "seckill"}
