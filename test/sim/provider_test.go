@@ -41,7 +41,8 @@ const (
 // paymentSettings sets the payment providers of order.
 func (w *world) paymentSettings(env map[string]string) {
 	if !w.sale.provider.happens() {
-		env["PAYMENT_PROVIDERS"], env["PAYMENTS_SANDBOX_CALLBACK_URL"] = "sandbox", "http://order/v1/payments/callbacks/sandbox"
+		env["PAYMENT_PROVIDERS"] = "sandbox"
+		env["PAYMENTS_SANDBOX_CALLBACK_URL"] = "http://order/v1/payments/callbacks/sandbox"
 		return
 	}
 	env["PAYMENT_PROVIDERS"], env["PAYMENTS_SHOP_SECRET"] = "shop", providerSecret
@@ -102,7 +103,8 @@ func (c *checkout) open(paymentID, payURL string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	page := charge{
-		PaymentID: paymentID, OrderSN: q.Get("order_sn"), Amount: amount, Currency: q.Get("currency"), expires: time.Unix(expires, 0),
+		PaymentID: paymentID, OrderSN: q.Get("order_sn"), Amount: amount, Currency: q.Get("currency"),
+		expires: time.Unix(expires, 0),
 	}
 	if before, known := c.pages[paymentID]; known && before != page {
 		c.w.fail("the page of payment %s was %+v and is %+v", paymentID, before, page)
@@ -110,8 +112,8 @@ func (c *checkout) open(paymentID, payURL string) {
 	c.pages[paymentID] = page
 }
 
-// take takes a payment, with another amount unless that is 0, and reports whether it has the money. Its clock is behind:
-// it takes payments for 2 s after the deadline.
+// take takes a payment, with another amount unless that is 0, and reports whether it has the money. Its clock is
+// behind: it takes payments for 2 s after the deadline.
 func (c *checkout) take(paymentID string, amount int64) (charge, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -139,7 +141,7 @@ func indexOf(list []charge, paymentID string) int {
 // play lets the buyer pay, or fail to, and sends the callback until order has accepted it. A success whose callback is
 // lost is found by the comparison.
 func (c *checkout) play(b *caller, paymentID, outcome string, amount int64, lost bool) {
-	of, taken := charge{PaymentID: paymentID, Amount: c.page(paymentID).Amount, Currency: c.page(paymentID).Currency}, false
+	of, taken := c.page(paymentID), false
 	if outcome == "succeeded" {
 		if of, taken = c.take(paymentID, amount); !taken {
 			return
@@ -155,7 +157,8 @@ func (c *checkout) play(b *caller, paymentID, outcome string, amount int64, lost
 		return
 	}
 	body, err := json.Marshal(map[string]any{
-		"event_id": outcome + "-" + paymentID, "payment_id": paymentID, "outcome": outcome, "amount": of.Amount, "currency": of.Currency,
+		"event_id": outcome + "-" + paymentID, "payment_id": paymentID, "outcome": outcome,
+		"amount": of.Amount, "currency": of.Currency,
 	})
 	if err != nil {
 		panic(err)
@@ -177,8 +180,8 @@ func (c *checkout) page(paymentID string) charge {
 
 // report sends a callback and returns the status of the response, 0 without one.
 func (c *checkout) report(body []byte) int {
-	req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, "http://order/v1/payments/callbacks/shop",
-		bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodPost,
+		"http://order/v1/payments/callbacks/shop", bytes.NewReader(body))
 	if err != nil {
 		panic(err)
 	}
@@ -214,7 +217,8 @@ const (
 
 // serve responds to a call of order.
 func (c *checkout) serve(req *http.Request, body []byte) *http.Response {
-	at, ok := signedAt(req.Header.Get("Payment-Signature"), fmt.Appendf(nil, "%s %s\n%s", req.Method, req.URL.RequestURI(), body))
+	text := fmt.Appendf(nil, "%s %s\n%s", req.Method, req.URL.RequestURI(), body)
+	at, ok := signedAt(req.Header.Get("Payment-Signature"), text)
 	rate := c.w.sale.provider.rate
 	switch {
 	case !ok:
@@ -326,7 +330,8 @@ func (w *world) checkCharges(f *findings, payments map[string]paymentRow) {
 	defer w.checkout.mu.Unlock()
 	for _, c := range w.checkout.charges {
 		if p := payments[c.PaymentID]; p.State != "succeeded" || p.PaidAmount != c.Amount {
-			f.add(c.OrderSN, "the provider has taken %d for payment %s, which is %q over %d", c.Amount, c.PaymentID, p.State, p.PaidAmount)
+			f.add(c.OrderSN, "the provider has taken %d for payment %s, which is %q over %d", c.Amount, c.PaymentID, p.State,
+				p.PaidAmount)
 		}
 	}
 }
