@@ -168,7 +168,7 @@ const (
 	shopAway    = "shop: unavailable"
 )
 
-// receive is the endpoint. It is nil before the response to the registration: then it knows no secret.
+// receive is the endpoint. It is nil before the response to the registration: then it has no secret.
 func (s *shop) receive(ctx context.Context, h http.Header, body []byte) (*http.Response, error) {
 	id := strings.Join(h["webhook-id"], "")
 	if s == nil || !strings.HasPrefix(id, "msg_"+s.endpoint+"_") { // of a registration whose response was lost
