@@ -141,8 +141,9 @@ func indexOf(list []charge, paymentID string) int {
 // play lets the buyer pay, or fail to, and sends the callback until order has accepted it. A success whose callback is
 // lost is found by the comparison.
 func (c *checkout) play(b *caller, paymentID, outcome string, amount int64, lost bool) {
-	of, taken := c.page(paymentID), false
+	of := c.page(paymentID)
 	if outcome == "succeeded" {
+		var taken bool
 		if of, taken = c.take(paymentID, amount); !taken {
 			return
 		}

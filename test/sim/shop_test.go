@@ -143,14 +143,18 @@ func (t *shopWire) RoundTrip(req *http.Request) (res *http.Response, err error) 
 		return nil, err
 	}
 	_ = req.Body.Close()
+	h := http.Header{} // as a server reads them
+	for name, values := range req.Header {
+		h.Set(name, strings.Join(values, ","))
+	}
 	kinds := []kind{failBefore, failAfter, late, twice, ghost, dieBefore, dieAfter}
 	err = t.w.pass(req.Context(), t.from, "inventory", "http", "POST to the shop", kinds, []any{body}, func() (err error) {
-		res, err = t.w.theShop().receive(req.Context(), req.Header, body)
+		res, err = t.w.theShop().receive(req.Context(), h, body)
 		return err
 	}, func() {
 		out, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
-		_, _ = t.w.theShop().receive(out, req.Header, body)
+		_, _ = t.w.theShop().receive(out, h, body)
 	})
 	if err != nil {
 		return nil, err
@@ -170,7 +174,7 @@ const (
 
 // receive is the endpoint. It is nil before the response to the registration: then it has no secret.
 func (s *shop) receive(ctx context.Context, h http.Header, body []byte) (*http.Response, error) {
-	id := strings.Join(h["webhook-id"], "")
+	id := h.Get("Webhook-Id")
 	if s == nil || !strings.HasPrefix(id, "msg_"+s.endpoint+"_") { // of a registration whose response was lost
 		coverage.end("webhook of an unknown registration")
 		return respond(http.StatusGone), nil
@@ -250,11 +254,11 @@ func (s *shop) write(h http.Header, id string, body []byte) {
 
 // verify checks the signature as Standard Webhooks 1.0.0 describes it, and that it is not old.
 func (s *shop) verify(h http.Header, id string, body []byte) error {
-	at := strings.Join(h["webhook-timestamp"], "")
+	at := h.Get("Webhook-Timestamp")
 	mac := hmac.New(sha256.New, s.key)
 	_, _ = fmt.Fprintf(mac, "%s.%s.%s", id, at, body)
 	want := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
-	if !slices.Contains(strings.Fields(strings.Join(h["webhook-signature"], "")), want) {
+	if !slices.Contains(strings.Fields(h.Get("Webhook-Signature")), want) {
 		return errors.New("the signature is wrong")
 	}
 	unix, err := strconv.ParseInt(at, 10, 64)
