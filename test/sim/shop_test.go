@@ -33,12 +33,12 @@ func (h webhooks) happens() bool { return h.rate > 0 }
 
 // addWebhooks adds an endpoint, whose errors depend on no other feature.
 func (s *sale) addWebhooks(r *rand.Rand) {
-	s.webhooks = webhooks{rate: []float64{0.02, 0.1, 0.2}[r.IntN(3)], waits: r.IntN(2) == 0}
+	s.webhooks = webhooks{rate: []float64{0.05, 0.2, 0.4}[r.IntN(3)], waits: r.IntN(4) > 0}
 	if r.IntN(3) == 0 {
 		s.webhooks.from = time.Duration(r.Int64N(int64(s.window)))
 		s.webhooks.lasts = time.Duration(20+r.IntN(200)) * 100 * time.Millisecond
 	}
-	if r.IntN(3) == 0 {
+	if r.IntN(4) == 0 {
 		s.webhooks.replays = time.Second + time.Duration(r.Int64N(int64(s.window)))
 	}
 }
