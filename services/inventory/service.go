@@ -59,6 +59,9 @@ type Deps struct {
 	Random    func(n int64) int64
 	Limits    *admission.Limits // of the routes; nil for none. Their owner runs their components
 	Transport http.RoundTripper // of the calls to the order service, brokerless messages included; nil for the default
+	// Endpoints replaces the connections to the endpoints of merchants, for simulations; nil for those to the addresses that
+	// WEBHOOK_NETWORKS and the public network admit.
+	Endpoints http.RoundTripper
 }
 
 // Service is the inventory service.

@@ -78,11 +78,15 @@ func (s *Service) newWebhooks() (*webhooks.Service, error) {
 		sealer = keys
 	}
 	networks, err := s.cfg.Webhooks.networks()
+	client := webhooks.NewClient(networks, nil)
+	if s.deps.Endpoints != nil {
+		client.Transport = s.deps.Endpoints
+	}
 	return webhooks.New(webhooks.Deps{
 		Endpoints: s.store, Queue: s.store, Feed: s.merchants, Sealer: sealer, Recorder: s.recorder,
 		Log: s.deps.Telemetry.Log, Now: s.deps.Now,
 		Data:   func(r merchants.FeedRow) any { return httpapi.FeedView(r) },
-		Client: webhooks.NewClient(networks, nil), CheckClocks: s.clocks.Check,
+		Client: client, CheckClocks: s.clocks.Check,
 	}), err
 }
 

@@ -92,6 +92,9 @@ func (b *caller) call(method, url, key string, body any) response {
 		_ = json.Unmarshal(raw, &problem)
 		a.code = problem.Code
 	}
+	if a.code == string(contract.CodeProviderBusy) {
+		coverage.end("payment waits for its turn at the provider")
+	}
 	if a.status == http.StatusInternalServerError && !b.w.unreadableSince(began) {
 		b.w.fail("%s %s: response 500: %s", method, url, raw) // an unavailable dependency is 503
 	}
@@ -492,12 +495,16 @@ const (
 func (b *caller) act(p *purchase, behaviour int) {
 	order := "http://order/v1/orders/" + p.orderSN
 	pay := func(key string) string {
-		a := b.insist(http.MethodPost, order+"/payments", p.orderSN+key, map[string]any{"provider": "sandbox"}, 10)
+		a := b.insist(http.MethodPost, order+"/payments", p.orderSN+key, map[string]any{"provider": b.w.providerName()}, 10)
 		var got struct {
-			ID string `json:"payment_id"`
+			ID  string `json:"payment_id"`
+			URL string `json:"pay_url"`
 		}
 		if a.status != http.StatusCreated || a.into(&got) != nil {
 			return ""
+		}
+		if b.w.sale.provider.happens() {
+			b.w.checkout.open(got.ID, got.URL)
 		}
 		return got.ID
 	}
@@ -509,7 +516,12 @@ func (b *caller) act(p *purchase, behaviour int) {
 		if amount != 0 {
 			body["amount"] = amount
 		}
-		if outcome == "succeeded" && b.w.sale.compares && b.r.IntN(3) == 0 {
+		lost := outcome == "succeeded" && b.w.sale.compares && b.r.IntN(3) == 0
+		if b.w.sale.provider.happens() {
+			b.w.checkout.play(b, payment, outcome, amount, lost)
+			return
+		}
+		if lost {
 			b.w.loseSuccess(payment, amount)
 			return
 		}

@@ -38,7 +38,7 @@ type ledgerRow struct {
 	UserID, LineItems, State string
 	Reason                   string
 	OrderCreatedAt           *time.Time
-	LandedAt                 time.Time
+	LandedAt, ChangedAt      time.Time
 }
 
 func (r ledgerRow) activity() string { return strconv.FormatInt(r.ActivityID, 10) }
@@ -146,7 +146,7 @@ func (w *world) read() (b books, err error) {
 		}
 	}
 	scan("inventory", "SELECT activity_id, sku_id AS sku, total, available, reserved, sold FROM stocks WHERE activity_id IN ? ORDER BY sku_id", &b.stocks, ids)
-	scan("inventory", "SELECT order_sn, activity_id, user_id, line_items, state, reason, order_created_at, landed_at FROM reservations ORDER BY order_sn", &b.ledger)
+	scan("inventory", "SELECT order_sn, activity_id, user_id, line_items, state, reason, order_created_at, landed_at, changed_at FROM reservations ORDER BY order_sn", &b.ledger)
 	scan("inventory", "SELECT id, version, state, COALESCE((SELECT action FROM changes WHERE object = 'activity' AND "+
 		"object_id = activities.id AND action NOT IN ('activity.reconcile', 'orders.cancel') ORDER BY changes.id DESC LIMIT 1), '') AS change "+
 		"FROM activities WHERE id IN ?", &b.states, ids)
@@ -201,6 +201,7 @@ func (w *world) check() *findings {
 	orders := w.checkOrders(f, b, ledger)
 	w.checkMoney(f, b, orders)
 	w.checkReviews(f, b, ledger, orders)
+	w.checkShop(f, ledger)
 	w.checkEvents(f, orders)
 	w.checkLimits(f, b)
 	w.checkDecisions(f, b)
@@ -463,10 +464,8 @@ func (w *world) checkMoney(f *findings, b books, orders map[string]orderRow) {
 			took[p.OrderSN] += p.PaidAmount
 		}
 	}
-	book := map[int64]int64{}
-	for _, g := range b.given {
-		book[g.RefundID] = g.Amount
-	}
+	w.checkCharges(f, payments)
+	book := w.refunded(b)
 	for _, r := range b.refunds {
 		gave[r.OrderSN] += r.Amount
 		if r.State != "refunded" || book[r.PaymentID] != r.Amount {

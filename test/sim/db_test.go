@@ -62,7 +62,7 @@ func dbError(err error) error {
 	return err
 }
 
-var statement = regexp.MustCompile("(?i)^\\s*(INSERT INTO|UPDATE|DELETE FROM|SELECT.*? FROM)\\s+[`\"]?([a-z_]+)")
+var statement = regexp.MustCompile("(?i)^\\s*(INSERT INTO|REPLACE INTO|UPDATE|DELETE FROM|SELECT.*? FROM)\\s+[`\"]?([a-z_]+)")
 
 // names caches names of statements: there are few texts and many calls.
 var names sync.Map

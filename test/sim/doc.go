@@ -1,7 +1,7 @@
 // Package sim simulates whole sales in one process with a simulated clock: the three unchanged services on an embedded
-// Redis, SQLite and the in-process bus, with buyers, a merchant and an operator. Every call that leaves a service may
-// fail, be delayed, be repeated, or be the last one before the process ends. A seed decides which call fails, and how.
-// At the end of a sale the test checks all promises of Flashsale.
+// Redis, SQLite and the in-process bus, with buyers, a merchant and its shop, a payment provider and an operator.
+// Every call that leaves a service may fail, be delayed, be repeated, or be the last one before the process ends. A
+// seed decides which call fails, and how. At the end of a sale the test checks all promises of Flashsale.
 //
 //	go test ./test/sim                                  some hundred seeds
 //	make sim SEEDS=5000                                 that many seeds; every fault point must be hit

@@ -39,4 +39,10 @@ func (s *sale) drawFeatures(seed uint64) {
 	s.reviews = rng(seed, "reviews").IntN(5) == 0
 	s.pauses = rng(seed, "pauses").IntN(5) == 0
 	s.compares = rng(seed, "compares").IntN(4) == 0
+	if r := rng(seed, "provider"); r.IntN(4) == 0 {
+		s.addProvider(r)
+	}
+	if r := rng(seed, "webhooks"); r.IntN(4) == 0 {
+		s.addWebhooks(r)
+	}
 }

@@ -53,6 +53,9 @@ func (t *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		if t.w.separated(t.from, req.URL.Host) {
 			return nil, errors.New("sim: no route to host")
 		}
+		if req.URL.Host == providerHost {
+			return t.w.checkout.serve(req, body), nil
+		}
 		to := t.w.alive(req.URL.Host)
 		if to == nil {
 			return nil, errors.New("sim: connection refused")

@@ -91,7 +91,7 @@ var outages = []string{
 
 // idle matches points that loops call all the time, mostly without work. Their fault rate is lower.
 var idle = regexp.MustCompile(`lock or lease|redis (time|smembers|exists|set|xlen|pipeline)|script (read|audit|backlog|unlanded|renew|register|room_state|room_admit)|` +
-	`db select (outbox|refunds|orders|reservations|activities|skus|stocks|adjustments|dead_letters)|db begin`)
+	`db select (outbox|refunds|orders|reservations|activities|skus|stocks|adjustments|dead_letters|webhooks|deliveries)|db begin`)
 
 func newPlan(seed uint64, length time.Duration) *plan {
 	r := rng(seed, "plan")

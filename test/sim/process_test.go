@@ -47,11 +47,11 @@ func (p *process) name() string { return fmt.Sprintf("%s/%d", p.service, p.slot)
 // settingsOf returns settings with short intervals, so that a sale ends within a minute.
 func (w *world) settingsOf() map[string]string {
 	first, limit := w.repeatAfter()
-	return map[string]string{
-		"AUTH_DEV_TOKENS": "true", "PAYMENT_PROVIDERS": "sandbox", "PAYMENTS_SANDBOX_CALLBACK_URL": "http://order/v1/payments/callbacks/sandbox",
+	env := map[string]string{
+		"AUTH_DEV_TOKENS":    "true",
 		"ORDER_INTERNAL_URL": "http://order", "INVENTORY_INTERNAL_URL": "http://inventory", "BROKERLESS_AFTER": w.brokerlessAfter(),
 		"MYSQL_DSN": "sqlite:", "HTTP_ADDR": "127.0.0.1:1", "ADMIN_ADDR": "127.0.0.1:2",
-		"ORDER_PAYMENT_GRACE": "6s", "JOURNAL_MAX": fmt.Sprint(w.sale.journalMax), "GATE_WAIT_REPLICAS": w.waitReplicas(),
+		"WEBHOOK_KEYS": w.webhookKeys(), "ORDER_PAYMENT_GRACE": "6s", "JOURNAL_MAX": fmt.Sprint(w.sale.journalMax), "GATE_WAIT_REPLICAS": w.waitReplicas(),
 		"TEST_TIMERS": "seckill.claim_after=2s,order.sweep_every=6s,order.sweep_after=3s,order.refund_every=2s," +
 			"inventory.keep_every=3s,inventory.sweep_every=3s,inventory.resume_after=20s," +
 			fmt.Sprintf("inventory.republish_after=%s,inventory.republish_cap=%s,", first, limit) +
@@ -60,6 +60,8 @@ func (w *world) settingsOf() map[string]string {
 			"inventory.reconcile_pause=1s," +
 			fmt.Sprintf("inventory.ask_after=%s,inventory.abandon_after=%s", w.checkAfter(), w.sale.abandonAfter) + w.compares(),
 	}
+	w.paymentSettings(env)
+	return env
 }
 
 // compares returns the timers of comparisons with the provider: without them the first one is at the start of order.
@@ -166,7 +168,7 @@ func (w *world) start(service string, slot int) error {
 			if s, err = inventory.New(cfg.Config,
 				inventory.Deps{
 					DB: db, Redis: rdb, Bus: b, Telemetry: tel, Transport: transport, Now: p.now, DatabaseNow: time.Now,
-					Random: w.randomOfID,
+					Random: w.randomOfID, Endpoints: &shopWire{w, p},
 				}); err == nil {
 				p.public, p.internal, comps = s.Handler(), s.InternalHandler(), s.Components()
 			}

@@ -145,6 +145,10 @@ func (w *world) run() *findings {
 	if w.sale.opensLate {
 		time.Sleep(time.Hour - warmUp - 3*time.Second)
 	}
+	if err := w.openShop(); err != nil {
+		f.add("", "the shop: %v", err)
+		return f
+	}
 	for _, stock := range w.sale.stocks() {
 		a, err := w.openSale(stock)
 		for tries := 1; err != nil; tries++ { // with many faults, the sale may end before it is published
@@ -210,6 +214,9 @@ func (w *world) run() *findings {
 			w.fill()
 		})
 	}
+	if w.sale.webhooks.replays > 0 {
+		callers.Go(w.runShop)
+	}
 	for name, ahead := range w.sale.clocks {
 		if ahead != 0 {
 			service, _, _ := strings.Cut(name, "/")
@@ -246,6 +253,7 @@ func (w *world) run() *findings {
 	callers.Wait()
 	time.Sleep(time.Until(w.plan.end()))
 	w.finishReviews()
+	w.finishWebhooks()
 
 	f = w.untilAtRest(op, func(*findings) {})
 	if len(f.list) > 0 || len(w.kept) == 0 {

@@ -94,6 +94,8 @@ type world struct {
 	queues       map[string]*queue         // by activity, its waiting room
 	reviewed     map[string]string         // by order_sn, the outcome of its review
 	leftReviews  []review                  // whose callers gave up without a response
+	shop         *shop                     // nil without an endpoint
+	checkout     *checkout                 // the provider
 }
 
 // sale holds the parameters of a sale, drawn from the seed.
@@ -147,6 +149,8 @@ type sale struct {
 	room         room                     // the waiting room
 	challenge    bool                     // buyers compute a proof of work
 	reviews      bool                     // the merchant cancels some orders before fulfilment
+	webhooks     webhooks                 // the endpoint of the shop
+	provider     provider                 // the payment provider, unless it is the sandbox
 	losesOrders  bool                     // all events of an order may be lost: inventory checks overdue reservations after seconds
 }
 
@@ -227,7 +231,7 @@ func drawSale(seed uint64) sale {
 		s.forges = 0
 	}
 	if s.setback.of != "" {
-		s.brokerless = brokerless{}
+		s.brokerless, s.provider = brokerless{}, provider{} // an operator brings the sandbox into agreement
 		s.addSetback(s.setback.of, s.setback.backup, s.setback.restore)
 	}
 	if s.garbles || s.forges > 0 { // an operator would have to decide about the same messages once more
@@ -283,12 +287,22 @@ func (s *sale) suit(point string, r *rand.Rand, length time.Duration) {
 		s.losesFresh = true
 	case point == "inventory: http POST /internal/v1/orders:refund", point == "order: a closing is lost":
 		s.behaviour, s.garbles, s.losesEvents = payAfterLoss, false, false
+		s.provider = provider{} // it takes no payment of a closed order
 	case point == "inventory: bus publish order-close delayed":
 		s.behaviour = beginAndLeave
 	case strings.HasSuffix(point, "/pause"), strings.HasSuffix(point, "/resume"):
 		s.pauses = true
 	case strings.HasPrefix(point, "broker: ") && strings.Contains(point, contract.TopicDeductions):
 		s.abandonAfter = 7 * time.Second
+	case strings.HasPrefix(point, "provider: ") && point != successLost, slices.Contains(ofProvider, point):
+		s.addProvider(r)
+		s.compares = s.compares || strings.Contains(point, "GET")
+	case strings.HasPrefix(point, "shop: "), strings.Contains(point, "webhooks"), strings.Contains(point, "deliveries"):
+		s.addWebhooks(r)
+		s.webhooks.replays = soon
+		if point == shopAway {
+			s.webhooks.from, s.webhooks.lasts = 0, length
+		}
 	case point == "broker: loses order-close":
 		s.losesTimers = true
 	case point == "broker: hurries order-close":
@@ -300,6 +314,12 @@ func (s *sale) suit(point string, r *rand.Rand, length time.Duration) {
 
 // repairing holds the points that the reconciler reaches only if the gate is wrong.
 var repairing = []string{"inventory: redis script correct", "inventory: redis script rebuild_buyer", "inventory: redis script repair"}
+
+// ofProvider holds the calls of order to the provider.
+var ofProvider = []string{
+	"order: http GET /charges", "order: http GET /payments/*/refund", "order: http GET /refunds", "order: http POST /payments/*/cancel",
+	"order: http POST /payments/*/refund",
+}
 
 var services = []string{"order", "inventory", "seckill"}
 
@@ -336,6 +356,7 @@ func newWorld(seed uint64, dir string, scripts map[string]string) (*world, error
 		setBack: map[string]bool{}, redislessAt: map[string]redislessPhase{}, decided: map[string]decision{}, queues: map[string]*queue{}, reviewed: map[string]string{}, lostOrders: map[string]bool{}, starting: make(chan struct{}, 1),
 		redisTurn: make(chan struct{}, 1), final: map[string]finalEntry{}, unbalanced: map[string]int64{},
 	}
+	w.checkout = newCheckout(w)
 	w.redisLife.Store(1)
 	w.plan = newPlan(seed, warmUp+w.sale.length()-w.sale.brokerless.lasts-w.sale.redisless.lasts)
 	w.mini.Store(newRedis(w.full.Load))

@@ -20,6 +20,7 @@ const (
 	soldDir       = "services/inventory/internal/redisless/"
 	sweepDir      = "services/inventory/internal/sweep/"
 	restoreDir    = "services/inventory/internal/restore/"
+	webhookDir    = "services/inventory/internal/webhooks/"
 	orderDir      = "services/order/internal/"
 	luaDir        = "pkg/stockgate/lua/"
 	leaseDir      = "pkg/ordersn/lua/"

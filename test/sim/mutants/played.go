@@ -206,4 +206,26 @@ var playedMutants = []mutant{
 		old: "switch state, place := stateOf(&room, number.Sequence, now); state {\n\tcase Admitted:",
 		now: "switch state, place := stateOf(&room, number.Sequence, now); state {\n\tcase Admitted, Waiting:",
 	},
+	{
+		name: "a delivery ends at an error of its endpoint", file: webhookDir + "send.go",
+		old: "case d.Error == \"\":\n\t\td.State = Delivered", now: "case d.Error == \"\" || status >= 500:\n\t\td.State = Delivered",
+	},
+	{
+		name: "each attempt of an event has another id", file: webhookDir + "event.go",
+		old: "d.EndpointID, of, d.ChangedAt.UnixMilli())", now: "d.EndpointID, of, d.ChangedAt.UnixMilli()+int64(d.Attempts))",
+	},
+	{
+		name: "the second change of an order is no event", file: storeDir + "deliveries.go",
+		old: "known[change{sn, at.UnixMilli()}] = true",
+		now: "for _, p := range c {\n\t\t\t\tif number(p.OrderSN) == sn {\n\t\t\t\t\tknown[change{sn, p.ChangedAt.UnixMilli()}] = err == nil\n\t\t\t\t}\n\t\t\t}",
+	},
+	{
+		name: "the claim of a killed sender does not end", file: storeDir + "deliveries.go",
+		old: "args := []any{now.Add(lease)}", now: "args := []any{now.Add(1000 * lease)}",
+	},
+	{
+		name: "a refund counts as made when the provider is busy", file: orderDir + "core/sweep.go",
+		old: "return prov.Refund(ctx, p)",
+		now: "err = prov.Refund(ctx, p)\n\tif busy := new(ProviderBusy); errors.As(err, &busy) {\n\t\treturn nil\n\t}\n\treturn err",
+	},
 }

@@ -481,6 +481,14 @@ var testedMutants = []mutant{
 		hidden: "a success pays its order either way",
 		test:   unit{"services/order/internal/core", "^TestALostSuccessIsFound$"},
 	},
+	// Webhooks.
+	{
+		name: "a claimed delivery that was not tried is dropped", file: webhookDir + "send.go",
+		old:    "d.Attempts--\n\t\t\terr = errors.Join(err, s.Queue.ReturnDelivery(drain, d, d.Attempts+1, 0))",
+		now:    "delivered = append(delivered, d)",
+		hidden: "few simulated senders claim more than they send at once",
+		test:   unit{"services/inventory", "^TestAnEndingSenderDrains$"},
+	},
 	// Refunds.
 	{
 		name: "an order stays paid after its refund", file: orderDir + "core/reconcile.go",
