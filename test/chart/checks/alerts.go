@@ -145,7 +145,7 @@ var healthy = map[string]string{
 	`flashsale_inventory_repairs_total{flashsale_repair="settled",instance="j"}`:           "_x60 0x60",
 	`flashsale_differences{service="inventory"}`:                                           "0x120",
 	`flashsale_compared_seconds{service="inventory"}`:                                      "0+10x120",
-	`flashsale_inventory_webhooks_oldest_seconds{flashsale_state="waiting"}`:                "3x120",
+	`flashsale_inventory_webhooks_oldest_seconds{flashsale_state="waiting"}`:               "3x120",
 	`flashsale_seckill_relay_unreadable_total{service="seckill"}`:                          "0x120",
 	`flashsale_inventory_ledger_unreadable_total{service="inventory"}`:                     "0x120",
 	`flashsale_inventory_modes{flashsale_mode="direct"}`:                                   "0x120",
