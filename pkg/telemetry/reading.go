@@ -14,23 +14,28 @@ type Reading struct{ last atomic.Pointer[int64] }
 
 // Reading returns a gauge without a sample.
 func (t *Telemetry) Reading(name string, opts ...metric.Int64ObservableGaugeOption) (*Reading, error) {
-	return t.ReadingOf(nil, name, opts...)
+	list, err := t.Readings([]attribute.Set{*attribute.EmptySet()}, name, opts...)
+	return list[0], err
 }
 
-// ReadingOf is Reading with attributes, by which readings of the same name differ.
-func (t *Telemetry) ReadingOf(
-	attrs []attribute.KeyValue, name string, opts ...metric.Int64ObservableGaugeOption,
-) (*Reading, error) {
-	r := &Reading{}
-	of := metric.WithAttributes(attrs...)
+// Readings returns gauges of one name, one for each set of attributes. A second gauge of a name would be ignored.
+func (t *Telemetry) Readings(
+	of []attribute.Set, name string, opts ...metric.Int64ObservableGaugeOption,
+) ([]*Reading, error) {
+	list := make([]*Reading, len(of))
+	for i := range list {
+		list[i] = &Reading{}
+	}
 	observe := func(_ context.Context, o metric.Int64Observer) error {
-		if n := r.last.Load(); n != nil {
-			o.Observe(*n, of)
+		for i, r := range list {
+			if n := r.last.Load(); n != nil {
+				o.Observe(*n, metric.WithAttributeSet(of[i]))
+			}
 		}
 		return nil
 	}
 	_, err := t.Meter.Int64ObservableGauge(name, append(opts, metric.WithInt64Callback(observe))...)
-	return r, err
+	return list, err
 }
 
 // Record sets the value, or removes the sample if the read failed.

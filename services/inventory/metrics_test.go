@@ -55,6 +55,18 @@ func TestTheNextStartIsThatOfTheNextPublishedSale(t *testing.T) {
 	require.Equal(t, "flashsale_inventory_next_start_seconds 1.90000006e+09", next())
 }
 
+func TestBothAgesOfWebhooksAreShown(t *testing.T) {
+	t.Parallel()
+	tel, _ := telemetry.Recording()
+	seen, err := record.New(tel, "mysql")
+	require.NoError(t, err)
+	seen.OldestDelivery(2*time.Second, time.Hour, nil)
+	require.Equal(t, []string{
+		`flashsale_inventory_webhooks_oldest_seconds{flashsale_state="failing"} 3600`,
+		`flashsale_inventory_webhooks_oldest_seconds{flashsale_state="waiting"} 2`,
+	}, regexp.MustCompile(`(?m)^flashsale_inventory_webhooks.*`).FindAllString(metricsOf(t, tel), -1))
+}
+
 // What a round leaves is shown until a later round leaves nothing.
 func TestDifferencesThatRemainAreShown(t *testing.T) {
 	t.Parallel()

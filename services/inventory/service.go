@@ -326,7 +326,7 @@ func (s *Service) Components() []lifecycle.Component {
 			return errors.Join(controller.TrimGates(ctx), s.store.SweepKeys(ctx), s.webhooks.Tidy(ctx))
 		})),
 		lifecycle.Every("inventory dead letter count", deadLetterCountEvery, log, s.countDeadLetters),
-		lifecycle.Every("inventory webhook scan", webhookScanEvery, log, s.scanForWebhooks),
+		lifecycle.Every("inventory webhook scan", webhookScanEvery, log, s.clocks.Gate(s.scanForWebhooks)),
 		{Name: "inventory webhooks", Run: s.sendWebhooks},
 		{Name: "inventory consumers", Run: s.consume},
 		{Name: "inventory boards", Run: s.board.Run},

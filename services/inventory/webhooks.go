@@ -93,7 +93,7 @@ func (s *Service) newWebhooks() (*webhooks.Service, error) {
 const (
 	webhookScanEvery = time.Second
 	webhookScanAlone = 5 * time.Second // without the locks
-	webhookScanFor   = time.Minute     // in one process before another may; below the time-out of a round
+	webhookScanFor   = time.Minute     // in one process before another may; with a scan below the time-out of a round
 	webhookSendEvery = 500 * time.Millisecond
 )
 
@@ -103,13 +103,14 @@ func (s *Service) scanForWebhooks(ctx context.Context) error {
 	if !s.webhooks.Enabled() {
 		return nil
 	}
-	err := s.locker.Do(ctx, "inventory webhook scan", func(ctx context.Context, _ int64) error {
+	err := s.locker.Do(ctx, "inventory webhook scan", func(ctx context.Context, fence int64) error {
+		if fence == 0 { // Redis is full, and each process runs
+			return s.scanWithoutLock(ctx)
+		}
 		for until := time.Now().Add(webhookScanFor); ; {
-			if err := s.webhooks.Scan(ctx); err != nil {
+			err := s.webhooks.Scan(ctx)
+			if time.Now().After(until) || !pause(ctx, webhookScanEvery) || s.clocks.Check(ctx) != nil {
 				return err
-			}
-			if time.Now().After(until) || !pause(ctx, webhookScanEvery) {
-				return nil
 			}
 		}
 	})
@@ -117,13 +118,17 @@ func (s *Service) scanForWebhooks(ctx context.Context) error {
 	case errors.Is(err, lock.ErrNotObtained):
 		return nil
 	case errors.Is(err, lock.ErrUnavailable):
-		if time.Since(s.scannedAlone) < webhookScanAlone {
-			return nil
-		}
-		s.scannedAlone = time.Now()
-		return s.webhooks.Scan(ctx)
+		return s.scanWithoutLock(ctx)
 	}
 	return err
+}
+
+func (s *Service) scanWithoutLock(ctx context.Context) error {
+	if time.Since(s.scannedAlone) < webhookScanAlone {
+		return nil
+	}
+	s.scannedAlone = time.Now()
+	return s.webhooks.Scan(ctx)
 }
 
 // pause waits, and reports whether ctx goes on.

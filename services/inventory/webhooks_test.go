@@ -430,9 +430,15 @@ func TestTheAgeOfAWaitingDeliveryIsRecorded(t *testing.T) {
 
 	age("84 HOUR", h.id) // what waits behind others uses up no attempt, and does not wait forever
 	h.round()
+	require.GreaterOrEqual(t, recorded.failing, 84*time.Hour)
+	require.NoError(t, h.svc.webhooks.Tidy(t.Context()))
 	h.round()
 	require.Zero(t, recorded.failing)
 	require.Equal(t, "status 500", h.deliveries("failed")[0].Error)
+
+	require.NoError(t, h.db.Exec("UPDATE webhooks SET scanned_to = scanned_to - INTERVAL 1 DAY WHERE id = ?", otherID).Error)
+	h.send(t.Context())
+	require.GreaterOrEqual(t, recorded.waiting, 23*time.Hour, "no scan for a day")
 }
 
 func TestNoRedirectIsFollowed(t *testing.T) {

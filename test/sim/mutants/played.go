@@ -216,8 +216,8 @@ var playedMutants = []mutant{
 	},
 	{
 		name: "the second change of an order is no event", file: storeDir + "deliveries.go",
-		old: "known[change{sn, at.UnixMilli()}]++",
-		now: "for _, p := range c {\n\t\t\t\tif number(p.OrderSN) == sn {\n\t\t\t\t\tknown[change{sn, p.ChangedAt.UnixMilli()}] = len(endpointIDs)\n\t\t\t\t}\n\t\t\t}",
+		old: "known[webhooks.ChangeID{EndpointID: text(endpoint), OrderSN: text(sn), ChangedAt: at.UnixMilli()}] = true",
+		now: "for _, p := range c {\n\t\t\t\tif number(p.OrderSN) == sn {\n\t\t\t\t\tknown[webhooks.ChangeID{EndpointID: text(endpoint), OrderSN: text(sn), ChangedAt: p.ChangedAt.UnixMilli()}] = err == nil\n\t\t\t\t}\n\t\t\t}",
 	},
 	{
 		name: "the claim of a killed sender does not end", file: storeDir + "deliveries.go",

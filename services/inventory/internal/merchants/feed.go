@@ -30,8 +30,8 @@ const (
 // ChangedRows reads the ledger by the times of changes.
 type ChangedRows interface {
 	// ChangedActivities returns at most FeedSales activities after an id, in the order of ids, that end after endAfter and
-	// have a row that changed at since or later. It reads at most FeedScan activities. end is the id up to which it has
-	// read, "" if there are no more.
+	// have a row that changed at since or later. It reads at most FeedScan of those that end then. end is the id up to which
+	// it has read, "" if there are no more.
 	ChangedActivities(
 		ctx context.Context, in core.Scope, after string, since, endAfter time.Time,
 	) (ids []string, end string, err error)

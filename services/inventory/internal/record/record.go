@@ -83,12 +83,13 @@ func New(tel *telemetry.Telemetry, system string) (*Recorder, error) {
 		metric.WithDescription("Start of the next sale, in seconds since 1970. No value without one, and while the database "+
 			"does not respond."))
 	errs = append(errs, err)
-	for state, reading := range map[string]**telemetry.Reading{"waiting": &r.waitingDelivery, "failing": &r.failingDelivery} {
-		*reading, err = tel.ReadingOf([]attribute.KeyValue{telemetry.AttrState.String(state)}, "flashsale.inventory.webhooks.oldest",
-			metric.WithUnit("s"), metric.WithDescription("Age of the oldest webhook that is not delivered, of endpoints that fail, and "+
-				"of those it waits for; 0 if there is none. No value without WEBHOOK_KEYS, and while the database does not respond."))
-		errs = append(errs, err)
-	}
+	oldest, err := tel.Readings([]attribute.Set{
+		attribute.NewSet(telemetry.AttrState.String("waiting")), attribute.NewSet(telemetry.AttrState.String("failing")),
+	}, "flashsale.inventory.webhooks.oldest", metric.WithUnit("s"),
+		metric.WithDescription("Age of the oldest webhook that has not been sent, or whose last attempt failed; 0 if there is none. "+
+			"No value without WEBHOOK_KEYS, and while the database does not respond."))
+	errs = append(errs, err)
+	r.waitingDelivery, r.failingDelivery = oldest[0], oldest[1]
 	name, opts := telemetry.Differences()
 	r.differences, err = tel.Reading(name, opts...)
 	errs = append(errs, err)

@@ -60,13 +60,12 @@ func (s *Store) Deliveries(
 	return deliveriesOf(q.Omit("body").Order("id DESC").Limit(p.Limit))
 }
 
-// UnknownChanges implements webhooks.Queue.
-func (s *Store) UnknownChanges(
+// KnownChanges implements webhooks.Queue.
+func (s *Store) KnownChanges(
 	ctx context.Context, endpointIDs []string, places []core.ReservationPlace,
-) (unknown []core.ReservationPlace, err error) {
-	type change struct{ sn, at int64 }
-	known := map[change]int{} // endpoints
-	err = chunked(places, func(c []core.ReservationPlace) error {
+) (map[webhooks.ChangeID]bool, error) {
+	known := map[webhooks.ChangeID]bool{}
+	err := chunked(places, func(c []core.ReservationPlace) error {
 		var args []any
 		for _, id := range endpointIDs {
 			args = append(args, number(id))
@@ -74,21 +73,16 @@ func (s *Store) UnknownChanges(
 		for _, p := range c {
 			args = append(args, number(p.OrderSN))
 		}
-		return sqldb.Query(s.read(ctx), "SELECT order_sn, changed_at FROM deliveries WHERE endpoint_id IN "+sqldb.List(len(endpointIDs))+
-			" AND order_sn IN "+sqldb.List(len(c)), args, func(rows *sql.Rows) error {
-			var sn int64
+		return sqldb.Query(s.read(ctx), "SELECT endpoint_id, order_sn, changed_at FROM deliveries WHERE endpoint_id IN "+
+			sqldb.List(len(endpointIDs))+" AND order_sn IN "+sqldb.List(len(c)), args, func(rows *sql.Rows) error {
+			var endpoint, sn int64
 			var at time.Time
-			err := rows.Scan(&sn, &at)
-			known[change{sn, at.UnixMilli()}]++
+			err := rows.Scan(&endpoint, &sn, &at)
+			known[webhooks.ChangeID{EndpointID: text(endpoint), OrderSN: text(sn), ChangedAt: at.UnixMilli()}] = true
 			return err
 		})
 	})
-	for _, p := range places {
-		if known[change{number(p.OrderSN), p.ChangedAt.UnixMilli()}] < len(endpointIDs) {
-			unknown = append(unknown, p)
-		}
-	}
-	return unknown, err
+	return known, err
 }
 
 // AddDeliveries implements webhooks.Queue.
@@ -231,12 +225,18 @@ func (s *Store) ReturnDelivery(ctx context.Context, d webhooks.Delivery, claimed
 	return err
 }
 
-// ExpireDeliveries implements webhooks.Queue.
+// ExpireDeliveries implements webhooks.Queue. As in SweepDeliveries, the last one is read first.
 func (s *Store) ExpireDeliveries(ctx context.Context, endpointID string, before time.Time) error {
-	_, err := sqldb.Exec(s.read(ctx), "UPDATE deliveries SET state = 'failed', body = '', "+
-		"error = CASE error WHEN '' THEN 'waited too long' ELSE error END WHERE id IN (SELECT id FROM (SELECT id "+
-		"FROM deliveries WHERE endpoint_id = ? AND state = 'waiting' AND created_at < ? ORDER BY id LIMIT ?) AS t)",
-		number(endpointID), before.UTC(), sweptAtOnce)
+	var last sql.NullInt64
+	err := sqldb.Query(s.read(ctx), "SELECT MAX(id) FROM (SELECT id, created_at FROM deliveries WHERE endpoint_id = ? "+
+		"AND state = 'waiting' ORDER BY id LIMIT ?) AS t WHERE created_at < ?", []any{number(endpointID), sweptAtOnce, before.UTC()},
+		func(rows *sql.Rows) error { return rows.Scan(&last) })
+	if err != nil || !last.Valid {
+		return err
+	}
+	_, err = sqldb.Exec(s.read(ctx), "UPDATE deliveries SET state = 'failed', body = '', "+
+		"error = CASE error WHEN '' THEN 'waited too long' ELSE error END "+
+		"WHERE endpoint_id = ? AND state = 'waiting' AND id <= ? AND created_at < ?", number(endpointID), last.Int64, before.UTC())
 	return err
 }
 

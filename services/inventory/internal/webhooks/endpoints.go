@@ -149,7 +149,7 @@ func (s *Service) Deliveries(
 	return s.Endpoints.Deliveries(ctx, e.ID, state, p)
 }
 
-// Tidy deletes the deliveries of more than 30 days ago, and seals secrets under the present key.
+// Tidy deletes the deliveries of more than 30 days ago, ends those that have waited for 84 h, and seals secrets under the present key.
 func (s *Service) Tidy(ctx context.Context) error {
 	if !s.Enabled() {
 		return nil
@@ -158,7 +158,18 @@ func (s *Service) Tidy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(s.Queue.SweepDeliveries(ctx, now.Add(-keepFor)), s.sealAgain(ctx, now))
+	return errors.Join(s.Queue.SweepDeliveries(ctx, now.Add(-keepFor)), s.expire(ctx, now), s.sealAgain(ctx, now))
+}
+
+// expire ends what has waited for too long.
+func (s *Service) expire(ctx context.Context, now time.Time) error {
+	list, err := s.Endpoints.ActiveWebhooks(ctx)
+	for _, e := range list {
+		if err == nil {
+			err = s.Queue.ExpireDeliveries(ctx, e.ID, now.Add(-waitsAtMost))
+		}
+	}
+	return err
 }
 
 // sealAgain seals secrets under the present key, and deletes old ones that have ended.

@@ -16,11 +16,13 @@ import (
 const (
 	scanLimit = 1000 // rows of a page
 	scanPages = 20   // pages of a merchant in a round; the rest follows in the next one
-	// A short pass reads the changes since shortly before the last pass of this process, of sales that have not ended, or
-	// lately. A full pass reads all changes since ScannedTo, which stays a minute back: transactions commit out of order.
+	// A short pass reads the changes since shortly before the last pass of this process, of sales that end later than
+	// shortPassAge ago. A full pass reads all changes since ScannedTo, which stays a minute back: transactions commit out of order.
 	fullEvery    = 30 * time.Second
 	shortOverlap = 2 * time.Second
-	lately       = 2 * contract.MaxPayWithinS * time.Second
+	shortPassAge = 2 * contract.MaxPayWithinS * time.Second
+	// scanTimeout is below FeedOverlap: what changes after the endpoints were read belongs to the next full pass, too.
+	scanTimeout = 50 * time.Second
 )
 
 // pass is the progress of the scan for the endpoints of a merchant in this process.
@@ -34,14 +36,14 @@ type pass struct {
 }
 
 // Scan adds deliveries for the changes of all active endpoints, and a page of each replay. It may run in several
-// processes: a change has one delivery to each endpoint. A merchant whose changes cannot be scanned delays no other.
+// processes: a change has one delivery to each endpoint. A merchant whose changes cannot be scanned delays no other; the
+// last error is returned.
 func (s *Service) Scan(ctx context.Context) error {
 	if !s.Enabled() {
 		return nil
 	}
-	if err := s.CheckClocks(ctx); err != nil {
-		return nil // the check logs the incident
-	}
+	ctx, cancel := context.WithTimeout(ctx, scanTimeout)
+	defer cancel()
 	list, err := s.Endpoints.ActiveWebhooks(ctx)
 	if err != nil {
 		return err
@@ -59,13 +61,18 @@ func (s *Service) Scan(ctx context.Context) error {
 			p = &pass{}
 		}
 		known[rest[0].MerchantID] = p
-		err = errors.Join(err, s.scan(ctx, rest[:n], p))
+		if serr := s.scan(ctx, rest[:n], p); serr != nil {
+			err = serr
+		}
 		rest = rest[n:]
 	}
 	s.passes = known
 	for _, e := range list {
-		if e.Replay != "" {
-			err = errors.Join(err, s.scanReplay(ctx, e))
+		if e.Replay == "" || ctx.Err() != nil {
+			continue
+		}
+		if rerr := s.scanReplay(ctx, e); rerr != nil {
+			err = rerr
 		}
 	}
 	return err
@@ -88,25 +95,32 @@ func (s *Service) scan(ctx context.Context, of []Endpoint, p *pass) error {
 	}
 	r := merchants.FeedRequest{Since: p.since, From: *p.from}
 	if !p.full {
-		r.EndAfter = p.last.Add(-lately)
+		r.EndAfter = p.last.Add(-shortPassAge)
 	}
-	r.Unknown = func(ctx context.Context, places []core.ReservationPlace) ([]core.ReservationPlace, error) {
-		return s.Queue.UnknownChanges(ctx, ids, places)
+	var known map[ChangeID]bool // of the page
+	lacks := func(e Endpoint, at core.ReservationPlace) bool {
+		return !at.ChangedAt.Before(e.ScannedTo) && !known[ChangeID{e.ID, at.OrderSN, at.ChangedAt.UnixMilli()}]
 	}
-	add := func(row merchants.FeedRow) (to []Endpoint) {
+	r.Unknown = func(ctx context.Context, places []core.ReservationPlace) (unknown []core.ReservationPlace, err error) {
+		known, err = s.Queue.KnownChanges(ctx, ids, places)
+		for _, at := range places {
+			if slices.ContainsFunc(of, func(e Endpoint) bool { return lacks(e, at) }) {
+				unknown = append(unknown, at)
+			}
+		}
+		return unknown, err
+	}
+	recipients := func(row merchants.FeedRow) (to []Endpoint) {
 		for _, e := range of {
-			if !row.ChangedAt.Before(e.ScannedTo) {
+			if lacks(e, core.ReservationPlace{ChangedAt: row.ChangedAt, OrderSN: row.OrderSN}) {
 				to = append(to, e)
 			}
 		}
 		return to
 	}
-	end, next, err := s.pages(ctx, of[0].MerchantID, r, scanPages, add, false)
-	if err != nil {
+	end, next, err := s.pages(ctx, of[0].MerchantID, r, scanPages, recipients, false)
+	if p.from = next; err != nil || next != nil {
 		return err
-	}
-	if p.from = next; next != nil {
-		return nil
 	}
 	p.last = end.Add(merchants.FeedOverlap)
 	if !p.full {

@@ -34,6 +34,11 @@ const (
 	mostBodyBytes = 4 << 10          // read of a response, and dropped
 )
 
+const (
+	failuresLogged = 10              // endpoints, once a minute
+	scanBehind     = 2 * time.Minute // by which ScannedTo may be late before the scan counts as stalled
+)
+
 // waitsAtMost is how long a delivery waits: what queues behind others to an endpoint that fails uses up no attempt. Ten
 // attempts take less.
 const waitsAtMost = 84 * time.Hour
@@ -113,22 +118,21 @@ func (s *Service) due(ctx context.Context) (list []Endpoint, due map[string]time
 	if err != nil {
 		return nil, nil, err
 	}
-	logs := s.Now().Sub(s.logged) >= time.Minute
+	lines := 0
+	if s.Now().Sub(s.logged) >= time.Minute {
+		lines, s.logged = failuresLogged, s.Now()
+	}
 	for _, e := range list {
+		waiting = max(waiting, now.Sub(e.ScannedTo)-scanBehind)
 		d, waits := oldest[e.ID]
-		age := now.Sub(d.CreatedAt)
-		switch {
+		switch age := now.Sub(d.CreatedAt); {
 		case !waits:
-		case age > waitsAtMost:
-			if err := s.Queue.ExpireDeliveries(ctx, e.ID, now.Add(-waitsAtMost)); err != nil {
-				return nil, nil, err
-			}
 		case d.Error == "":
 			waiting = max(waiting, age)
 		default:
-			if failing = max(failing, age); logs {
-				s.logged = s.Now()
-				s.Log.WarnContext(ctx, "a webhook fails and is sent again", "webhook_id", e.ID, "merchant_id", e.MerchantID,
+			failing = max(failing, age)
+			if lines--; lines >= 0 {
+				s.Log.WarnContext(ctx, "the endpoint of a webhook fails", "webhook_id", e.ID, "merchant_id", e.MerchantID,
 					"order_sn", d.OrderSN, "attempts", d.Attempts, "next_at", d.NextAt, "error", d.Error)
 			}
 		}

@@ -64,6 +64,12 @@ type Delivery struct {
 	CreatedAt  time.Time
 }
 
+// ChangeID identifies a change of an order for an endpoint.
+type ChangeID struct {
+	EndpointID, OrderSN string
+	ChangedAt           int64 // Unix milliseconds
+}
+
 // Endpoints keeps endpoints. Every method is one transaction.
 type Endpoints interface {
 	// CreateWebhook locks the merchant and calls check with the number of its endpoints, which may refuse.
@@ -88,10 +94,10 @@ type Endpoints interface {
 // Queue keeps deliveries. Time is that of the database.
 type Queue interface {
 	Now(ctx context.Context) (time.Time, error)
-	// UnknownChanges returns those of the places that have no delivery to one of the endpoints.
-	UnknownChanges(
+	// KnownChanges returns those of the places that have a delivery, for each of the endpoints.
+	KnownChanges(
 		ctx context.Context, endpointIDs []string, places []core.ReservationPlace,
-	) ([]core.ReservationPlace, error)
+	) (map[ChangeID]bool, error)
 	// AddDeliveries adds waiting deliveries. Known ones stay as they are, or are replaced if they are sent again.
 	AddDeliveries(ctx context.Context, list []Delivery, again bool) error
 	// DueDeliveries returns for each endpoint the time of the delivery that is due for the longest time, if one is.
@@ -106,7 +112,8 @@ type Queue interface {
 	// ReturnDelivery writes State, Attempts, Status and Error, if the delivery has as many attempts as when it was claimed.
 	// It is due after the pause; without one since its NextAt.
 	ReturnDelivery(ctx context.Context, d Delivery, claimed int, pause time.Duration) error
-	// ExpireDeliveries marks deliveries to an endpoint that wait, and were added before a time, as failed.
+	// ExpireDeliveries marks deliveries to an endpoint that wait, and were added before a time, as failed, at most some
+	// thousand of them.
 	ExpireDeliveries(ctx context.Context, endpointID string, before time.Time) error
 	// SweepDeliveries deletes deliveries that were created before a time.
 	SweepDeliveries(ctx context.Context, before time.Time) error
@@ -150,7 +157,7 @@ type Deps struct {
 type Service struct {
 	Deps
 	passes  map[string]*pass // of the scan, by merchant; one goroutine scans at a time
-	logged  time.Time        // when the failing endpoints were, by the goroutine that dispatches
+	logged  time.Time        // when failing endpoints were logged last; the goroutine that dispatches has it
 	wake    chan struct{}
 	sending sync.WaitGroup // lanes that run
 

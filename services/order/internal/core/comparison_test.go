@@ -247,6 +247,19 @@ func TestAComparisonThatEndedBeginsAgain(t *testing.T) {
 	require.Len(t, w.outbox(t), 250)
 }
 
+// together has each process read the claim before one of them moves it.
+type together struct {
+	core.Store
+	read *sync.WaitGroup
+}
+
+func (s together) Comparison(ctx context.Context, provider string, now time.Time) (core.Comparison, error) {
+	c, err := s.Store.Comparison(ctx, provider, now)
+	s.read.Done()
+	s.read.Wait()
+	return c, err
+}
+
 // Of several processes one compares; also two at once, one of which was stopped for longer than its claim, do nothing
 // twice.
 func TestConcurrentComparisons(t *testing.T) {
@@ -258,9 +271,10 @@ func TestConcurrentComparisons(t *testing.T) {
 	}
 	w.clock.advance(time.Hour)
 	w.provider.pages = 0
-	var wg sync.WaitGroup
+	var wg, read sync.WaitGroup
+	read.Add(4)
 	for range 4 {
-		other := w.process(t, 0)
+		other := w.processOn(t, together{w.tables(t), &read}, 0)
 		wg.Go(func() {
 			if err := other.ComparePayments(t.Context()); err != nil {
 				t.Error(err)

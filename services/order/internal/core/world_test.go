@@ -67,8 +67,17 @@ func (w *world) serviceOn(t testing.TB, s core.Store, providers ...core.Provider
 
 // process returns a core on the same database and bus, in a process whose clock is wrong by offset.
 func (w *world) process(t testing.TB, offset time.Duration) *core.Service {
+	return w.processOn(t, w.tables(t), offset)
+}
+
+// tables returns the tables as a process reads them.
+func (w *world) tables(t testing.TB) core.Store {
+	return store.New(w.db, telemetry.Discard(t), nil, store.WithClock(w.clock.Now))
+}
+
+func (w *world) processOn(t testing.TB, tables core.Store, offset time.Duration) *core.Service {
 	now := func() time.Time { return w.clock.Now().Add(offset) }
-	return core.New(store.New(w.db, telemetry.Discard(t), nil, store.WithClock(w.clock.Now)), publisher.New(w.bus, telemetry.Discard(t)), genes.ByUser{},
+	return core.New(tables, publisher.New(w.bus, telemetry.Discard(t)), genes.ByUser{},
 		w.recorder, []core.Provider{w.provider}, w.sealer, core.Options{
 			Now: now, RefundFirstRetry: time.Second, RefundTimeout: time.Second,
 		})
