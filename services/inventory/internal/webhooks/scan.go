@@ -36,8 +36,8 @@ type pass struct {
 }
 
 // Scan adds deliveries for the changes of all active endpoints, and a page of each replay. It may run in several
-// processes: a change has one delivery to each endpoint. A merchant whose changes cannot be scanned delays no other; the
-// last error is returned.
+// processes: a change has one delivery to each endpoint. A merchant whose changes cannot be scanned delays no other. It
+// returns the last error.
 func (s *Service) Scan(ctx context.Context) error {
 	if !s.Enabled() {
 		return nil
@@ -48,8 +48,15 @@ func (s *Service) Scan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	byMerchant := func(a, b Endpoint) int { return cmp.Compare(a.MerchantID, b.MerchantID) }
-	slices.SortStableFunc(list, byMerchant)
+	last := func(e Endpoint) (at time.Time) {
+		if p := s.passes[e.MerchantID]; p != nil {
+			at = p.last
+		}
+		return at
+	}
+	slices.SortStableFunc(list, func(a, b Endpoint) int { // the merchant that was read least recently comes first
+		return cmp.Or(last(a).Compare(last(b)), cmp.Compare(a.MerchantID, b.MerchantID))
+	})
 	known := map[string]*pass{}
 	for rest := list; len(rest) > 0; {
 		n := slices.IndexFunc(rest, func(e Endpoint) bool { return e.MerchantID != rest[0].MerchantID })
