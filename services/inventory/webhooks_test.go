@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -183,11 +184,17 @@ func (h *hookShop) send(begin context.Context) {
 	h.svc.webhooks.Wait()
 }
 
-// due makes all that waits due, and ends pauses of the endpoint.
+// due makes all that waits due, and ends pauses of the endpoints.
 func (h *hookShop) due() {
 	h.t.Helper()
-	h.ahead += time.Hour
+	h.resume()
 	require.NoError(h.t, h.db.Exec("UPDATE deliveries SET next_at = created_at WHERE state = 'waiting'").Error)
+}
+
+// resume ends pauses of the endpoints.
+func (h *hookShop) resume() {
+	h.t.Helper()
+	require.NoError(h.t, h.db.Exec("UPDATE webhooks SET leased_to = created_at").Error)
 }
 
 type deliveryView struct {
@@ -357,7 +364,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 		"none":    {"soon", 0, time.Minute},
 	} {
 		require.NoError(t, h.db.Exec("UPDATE deliveries SET state = 'delivered'").Error)
-		h.ahead += time.Hour
+		h.resume()
 		if c.header == "" {
 			c.header = h.svc.webhooks.Now().Add(30 * time.Minute).UTC().Format(http.TimeFormat)
 		}
@@ -449,7 +456,7 @@ func TestNoRedirectIsFollowed(t *testing.T) {
 		h.order(1)
 		require.Len(t, h.round(), 1, "%d", code)
 		require.Equal(t, code, h.deliveries("waiting")[0].Status)
-		h.ahead += time.Hour
+		h.resume()
 	}
 }
 
@@ -481,7 +488,7 @@ func TestBothSecretsSignFor24Hours(t *testing.T) {
 	require.NoError(t, err)
 	for id := range 150 { // secrets that no key opens do not hinder it
 		require.NoError(t, h.db.Exec("INSERT INTO webhooks SELECT ?, merchant_id, url, types, 'off', 'lost.key', '', NULL, scanned_to, "+
-			"replay, created_at FROM webhooks WHERE id = ?", id+1, h.id).Error)
+			"replay, created_at, leased_to, failures FROM webhooks WHERE id = ?", id+1, h.id).Error)
 	}
 	require.NoError(t, h.db.Exec("UPDATE webhooks SET old_until = old_until - INTERVAL 2 DAY").Error)
 	require.NoError(t, both.Tidy(t.Context()))
@@ -495,21 +502,63 @@ func TestBothSecretsSignFor24Hours(t *testing.T) {
 	require.True(t, h.round()[0].verifies(v.Secret))
 }
 
-// A process that is killed while it sends keeps its claim until the lease ends. Then another one sends.
-func TestAClaimOfAKilledSenderEnds(t *testing.T) {
+// A process that is killed while it sends keeps its lease until that ends. Then another one sends.
+func TestALeaseOfAKilledSenderEnds(t *testing.T) {
 	t.Parallel()
 	h := newHookShop(t)
 	h.order(1)
 	require.NoError(t, h.svc.webhooks.Scan(t.Context()))
-	killed, err := h.svc.store.ClaimDeliveries(t.Context(), h.id, time.Minute, 10)
+	until, ok, err := h.svc.store.LeaseEndpoint(t.Context(), h.id, 30*time.Second)
+	require.NoError(t, err)
+	require.True(t, ok)
+	killed, err := h.svc.store.DueDeliveries(t.Context(), h.id, 10)
 	require.NoError(t, err)
 	require.Len(t, killed, 1)
 	require.Empty(t, h.round())
-	h.due()
+	require.NoError(t, h.db.Exec("UPDATE webhooks SET leased_to = leased_to - INTERVAL 2 MINUTE").Error)
 	require.Len(t, h.round(), 1)
-	killed[0].State = webhooks.Failed
-	require.NoError(t, h.svc.store.ReturnDelivery(t.Context(), killed[0], killed[0].Attempts, 0))
+	killed[0].State, killed[0].Attempts = webhooks.Failed, 1
+	require.NoError(t, h.svc.store.EndAttempts(t.Context(), killed))
 	require.Len(t, h.deliveries("delivered"), 1, "its result comes too late")
+
+	_, ok, err = h.svc.store.LeaseEndpoint(t.Context(), h.id, 30*time.Second)
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.NoError(t, h.svc.store.ReturnEndpoint(t.Context(), h.id, until, 0, 0))
+	_, ok, err = h.svc.store.LeaseEndpoint(t.Context(), h.id, 30*time.Second)
+	require.NoError(t, err)
+	require.False(t, ok, "the end of another lease ends none")
+
+	h.order(1)
+	require.Empty(t, h.round())
+	require.NoError(t, h.db.Exec("UPDATE webhooks SET leased_to = leased_to + INTERVAL 1 HOUR").Error)
+	require.Len(t, h.round(), 1, "no lease lasts an hour: the clock of the database was wrong")
+}
+
+// fullQueue cannot write.
+type fullQueue struct{ webhooks.Queue }
+
+func (fullQueue) EndAttempts(context.Context, []webhooks.Delivery) error {
+	return errors.New("disk full")
+}
+
+// What was sent and cannot be written is sent again, but not at once.
+func TestAnEndpointPausesWhenNothingCanBeWritten(t *testing.T) {
+	t.Parallel()
+	h := newHookShop(t)
+	h.order(1)
+	queue := h.svc.webhooks.Queue
+	h.svc.webhooks.Queue = fullQueue{queue}
+	first := h.round()
+	require.Len(t, first, 1)
+	require.ErrorContains(t, h.svc.webhooks.Dispatch(t.Context(), t.Context(), t.Context()), "disk full")
+	h.svc.webhooks.Wait()
+	require.Empty(t, h.endpoint.taken())
+	h.svc.webhooks.Queue = queue
+	h.resume()
+	again := h.round()
+	require.Len(t, again, 1)
+	require.Equal(t, first[0].id, again[0].id)
 }
 
 // A 410 of an address that its merchant has replaced meanwhile does not end the new one.
@@ -588,6 +637,22 @@ func TestEndpointsOfAMerchantShareAScan(t *testing.T) {
 	require.Len(t, got, 2)
 	for _, r := range got {
 		require.Contains(t, r.id, second)
+	}
+}
+
+// A burst of changes is scanned in several rounds, and no change is left out.
+func TestABurstIsScannedInRounds(t *testing.T) {
+	t.Parallel()
+	h := newHookShop(t)
+	require.NoError(t, h.svc.webhooks.Scan(t.Context()))
+	for range 15 {
+		h.order(100)
+	}
+	var added int64
+	for round, want := range []int64{600, 1200, 1500, 1500} {
+		require.NoError(t, h.svc.webhooks.Scan(t.Context()))
+		require.NoError(t, h.db.Table("deliveries").Count(&added).Error)
+		require.Equal(t, want, added, "round %d", round)
 	}
 }
 
@@ -681,11 +746,11 @@ func TestAFailingEndpointDelaysNoOther(t *testing.T) {
 	require.LessOrEqual(t, failed, int64(15), "eight failures, and what had begun")
 	h.send(t.Context())
 	require.Equal(t, failed, attempted(), "the endpoint pauses")
-	h.ahead += time.Hour
+	h.resume()
 	h.send(t.Context())
 	require.Equal(t, failed+1, attempted(), "one at a time")
 	slow.responds(nil)
-	h.ahead += time.Hour
+	h.resume()
 	h.send(t.Context())
 	h.send(t.Context())
 	require.EqualValues(t, 60, attempted(), "all, after one has succeeded")

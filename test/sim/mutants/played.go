@@ -220,8 +220,8 @@ var playedMutants = []mutant{
 		now: "for _, p := range c {\n\t\t\t\tif number(p.OrderSN) == sn {\n\t\t\t\t\tknown[webhooks.ChangeID{EndpointID: text(endpoint), OrderSN: text(sn), ChangedAt: p.ChangedAt.UnixMilli()}] = err == nil\n\t\t\t\t}\n\t\t\t}",
 	},
 	{
-		name: "the claim of a killed sender does not end", file: storeDir + "deliveries.go",
-		old: "args := []any{now.Add(lease)}", now: "args := []any{now.Add(1000 * lease)}",
+		name: "a lease lasts an hour longer", file: storeDir + "deliveries.go",
+		old: "until, number(id), now, now.Add(", now: "until, number(id), now.Add(-time.Hour), now.Add(",
 	},
 	{
 		name: "a refund counts as made when the provider is busy", file: orderDir + "core/sweep.go",

@@ -483,11 +483,16 @@ var testedMutants = []mutant{
 	},
 	// Webhooks.
 	{
-		name: "a claimed delivery that was not tried is dropped", file: webhookDir + "send.go",
-		old:    "d.Attempts--\n\t\t\terr = errors.Join(err, s.Queue.ReturnDelivery(drain, d, d.Attempts+1, 0))",
-		now:    "delivered = append(delivered, d)",
-		hidden: "few simulated senders claim more than they send at once",
-		test:   unit{"services/inventory", "^TestAnEndingSenderDrains$"},
+		name: "a delivery has nine attempts", file: webhookDir + "send.go",
+		old: "d.Attempts > len(pauses)", now: "d.Attempts >= len(pauses)",
+		hidden: "no simulated endpoint fails for days",
+		test:   unit{"services/inventory", "^TestAFailedDeliveryHasTenAttempts$"},
+	},
+	{
+		name: "two processes send to an endpoint", file: storeDir + "deliveries.go",
+		old: "leased_to <= ? OR", now: "leased_to <> ? OR",
+		hidden: "an event may arrive twice",
+		test:   unit{"services/inventory", "^TestConcurrentProcessesSendOnce$"},
 	},
 	// Refunds.
 	{

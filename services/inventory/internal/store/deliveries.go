@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -49,15 +51,25 @@ func deliveriesOf(q *gorm.DB) ([]webhooks.Delivery, error) {
 	return list, err
 }
 
+// deliveriesOfState is the table, for statements that order the deliveries of an endpoint and state by id: without a hint
+// MariaDB reads all of the primary key for them.
+func (s *Store) deliveriesOfState() string {
+	if sqldb.IsSQLite(s.db) {
+		return "deliveries"
+	}
+	return "deliveries FORCE INDEX (deliveries_of_state)"
+}
+
 // Deliveries implements webhooks.Endpoints.
 func (s *Store) Deliveries(
 	ctx context.Context, endpointID string, state webhooks.DeliveryState, p core.Page,
 ) ([]webhooks.Delivery, error) {
-	q := s.read(ctx).Where("endpoint_id = ? AND state = ?", number(endpointID), string(state))
+	query, args := "SELECT id, endpoint_id, order_sn, changed_at, type, state, attempts, next_at, status, error, created_at FROM "+
+		s.deliveriesOfState()+" WHERE endpoint_id = ? AND state = ?", []any{number(endpointID), string(state)}
 	if p.Cursor != "" {
-		q = q.Where("id < ?", number(p.Cursor))
+		query, args = query+" AND id < ?", append(args, number(p.Cursor))
 	}
-	return deliveriesOf(q.Omit("body").Order("id DESC").Limit(p.Limit))
+	return deliveriesOf(s.read(ctx).Raw(query+" ORDER BY id DESC LIMIT ?", append(args, p.Limit)...))
 }
 
 // KnownChanges implements webhooks.Queue.
@@ -110,36 +122,36 @@ func (s *Store) AddDeliveries(ctx context.Context, list []webhooks.Delivery, aga
 	})
 }
 
-// firstDue reads the delivery of an endpoint that is due for the longest time, oldestWaiting the oldest that waits.
+// oldestDue reads the delivery of an endpoint that is due for the longest time, oldestWaiting the oldest that waits.
 const (
-	firstDue = "SELECT * FROM (SELECT endpoint_id, next_at FROM deliveries WHERE endpoint_id = ? AND state = 'waiting' " +
+	oldestDue = "SELECT * FROM (SELECT endpoint_id, next_at FROM deliveries WHERE endpoint_id = ? AND state = 'waiting' " +
 		"AND next_at <= ? ORDER BY next_at LIMIT 1) AS t"
-	oldestWaiting = "SELECT * FROM (SELECT endpoint_id, order_sn, attempts, next_at, error, created_at FROM deliveries " +
+	oldestWaiting = "SELECT * FROM (SELECT endpoint_id, order_sn, attempts, next_at, error, created_at FROM %s " +
 		"WHERE endpoint_id = ? AND state = 'waiting' ORDER BY id LIMIT 1) AS t"
 )
 
-// DueDeliveries implements webhooks.Queue.
-func (s *Store) DueDeliveries(
+// OldestDue implements webhooks.Queue.
+func (s *Store) OldestDue(
 	ctx context.Context, endpointIDs []string, now time.Time,
 ) (map[string]time.Time, error) {
-	first := map[string]time.Time{}
+	oldest := map[string]time.Time{}
 	for part := range slices.Chunk(endpointIDs, streamsAtOnce) {
 		var args []any
 		for _, id := range part {
 			args = append(args, number(id), now)
 		}
-		err := sqldb.Query(s.read(ctx), ofEach(firstDue, len(part)), args, func(rows *sql.Rows) error {
+		err := sqldb.Query(s.read(ctx), ofEach(oldestDue, len(part)), args, func(rows *sql.Rows) error {
 			var id int64
 			var at time.Time
 			err := rows.Scan(&id, &at)
-			first[text(id)] = at.UTC()
+			oldest[text(id)] = at.UTC()
 			return err
 		})
 		if err != nil {
 			return nil, err
 		}
 	}
-	return first, nil
+	return oldest, nil
 }
 
 // OldestWaiting implements webhooks.Queue.
@@ -151,7 +163,8 @@ func (s *Store) OldestWaiting(ctx context.Context, endpointIDs []string) (map[st
 			args = append(args, number(id))
 		}
 		var rows []deliveryRow
-		if err := s.read(ctx).Raw(ofEach(oldestWaiting, len(part)), args...).Scan(&rows).Error; err != nil {
+		query := ofEach(fmt.Sprintf(oldestWaiting, s.deliveriesOfState()), len(part))
+		if err := s.read(ctx).Raw(query, args...).Scan(&rows).Error; err != nil {
 			return nil, err
 		}
 		for _, r := range rows {
@@ -164,71 +177,68 @@ func (s *Store) OldestWaiting(ctx context.Context, endpointIDs []string) (map[st
 // ofEach is a query for each of n endpoints, as one statement.
 func ofEach(query string, n int) string { return query + strings.Repeat(" UNION ALL "+query, n-1) }
 
-// ClaimDeliveries implements webhooks.Queue.
-func (s *Store) ClaimDeliveries(
-	ctx context.Context, endpointID string, lease time.Duration, limit int,
-) (claimed []webhooks.Delivery, err error) {
-	err = sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
-		now, err := sqldb.Now(tx, s.clock)
-		if err != nil {
-			return err
-		}
-		claimed, err = deliveriesOf(sqldb.ForUpdate(tx).Where("endpoint_id = ? AND state = 'waiting' AND next_at <= ?",
-			number(endpointID), now).Order("next_at").Limit(limit))
-		if err != nil || len(claimed) == 0 {
-			return err
-		}
-		args := []any{now.Add(lease)}
-		for i := range claimed {
-			claimed[i].Attempts++
-			args = append(args, number(claimed[i].ID))
-		}
-		return expectChanged(len(claimed))(sqldb.Exec(tx, "UPDATE deliveries SET next_at = ?, attempts = attempts + 1 WHERE id IN "+
-			sqldb.List(len(claimed)), args...))
-	})
-	return claimed, err
-}
-
-// FinishDeliveries implements webhooks.Queue.
-func (s *Store) FinishDeliveries(ctx context.Context, list []webhooks.Delivery) error {
-	of := map[int][]any{}
-	for _, d := range list {
-		of[d.Status] = append(of[d.Status], number(d.ID))
-	}
-	for status, ids := range of {
-		_, err := sqldb.Exec(s.read(ctx), "UPDATE deliveries SET state = 'delivered', status = ?, error = '', body = '' WHERE id IN "+
-			sqldb.List(len(ids)), append([]any{status}, ids...)...)
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// ReturnDelivery implements webhooks.Queue.
-func (s *Store) ReturnDelivery(ctx context.Context, d webhooks.Delivery, claimed int, pause time.Duration) error {
+// LeaseEndpoint implements webhooks.Queue. The time identifies the lease.
+func (s *Store) LeaseEndpoint(
+	ctx context.Context, id string, lease time.Duration,
+) (until time.Time, ok bool, err error) {
 	now, err := s.Now(ctx)
 	if err != nil {
-		return err
+		return until, false, err
 	}
-	next := d.NextAt // it keeps its place
-	if pause > 0 {
-		next = now.Add(pause).Truncate(time.Millisecond)
+	until = now.Add(lease)
+	n, err := sqldb.Exec(s.read(ctx), "UPDATE webhooks SET leased_to = ? WHERE id = ? AND (leased_to <= ? OR leased_to >= ?)",
+		until, number(id), now, now.Add(webhooks.LongestLease))
+	return until, n == 1, err
+}
+
+// ReturnEndpoint implements webhooks.Queue.
+func (s *Store) ReturnEndpoint(
+	ctx context.Context, id string, until time.Time, failures int, pause time.Duration,
+) error {
+	now, err := s.Now(ctx)
+	if err == nil {
+		_, err = sqldb.Exec(s.read(ctx), "UPDATE webhooks SET leased_to = ?, failures = ? WHERE id = ? AND leased_to = ?",
+			now.Add(pause), failures, number(id), until)
 	}
-	content := d.Body
-	if d.State != webhooks.Waiting {
-		content = nil
+	return err
+}
+
+// DueDeliveries implements webhooks.Queue.
+func (s *Store) DueDeliveries(ctx context.Context, endpointID string, limit int) ([]webhooks.Delivery, error) {
+	now, args := sqldb.NowIn(s.db, s.clock)
+	return deliveriesOf(s.read(ctx).Where("endpoint_id = ? AND state = 'waiting' AND next_at <= "+now,
+		append([]any{number(endpointID)}, args...)...).Order("next_at").Limit(limit))
+}
+
+// EndAttempts implements webhooks.Queue.
+func (s *Store) EndAttempts(ctx context.Context, list []webhooks.Delivery) (err error) {
+	delivered := map[int][]any{} // by status
+	for _, d := range list {
+		if d.State == webhooks.Delivered {
+			delivered[d.Status] = append(delivered[d.Status], number(d.ID))
+			continue
+		}
+		content := d.Body
+		if d.State != webhooks.Waiting {
+			content = nil
+		}
+		_, uerr := sqldb.Exec(s.read(ctx), "UPDATE deliveries SET state = ?, attempts = ?, next_at = ?, status = ?, error = ?, "+
+			"body = ? WHERE id = ? AND state = 'waiting' AND attempts = ?", string(d.State), d.Attempts, d.NextAt,
+			d.Status, d.Error, string(content), number(d.ID), d.Attempts-1)
+		err = errors.Join(err, uerr)
 	}
-	_, err = sqldb.Exec(s.read(ctx), "UPDATE deliveries SET state = ?, attempts = ?, next_at = ?, status = ?, error = ?, body = ? "+
-		"WHERE id = ? AND state = 'waiting' AND attempts = ?", string(d.State), d.Attempts, next,
-		d.Status, d.Error, string(content), number(d.ID), claimed)
+	for status, ids := range delivered {
+		_, uerr := sqldb.Exec(s.read(ctx), "UPDATE deliveries SET state = 'delivered', attempts = attempts + 1, status = ?, "+
+			"error = '', body = '' WHERE id IN "+sqldb.List(len(ids))+" AND state = 'waiting'", append([]any{status}, ids...)...)
+		err = errors.Join(err, uerr)
+	}
 	return err
 }
 
 // ExpireDeliveries implements webhooks.Queue. As in SweepDeliveries, the last one is read first.
 func (s *Store) ExpireDeliveries(ctx context.Context, endpointID string, before time.Time) error {
 	var last sql.NullInt64
-	err := sqldb.Query(s.read(ctx), "SELECT MAX(id) FROM (SELECT id, created_at FROM deliveries WHERE endpoint_id = ? "+
+	err := sqldb.Query(s.read(ctx), "SELECT MAX(id) FROM (SELECT id, created_at FROM "+s.deliveriesOfState()+" WHERE endpoint_id = ? "+
 		"AND state = 'waiting' ORDER BY id LIMIT ?) AS t WHERE created_at < ?", []any{number(endpointID), sweptAtOnce, before.UTC()},
 		func(rows *sql.Rows) error { return rows.Scan(&last) })
 	if err != nil || !last.Valid {

@@ -10,6 +10,7 @@ import (
 
 	"flashsale.internal/pkg/sqldb/dbtest"
 	"flashsale.internal/services/inventory"
+	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/store"
 	"flashsale.internal/services/inventory/internal/webhooks"
 )
@@ -47,4 +48,54 @@ func TestASweepReadsFewDeliveries(t *testing.T) {
 			return nil
 		}))
 	})
+}
+
+// What waits is read by the index, however many deliveries are before and after it.
+func TestWaitingDeliveriesAreFoundByIndex(t *testing.T) {
+	db := dbtest.MariaDB(t, inventory.Migrations)
+	require.NoError(t, db.Connection(func(of *gorm.DB) error {
+		one := of.Session(&gorm.Session{NewDB: true}) // each of its statements is a new one
+		s := store.New(one)
+		addDeliveries(t, s, "1", 1, 8000)
+		require.NoError(t, one.Exec("UPDATE deliveries SET state = 'delivered' WHERE order_sn <= 7000 AND order_sn <> 2").Error)
+		require.NoError(t, one.Exec("UPDATE deliveries SET state = 'failed' WHERE order_sn = 2").Error)
+		require.NoError(t, one.Exec("UPDATE deliveries SET next_at = next_at + INTERVAL 1 HOUR WHERE order_sn <= 7900").Error)
+		require.NoError(t, one.Exec("ANALYZE TABLE deliveries").Error)
+		ctx, now := t.Context(), time.Now().Add(time.Minute)
+		for name, read := range map[string]func() (n int, err error){
+			"the oldest that waits": func() (int, error) {
+				got, err := s.OldestWaiting(ctx, []string{"1", "2"})
+				require.Equal(t, "7001", got["1"].OrderSN)
+				return len(got), err
+			},
+			"the oldest that is due": func() (int, error) {
+				got, err := s.OldestDue(ctx, []string{"1", "2"}, now)
+				return len(got), err
+			},
+			"what is due": func() (int, error) {
+				got, err := s.DueDeliveries(ctx, "1", 1)
+				require.Equal(t, "7901", got[0].OrderSN)
+				return len(got), err
+			},
+			"a list": func() (int, error) {
+				got, err := s.Deliveries(ctx, "1", webhooks.Failed, core.Page{Limit: 1})
+				require.Equal(t, "2", got[0].OrderSN)
+				return len(got), err
+			},
+			"what has waited too long": func() (int, error) {
+				return 1, s.ExpireDeliveries(ctx, "1", time.Now().Add(-time.Hour))
+			},
+		} {
+			most := int64(20)
+			if name == "what has waited too long" {
+				most = 2200 // those of one call, and none twice
+			}
+			readsFew(t, one, name, most, func() error {
+				n, err := read()
+				require.Equal(t, 1, n, name)
+				return err
+			})
+		}
+		return nil
+	}))
 }

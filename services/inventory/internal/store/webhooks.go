@@ -24,12 +24,15 @@ type webhookRow struct {
 	ScannedTo  time.Time
 	Replay     string
 	CreatedAt  time.Time `gorm:"autoCreateTime:false"`
+	LeasedTo   time.Time
+	Failures   int
 }
 
 func (webhookRow) TableName() string { return "webhooks" }
 
 var webhookColumns = []string{
 	"id", "merchant_id", "url", "types", "state", "secret", "old_secret", "old_until", "scanned_to", "replay", "created_at",
+	"leased_to", "failures",
 }
 
 func toWebhook(r webhookRow) webhooks.Endpoint {
@@ -37,6 +40,7 @@ func toWebhook(r webhookRow) webhooks.Endpoint {
 		ID: text(r.ID), MerchantID: r.MerchantID, URL: r.URL, Types: strings.Split(r.Types, ","),
 		State: webhooks.State(r.State), Secret: r.Secret, OldSecret: r.OldSecret, OldUntil: utc(r.OldUntil),
 		ScannedTo: r.ScannedTo.UTC(), Replay: r.Replay, CreatedAt: r.CreatedAt.UTC(),
+		LeasedTo: r.LeasedTo.UTC(), Failures: r.Failures,
 	}
 }
 
@@ -44,7 +48,7 @@ func webhookRowOf(e webhooks.Endpoint) webhookRow {
 	return webhookRow{
 		ID: number(e.ID), MerchantID: e.MerchantID, URL: e.URL, Types: strings.Join(e.Types, ","), State: string(e.State),
 		Secret: e.Secret, OldSecret: e.OldSecret, OldUntil: e.OldUntil, ScannedTo: e.ScannedTo, Replay: e.Replay,
-		CreatedAt: e.CreatedAt,
+		CreatedAt: e.CreatedAt, LeasedTo: e.LeasedTo, Failures: e.Failures,
 	}
 }
 

@@ -41,7 +41,7 @@ func (s *Service) Create(ctx context.Context, by core.Caller, address string, ty
 	secret := newSecret()
 	e := Endpoint{
 		MerchantID: owner, URL: address, Types: types, State: Active, ScannedTo: now.Add(-merchants.FeedOverlap), CreatedAt: now,
-		Secret: s.seal(owner, secret),
+		LeasedTo: now, Secret: s.seal(owner, secret),
 	}
 	e, err = s.Endpoints.CreateWebhook(ctx, e, change(by, now, "create", nil), func(used int64) error {
 		if used < mostEndpoints {
@@ -85,7 +85,7 @@ type Patch struct {
 func (s *Service) Patch(ctx context.Context, by core.Caller, id string, p Patch) (*Endpoint, error) {
 	return s.change(ctx, by, id, "patch", func(e *Endpoint, now time.Time) error {
 		if p.URL != nil {
-			e.URL = *p.URL
+			e.URL, e.Failures = *p.URL, 0
 		}
 		if p.Types != nil {
 			e.Types = *p.Types
@@ -149,7 +149,8 @@ func (s *Service) Deliveries(
 	return s.Endpoints.Deliveries(ctx, e.ID, state, p)
 }
 
-// Tidy deletes the deliveries of more than 30 days ago, ends those that have waited for 84 h, and seals secrets under the present key.
+// Tidy deletes the deliveries of more than 30 days ago, ends those that have waited for 84 h, and seals secrets under the
+// present key.
 func (s *Service) Tidy(ctx context.Context) error {
 	if !s.Enabled() {
 		return nil

@@ -95,20 +95,27 @@ func (s *Service) open(merchantID, stored string) (string, error) {
 // errNoSecret reports that no key of WEBHOOK_KEYS opens the secret of an endpoint.
 var errNoSecret = errors.New("the secret cannot be read: replace it")
 
-// sign adds the headers of Standard Webhooks to a request: one signature by each secret that is valid at this time.
-func (s *Service) sign(r *http.Request, e Endpoint, id string, text []byte, now time.Time) error {
+// keys returns those of the secrets of an endpoint that are valid at this time.
+func (s *Service) keys(e Endpoint, now time.Time) (keys [][]byte) {
 	stored := []string{e.Secret}
 	if e.OldUntil != nil && now.Before(*e.OldUntil) {
 		stored = append(stored, e.OldSecret)
 	}
-	at := strconv.FormatInt(now.Unix(), 10)
-	var signatures []string
 	for _, sealed := range stored {
 		secret, err := s.open(e.MerchantID, sealed)
 		key, derr := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, secretPrefix))
-		if err != nil || derr != nil {
-			continue
+		if err == nil && derr == nil {
+			keys = append(keys, key)
 		}
+	}
+	return keys
+}
+
+// sign adds the headers of Standard Webhooks to a request, with one signature by each key.
+func sign(r *http.Request, keys [][]byte, id string, text []byte, now time.Time) error {
+	at := strconv.FormatInt(now.Unix(), 10)
+	var signatures []string
+	for _, key := range keys {
 		mac := hmac.New(sha256.New, key)
 		_, _ = mac.Write([]byte(id + "." + at + "."))
 		_, _ = mac.Write(text)

@@ -14,11 +14,18 @@ import (
 )
 
 const (
-	scanLimit = 1000 // rows of a page
-	scanPages = 20   // pages of a merchant in a round; the rest follows in the next one
+	scanLimit = 1000 // rows of a page, at most
+	// A scan reads at most scanPages pages of a merchant, and stops after as many deliveries as addRate allows since the
+	// last scan of the process. The rest follows in the next one. So a burst of changes takes little from the landings and
+	// closings that cause it.
+	scanPages = 20
+	addRate   = 600 // a second
+	// scanLeast and scanMost bound the time for which addRate counts.
+	scanLeast = time.Second
+	scanMost  = 10 * time.Second
 	// A short pass reads the changes since shortly before the last pass of this process, of sales that end later than
 	// shortPassAge ago. A full pass reads all changes since ScannedTo, which stays a minute back: transactions commit out of order.
-	fullEvery    = 30 * time.Second
+	fullEvery    = time.Minute
 	shortOverlap = 2 * time.Second
 	shortPassAge = 2 * contract.MaxPayWithinS * time.Second
 	// scanTimeout is below FeedOverlap: what changes after the endpoints were read belongs to the next full pass, too.
@@ -48,6 +55,8 @@ func (s *Service) Scan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	since := min(max(s.Now().Sub(s.scanned), scanLeast), scanMost)
+	s.scanned, s.adds = s.Now(), int(since.Seconds()*addRate)
 	last := func(e Endpoint) (at time.Time) {
 		if p := s.passes[e.MerchantID]; p != nil {
 			at = p.last
@@ -150,8 +159,9 @@ func (s *Service) pages(
 	ctx context.Context, merchantID string, r merchants.FeedRequest, most int,
 	to func(row merchants.FeedRow) []Endpoint, again bool,
 ) (end time.Time, next *merchants.FeedPlace, err error) {
-	r.In, r.Limit = core.OfMerchant(merchantID), scanLimit
-	for range most {
+	r.In = core.OfMerchant(merchantID)
+	for added := 0; most > 0 && added < s.adds; most-- {
+		r.Limit = min(scanLimit, s.adds-added)
 		page, err := s.Feed.Feed(ctx, r)
 		if err != nil {
 			return end, &r.From, err
@@ -172,6 +182,7 @@ func (s *Service) pages(
 		if err := s.Queue.AddDeliveries(ctx, list, again); err != nil {
 			return end, &r.From, err
 		}
+		added += len(list)
 		if len(list) > 0 {
 			s.wakeUp()
 		}

@@ -21,13 +21,15 @@ import (
 
 const (
 	sendTimeout  = 15 * time.Second
-	sendsAtOnce  = 8  // to one endpoint from one process
+	sendsAtOnce  = 8  // to an endpoint
 	lanesAtOnce  = 32 // endpoints to which a process sends at the same time
 	failingLanes = 16 // of these, those whose endpoint fails
-	claimLimit   = 64 // deliveries that a lane claims at a time
-	// A lane begins no attempt later than laneFor after its claim, so its last one ends before the lease does.
-	laneFor = 30 * time.Second
-	lease   = time.Minute
+	batch        = 64 // deliveries that a lane reads and ends at a time
+	// A lane begins no attempt later than laneFor after it requested its lease, so its last one ends before that does.
+	laneFor = 5 * time.Second
+	lease   = laneFor + sendTimeout + 5*time.Second
+	// LongestLease is more than a lease or a pause lasts.
+	LongestLease = 2 * lease
 
 	longestPause  = 30 * time.Second // of a failing endpoint
 	longestAfter  = time.Hour        // for which Retry-After is honoured
@@ -36,7 +38,7 @@ const (
 
 const (
 	failuresLogged = 10              // endpoints, once a minute
-	scanBehind     = 2 * time.Minute // by which ScannedTo may be late before the scan counts as stalled
+	scanBehind     = 3 * time.Minute // by which ScannedTo may be late before the scan counts as stalled
 )
 
 // waitsAtMost is how long a delivery waits: what queues behind others to an endpoint that fails uses up no attempt. Ten
@@ -49,15 +51,15 @@ var pauses = []time.Duration{
 	20 * time.Hour, 24 * time.Hour,
 }
 
-// lane is the state of an endpoint in this process. An endpoint fails after as many failed attempts in a row as are made
-// at once. Then it gets one at a time, after a pause, until one succeeds: those that wait use up no attempt.
-type lane struct {
-	running  bool
-	failures int       // in a row
-	paused   time.Time // until then
-}
+// failing reports whether as many attempts in a row have failed as are made at once. Then the endpoint gets one at a
+// time, after a pause, until one succeeds: those that wait use up no attempt.
+func (e Endpoint) failing() bool { return e.Failures >= sendsAtOnce }
 
-func (l *lane) failing() bool { return l.failures >= sendsAtOnce }
+// leased reports whether a process may be sending to the endpoint, or it pauses. A later time was written while the
+// clock of the database was wrong.
+func (e Endpoint) leased(now time.Time) bool {
+	return e.LeasedTo.After(now) && e.LeasedTo.Before(now.Add(LongestLease))
+}
 
 // Woken returns the channel that has a value when deliveries may have become due.
 func (s *Service) Woken() <-chan struct{} { return s.wake }
@@ -83,14 +85,16 @@ func (s *Service) Dispatch(ctx, begin, drain context.Context) error {
 		s.Recorder.OldestDelivery(0, 0, err)
 		return nil // the check logs the incident
 	}
-	list, due, err := s.due(ctx)
+	list, err := s.due(ctx)
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(list, func(a, b Endpoint) int { return due[a.ID].Compare(due[b.ID]) })
 	for _, e := range list {
-		if _, waits := due[e.ID]; waits && s.begin(e.ID) {
-			s.sending.Go(func() { s.end(e.ID, s.send(begin, drain, e)) })
+		if s.begin(e) {
+			s.sending.Go(func() {
+				more, err := s.send(begin, drain, e)
+				s.end(e.ID, more, err)
+			})
 		}
 	}
 	s.mu.Lock()
@@ -99,16 +103,17 @@ func (s *Service) Dispatch(ctx, begin, drain context.Context) error {
 	return err
 }
 
-// due returns the active endpoints, and since when each has due deliveries. It records how long deliveries wait.
-func (s *Service) due(ctx context.Context) (list []Endpoint, due map[string]time.Time, err error) {
+// due returns the active endpoints that have due deliveries and are not leased, those that wait longest first. It records
+// how long deliveries wait.
+func (s *Service) due(ctx context.Context) (list []Endpoint, err error) {
 	var waiting, failing time.Duration
 	defer func() { s.Recorder.OldestDelivery(waiting, failing, err) }()
 	if list, err = s.Endpoints.ActiveWebhooks(ctx); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	now, err := s.Queue.Now(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	ids := make([]string, len(list))
 	for i, e := range list {
@@ -116,7 +121,7 @@ func (s *Service) due(ctx context.Context) (list []Endpoint, due map[string]time
 	}
 	oldest, err := s.Queue.OldestWaiting(ctx, ids)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	lines := 0
 	if s.Now().Sub(s.logged) >= time.Minute {
@@ -137,136 +142,125 @@ func (s *Service) due(ctx context.Context) (list []Endpoint, due map[string]time
 			}
 		}
 	}
-	due, err = s.Queue.DueDeliveries(ctx, ids, now)
-	return list, due, err
+	since, err := s.Queue.OldestDue(ctx, ids, now)
+	list = slices.DeleteFunc(list, func(e Endpoint) bool { return since[e.ID].IsZero() || e.leased(now) })
+	slices.SortFunc(list, func(a, b Endpoint) int { return since[a.ID].Compare(since[b.ID]) })
+	return list, err
 }
 
 // begin reports whether a lane of an endpoint may start.
-func (s *Service) begin(id string) bool {
+func (s *Service) begin(e Endpoint) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	running, failing := 0, 0
-	for _, l := range s.lanes {
-		if l.running {
-			running++
-			if l.failing() {
-				failing++
-			}
+	failing := 0
+	for _, fails := range s.lanes {
+		if fails {
+			failing++
 		}
 	}
-	l := s.lanes[id]
-	if l == nil {
-		l = &lane{}
-	}
-	if l.running || running >= lanesAtOnce || s.Now().Before(l.paused) || l.failing() && failing >= failingLanes {
+	_, runs := s.lanes[e.ID]
+	if runs || len(s.lanes) >= lanesAtOnce || e.failing() && failing >= failingLanes {
 		return false
 	}
-	l.running = true
-	s.lanes[id] = l
+	s.lanes[e.ID] = e.failing()
 	return true
 }
 
-// end ends a lane. More may be due.
-func (s *Service) end(id string, err error) {
+// end ends a lane.
+func (s *Service) end(id string, more bool, err error) {
 	s.mu.Lock()
 	if err != nil {
 		s.failed = err
 	}
-	l := s.lanes[id]
-	l.running = false
-	if l.failures == 0 {
-		delete(s.lanes, id)
-	}
+	delete(s.lanes, id)
 	s.mu.Unlock()
-	if err == nil {
+	if more {
 		s.wakeUp()
 	}
 }
 
-// outcome counts an attempt, and reports whether the lane goes on.
-func (s *Service) outcome(id string, failed bool, after time.Duration) (more bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l := s.lanes[id]
-	if !failed {
-		l.failures = 0
-		return true
-	}
-	l.failures++
-	pause := after
-	if l.failing() {
-		pause = max(pause, time.Second<<min(l.failures-sendsAtOnce, 5))
-	}
-	if pause > 0 {
-		l.paused = s.Now().Add(jitter(min(pause, longestPause)))
-	}
-	return pause == 0
+// lane sends to one endpoint while no other process does.
+type lane struct {
+	*Service
+	end  time.Time // no attempt begins later
+	keys [][]byte  // of the endpoint, that sign
+
+	mu    sync.Mutex
+	e     Endpoint
+	pause time.Duration // of the endpoint, after the lane
 }
 
-// atOnce returns how many attempts a lane makes at a time, and how many deliveries it claims.
-func (s *Service) atOnce(id string) (sends, claims int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.lanes[id].failing() {
-		return 1, 1
+// send sends due deliveries to one endpoint, until no more are due or it fails. more reports that its time has ended
+// before.
+func (s *Service) send(ctx, drain context.Context, e Endpoint) (more bool, err error) {
+	l := &lane{Service: s, e: e, keys: s.keys(e, s.Now()), end: time.Now().Add(laneFor)}
+	until, ok, err := s.Queue.LeaseEndpoint(drain, e.ID, lease)
+	if err != nil || !ok {
+		return false, err
 	}
-	return sendsAtOnce, claimLimit
+	for more = true; more && ctx.Err() == nil && time.Now().Before(l.end); {
+		if more, err = l.sendBatch(ctx, drain); err != nil {
+			return false, err // what was sent may not be written, and is sent again when the lease has ended
+		}
+	}
+	return more, s.Queue.ReturnEndpoint(drain, e.ID, until, l.e.Failures, l.pause)
 }
 
-// send sends due deliveries to one endpoint, until no more are due or it fails.
-func (s *Service) send(ctx, drain context.Context, e Endpoint) error {
-	sends, claims := s.atOnce(e.ID)
-	list, err := s.Queue.ClaimDeliveries(ctx, e.ID, lease, claims)
+// sendBatch sends a batch of due deliveries, and reports whether the lane goes on. Those that it does not attempt stay
+// due.
+func (l *lane) sendBatch(ctx, drain context.Context) (more bool, err error) {
+	sends, reads := sendsAtOnce, batch
+	if l.e.failing() {
+		sends, reads = 1, 1
+	}
+	list, err := l.Queue.DueDeliveries(ctx, l.e.ID, reads)
 	if err != nil || len(list) == 0 {
-		return err
+		return false, err
 	}
-	until := time.Now().Add(laneFor)
 	var next atomic.Int64
 	var stop atomic.Bool
 	var wg sync.WaitGroup
-	tried, pause := make([]bool, len(list)), make([]time.Duration, len(list))
+	waits := make([]time.Duration, len(list))
 	for range min(sends, len(list)) {
 		wg.Go(func() {
-			for !stop.Load() && ctx.Err() == nil && time.Now().Before(until) {
+			for !stop.Load() && ctx.Err() == nil && time.Now().Before(l.end) {
 				i := int(next.Add(1)) - 1
 				if i >= len(list) {
 					return
 				}
-				tried[i] = true
-				wait, more := s.attempt(drain, e, &list[i])
-				if pause[i] = wait; !more {
+				pause, more := l.attempt(drain, &list[i])
+				if waits[i] = pause; !more {
 					stop.Store(true)
 				}
 			}
 		})
 	}
 	wg.Wait()
-	var delivered []Delivery
+	list = list[:min(int(next.Load()), len(list))]
+	var now time.Time
+	if slices.Max(waits) > 0 {
+		if now, err = l.Queue.Now(drain); err != nil {
+			return false, err
+		}
+	}
 	for i, d := range list {
-		if tried[i] && d.Status == http.StatusGone {
-			err = errors.Join(err, s.update(drain, e, func(of *Endpoint) {
-				if of.URL == e.URL && of.State == Active { // it may have another address by now
+		list[i].NextAt = now.Add(waits[i])
+		if d.Status == http.StatusGone {
+			err = errors.Join(err, l.update(drain, l.e, func(of *Endpoint) {
+				if of.URL == l.e.URL && of.State == Active { // it may have another address by now
 					of.State, of.Replay = Gone, ""
 				}
 			}))
 		}
-		switch {
-		case !tried[i]: // still due, and this was no attempt
-			d.Attempts--
-			err = errors.Join(err, s.Queue.ReturnDelivery(drain, d, d.Attempts+1, 0))
-		case d.State == Delivered:
-			delivered = append(delivered, d)
-		default:
-			err = errors.Join(err, s.Queue.ReturnDelivery(drain, d, d.Attempts, pause[i]))
-		}
 	}
-	return errors.Join(err, s.Queue.FinishDeliveries(drain, delivered))
+	return !stop.Load(), errors.Join(err, l.Queue.EndAttempts(drain, list))
 }
 
-// attempt sends a delivery once and sets its state. It returns the pause before the next attempt, and whether the lane
-// goes on.
-func (s *Service) attempt(ctx context.Context, e Endpoint, d *Delivery) (pause time.Duration, more bool) {
-	status, after, err := s.post(ctx, e, *d, d.Body)
+// attempt sends a delivery once, counts the attempt and sets the state. It returns the pause before the next one, and
+// whether the lane goes on.
+func (l *lane) attempt(ctx context.Context, d *Delivery) (pause time.Duration, more bool) {
+	status, after, err := l.post(ctx, l.e, l.keys, *d, d.Body)
+	d.Attempts++
 	d.Status, d.Error = status, describe(status, err)
 	switch {
 	case d.Error == "":
@@ -276,12 +270,30 @@ func (s *Service) attempt(ctx context.Context, e Endpoint, d *Delivery) (pause t
 	default:
 		pause = max(jitter(pauses[d.Attempts-1]), after)
 	}
-	return pause, s.outcome(e.ID, d.State != Delivered, after) && status != http.StatusGone
+	return pause, l.outcome(d.State != Delivered, after) && status != http.StatusGone
 }
 
-// post sends a body and drops that of the response. after is its Retry-After.
+// outcome counts an attempt, and reports whether the lane goes on.
+func (l *lane) outcome(failed bool, after time.Duration) (more bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !failed {
+		l.e.Failures = 0
+		return true
+	}
+	l.e.Failures++
+	if l.e.failing() {
+		after = max(after, time.Second<<min(l.e.Failures-sendsAtOnce, 5))
+	}
+	if after > 0 {
+		l.pause = jitter(min(after, longestPause))
+	}
+	return after == 0
+}
+
+// post sends a body, signed by the keys, and drops that of the response. after is its Retry-After.
 func (s *Service) post(
-	ctx context.Context, e Endpoint, d Delivery, text []byte,
+	ctx context.Context, e Endpoint, keys [][]byte, d Delivery, text []byte,
 ) (status int, after time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
@@ -291,7 +303,7 @@ func (s *Service) post(
 	}
 	r.Header.Set("Content-Type", "application/cloudevents+json; charset=utf-8")
 	r.Header.Set("User-Agent", "flashsale-webhooks/1")
-	if err := s.sign(r, e, d.EventID(), text, s.Now()); err != nil {
+	if err := sign(r, keys, d.EventID(), text, s.Now()); err != nil {
 		return 0, 0, err
 	}
 	response, err := s.Client.Do(r)
@@ -322,7 +334,7 @@ func (s *Service) Test(ctx context.Context, by core.Caller, id string) (Outcome,
 	}
 	ctx, cancel := context.WithTimeout(ctx, testTimeout)
 	defer cancel()
-	status, _, err := s.post(ctx, *e, d, text)
+	status, _, err := s.post(ctx, *e, s.keys(*e, s.Now()), d, text)
 	return Outcome{Status: status, Error: describe(status, err)}, nil
 }
 

@@ -1,5 +1,6 @@
 // Package webhooks sends the changes of orders to the endpoints of merchants. A scan turns the changed rows of the
-// ledger into deliveries, once each; senders claim and send them. Nothing of it is on the path of a purchase.
+// ledger into deliveries, once each; one process at a time sends those of an endpoint. Nothing of it is on the path of
+// a purchase.
 package webhooks
 
 import (
@@ -36,6 +37,8 @@ type Endpoint struct {
 	ScannedTo  time.Time  // the changes before it have their deliveries
 	Replay     string     // progress of a replay; "" for none
 	CreatedAt  time.Time
+	LeasedTo   time.Time // until then a process sends, or the endpoint pauses
+	Failures   int       // attempts in a row that failed
 }
 
 // DeliveryState is the state of a delivery.
@@ -57,7 +60,7 @@ type Delivery struct {
 	Type       string
 	State      DeliveryState
 	Attempts   int
-	NextAt     time.Time // the next attempt, or the end of the claim of a sender
+	NextAt     time.Time // the next attempt
 	Status     int       // of the last response; 0 without one
 	Error      string    // of the last attempt
 	Body       []byte    // empty unless it waits
@@ -100,18 +103,20 @@ type Queue interface {
 	) (map[ChangeID]bool, error)
 	// AddDeliveries adds waiting deliveries. Known ones stay as they are, or are replaced if they are sent again.
 	AddDeliveries(ctx context.Context, list []Delivery, again bool) error
-	// DueDeliveries returns for each endpoint the time of the delivery that is due for the longest time, if one is.
-	DueDeliveries(ctx context.Context, endpointIDs []string, now time.Time) (map[string]time.Time, error)
+	// OldestDue returns for each endpoint the time of the delivery that is due for the longest time, if one is.
+	OldestDue(ctx context.Context, endpointIDs []string, now time.Time) (map[string]time.Time, error)
 	// OldestWaiting returns for each endpoint its oldest delivery that waits, due or not, without its body.
 	OldestWaiting(ctx context.Context, endpointIDs []string) (map[string]Delivery, error)
-	// ClaimDeliveries counts an attempt of due deliveries and makes them due again when the lease ends. Their NextAt is
-	// that of before the claim.
-	ClaimDeliveries(ctx context.Context, endpointID string, lease time.Duration, limit int) ([]Delivery, error)
-	// FinishDeliveries marks deliveries as delivered, with their Status.
-	FinishDeliveries(ctx context.Context, list []Delivery) error
-	// ReturnDelivery writes State, Attempts, Status and Error, if the delivery has as many attempts as when it was claimed.
-	// It is due after the pause; without one since its NextAt.
-	ReturnDelivery(ctx context.Context, d Delivery, claimed int, pause time.Duration) error
+	// LeaseEndpoint lets one process send to an endpoint until a time; ok is false while another one does, or the endpoint
+	// pauses.
+	LeaseEndpoint(ctx context.Context, id string, lease time.Duration) (until time.Time, ok bool, err error)
+	// ReturnEndpoint ends the lease until that time, if it has not ended, and writes Failures. The endpoint pauses then.
+	ReturnEndpoint(ctx context.Context, id string, until time.Time, failures int, pause time.Duration) error
+	// DueDeliveries returns deliveries of an endpoint, those that are due for the longest time first.
+	DueDeliveries(ctx context.Context, endpointID string, limit int) ([]Delivery, error)
+	// EndAttempts writes the state of deliveries after an attempt each, which has been counted. A failed attempt changes
+	// nothing that another process has attempted or ended meanwhile.
+	EndAttempts(ctx context.Context, list []Delivery) error
 	// ExpireDeliveries marks deliveries to an endpoint that wait, and were added before a time, as failed, at most some
 	// thousand of them.
 	ExpireDeliveries(ctx context.Context, endpointID string, before time.Time) error
@@ -161,14 +166,17 @@ type Service struct {
 	wake    chan struct{}
 	sending sync.WaitGroup // lanes that run
 
+	scanned time.Time // start of the last scan
+	adds    int       // that it may add for each merchant
+
 	mu     sync.Mutex
-	lanes  map[string]*lane // by endpoint
-	failed error            // of the tables, in a lane
+	lanes  map[string]bool // endpoints to which this process sends; true: that fail
+	failed error           // of the tables, in a lane
 }
 
 // New makes the service and starts nothing.
 func New(d Deps) *Service {
-	return &Service{Deps: d, passes: map[string]*pass{}, wake: make(chan struct{}, 1), lanes: map[string]*lane{}}
+	return &Service{Deps: d, passes: map[string]*pass{}, wake: make(chan struct{}, 1), lanes: map[string]bool{}}
 }
 
 // Enabled reports whether keys are set, so that events are sent.

@@ -1,7 +1,8 @@
 -- +goose Up
 -- Endpoints of merchants. types is a list with commas. secret and old_secret are sealed under WEBHOOK_KEYS; old_secret
 -- signs until old_until. The changes of orders before scanned_to have their deliveries. replay is the progress of a
--- replay, '' for none.
+-- replay, '' for none. Until leased_to one process
+-- sends, or the endpoint pauses; failures is the number of attempts in a row that failed.
 CREATE TABLE IF NOT EXISTS webhooks (
   id          BIGINT       NOT NULL PRIMARY KEY,
   merchant_id VARCHAR(64)  CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
@@ -14,12 +15,14 @@ CREATE TABLE IF NOT EXISTS webhooks (
   scanned_to  DATETIME(3)  NOT NULL,
   replay      VARCHAR(500) NOT NULL,
   created_at  DATETIME(3)  NOT NULL,
+  leased_to   DATETIME(3)  NOT NULL,
+  failures    INT          NOT NULL,
   KEY webhooks_of_merchant (merchant_id, id),
   CONSTRAINT webhooks_state CHECK (state IN ('active', 'gone', 'off'))
 ) DEFAULT CHARSET = utf8mb4;
 
--- Changes of orders to be sent. next_at is the next attempt of a waiting one, and the end of the lease while a process
--- sends it. body is '' unless it waits. They are deleted after 30 days.
+-- Changes of orders to be sent. next_at is the next attempt of a waiting one. body is '' unless it waits. They are
+-- deleted after 30 days.
 CREATE TABLE IF NOT EXISTS deliveries (
   id          BIGINT       NOT NULL AUTO_INCREMENT PRIMARY KEY,
   endpoint_id BIGINT       NOT NULL,

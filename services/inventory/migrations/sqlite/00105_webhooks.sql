@@ -1,7 +1,8 @@
 -- +goose Up
 -- Endpoints of merchants. types is a list with commas. secret and old_secret are sealed under WEBHOOK_KEYS; old_secret
 -- signs until old_until. The changes of orders before scanned_to have their deliveries. replay is the progress of a
--- replay, '' for none.
+-- replay, '' for none. Until leased_to one process
+-- sends, or the endpoint pauses; failures is the number of attempts in a row that failed.
 CREATE TABLE IF NOT EXISTS webhooks (
   id          INTEGER  NOT NULL PRIMARY KEY,
   merchant_id TEXT     NOT NULL,
@@ -14,12 +15,14 @@ CREATE TABLE IF NOT EXISTS webhooks (
   scanned_to  DATETIME NOT NULL,
   replay      TEXT     NOT NULL,
   created_at  DATETIME NOT NULL,
+  leased_to   DATETIME NOT NULL,
+  failures    INT      NOT NULL,
   CONSTRAINT webhooks_state CHECK (state IN ('active', 'gone', 'off'))
 );
 CREATE INDEX webhooks_of_merchant ON webhooks (merchant_id, id);
 
--- Changes of orders to be sent. next_at is the next attempt of a waiting one, and the end of the lease while a process
--- sends it. body is '' unless it waits. They are deleted after 30 days.
+-- Changes of orders to be sent. next_at is the next attempt of a waiting one. body is '' unless it waits. They are
+-- deleted after 30 days.
 CREATE TABLE IF NOT EXISTS deliveries (
   id          INTEGER  NOT NULL PRIMARY KEY AUTOINCREMENT,
   endpoint_id BIGINT   NOT NULL,
