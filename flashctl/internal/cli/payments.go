@@ -19,7 +19,11 @@ func (c *paymentsConformCmd) Run(e env) error {
 	var s struct {
 		Secrets []string `env:"PAYMENTS_SHOP_SECRET,required" secret:"true"`
 	}
-	if err := settings.Load(&s, nil); err != nil {
+	err := settings.Load(&s, nil)
+	if err == nil {
+		err = settings.CheckSecrets("PAYMENTS_SHOP_SECRET", s.Secrets, true) // those that order takes in production
+	}
+	if err != nil {
 		return err
 	}
 	return conform.Shop(e.ctx, conform.Options{

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net"
 	"net/http"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"flashsale.internal/services/order/internal/core"
+	"flashsale.internal/services/order/internal/payment"
 	"flashsale.internal/services/order/internal/payment/conformance"
 	"flashsale.internal/services/order/internal/payment/shop"
 )
@@ -34,6 +36,9 @@ const (
 // Shop runs all cases against a shop, in a test installation that takes payments without money. It writes a line for
 // each case to out, and returns an error if one failed.
 func Shop(ctx context.Context, o Options, out io.Writer) error {
+	if strings.ContainsAny(o.CheckoutURL, "?#") {
+		return errors.New("the checkout URL must have no query and no fragment")
+	}
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", o.CallbackAddr)
 	if err != nil {
 		return err
@@ -62,32 +67,17 @@ func Shop(ctx context.Context, o Options, out io.Writer) error {
 		<-served
 	}()
 
-	of := func(secrets []string) *shop.Provider {
-		return shop.New(shop.Config{CheckoutURL: o.CheckoutURL, APIURL: o.APIURL, Secrets: secrets, Now: time.Now})
+	of := func(secrets []string, ago time.Duration) *shop.Provider {
+		return shop.New(shop.Config{
+			CheckoutURL: o.CheckoutURL, APIURL: o.APIURL, Secrets: secrets,
+			Now: func() time.Time { return time.Now().Add(-ago) },
+		})
 	}
-	subject := conformance.Subject{Provider: of(o.Secrets), New: newPayment, Pay: buyer(received)}
-	cases := append(conformance.Cases(), conformance.Case{
-		Name: "a request without a valid signature is refused",
-		Run: func(ctx context.Context, _ conformance.Subject) error {
-			_, _, err := of([]string{"another-secret-than-that-of-the-shop"}).Charges(ctx, time.Now(), "", 1)
-			if !shop.Refused(err, http.StatusUnauthorized, "unauthenticated") {
-				return errors.Join(errors.New("a request that another secret has signed is not 401 unauthenticated"), err)
-			}
-			return nil
-		},
-	}, conformance.Case{
-		Name: "a checkout page with another amount is refused",
-		Run: func(ctx context.Context, s conformance.Subject) error {
-			return refusedPage(ctx, s, time.Now().Add(10*time.Minute), func(page string) string {
-				return strings.Replace(page, "amount=1999", "amount=1", 1)
-			})
-		},
-	}, conformance.Case{
-		Name: "a checkout page that has expired is refused",
-		Run: func(ctx context.Context, s conformance.Subject) error {
-			return refusedPage(ctx, s, time.Now().Add(-time.Minute), func(page string) string { return page })
-		},
-	})
+	subject := conformance.Subject{Provider: of(o.Secrets, 0), New: newPayment, Pay: buyer(received)}
+	cases := append(conformance.Cases(), shopCases(map[string]*shop.Provider{
+		"another secret": of([]string{"another-secret-than-that-of-the-shop"}, 0),
+		"an old time":    of(o.Secrets, 2*payment.Tolerance),
+	})...)
 	failed := 0
 	for _, c := range cases {
 		ctx, cancel := context.WithTimeout(ctx, caseTimeout)
@@ -106,9 +96,80 @@ func Shop(ctx context.Context, o Options, out io.Writer) error {
 	return nil
 }
 
+// shopCases are the promises of a shop beside those of each provider. strangers sign requests that it must refuse.
+func shopCases(strangers map[string]*shop.Provider) []conformance.Case {
+	soon := func() time.Time { return time.Now().Add(10 * time.Minute) }
+	same := func(page string) string { return page }
+	return []conformance.Case{
+		{Name: "a request without a valid signature is refused", Run: func(ctx context.Context, s conformance.Subject) error {
+			return refusedRequests(ctx, s, strangers)
+		}},
+		{Name: "another amount than that of the charge is not refunded", Run: declinedRefunds},
+		{Name: "a checkout page with another amount is refused", Run: func(ctx context.Context, s conformance.Subject) error {
+			return refusedPage(ctx, s, s.New(1999, "EUR"), soon(), func(page string) string {
+				return strings.Replace(page, "amount=1999", "amount=1", 1)
+			})
+		}},
+		{Name: "a checkout page that has expired is refused", Run: func(ctx context.Context, s conformance.Subject) error {
+			return refusedPage(ctx, s, s.New(1999, "EUR"), time.Now().Add(-time.Minute), same)
+		}},
+		{Name: "the checkout page of a cancelled payment is refused", Run: func(ctx context.Context, s conformance.Subject) error {
+			p := s.New(1999, "EUR") // the shop may not have seen its page yet
+			if err := s.Cancel(ctx, p); err != nil {
+				return err
+			}
+			return refusedPage(ctx, s, p, soon(), same)
+		}},
+	}
+}
+
+// refusedRequests returns an error if a shop takes a request of a stranger.
+func refusedRequests(ctx context.Context, s conformance.Subject, strangers map[string]*shop.Provider) error {
+	p, _, err := conformance.Paid(ctx, s, 1999, "EUR")
+	if err != nil {
+		return err
+	}
+	for with, stranger := range strangers {
+		_, _, err := stranger.Charges(ctx, time.Now(), "", 1)
+		for call, err := range map[string]error{
+			"GET /charges": err, "POST .../cancel": stranger.Cancel(ctx, p), "POST .../refund": stranger.Refund(ctx, p),
+		} {
+			if !shop.Refused(err, http.StatusUnauthorized, "unauthenticated") {
+				return errors.Join(fmt.Errorf("%s that is signed with %s is not 401 unauthenticated", call, with), err)
+			}
+		}
+	}
+	return notRefunded(ctx, s, p)
+}
+
+// declinedRefunds returns an error if a shop refunds what it has not taken.
+func declinedRefunds(ctx context.Context, s conformance.Subject) error {
+	p, _, err := conformance.Paid(ctx, s, 1999, "EUR")
+	if err != nil {
+		return err
+	}
+	other, never := p, s.New(1999, "EUR")
+	other.PaidAmount, never.PaidAmount, never.PaidCurrency = 1998, 1999, "EUR"
+	for what, p := range map[string]core.Payment{"another amount": other, "a payment that was not taken": never} {
+		if err := s.Refund(ctx, p); !errors.Is(err, core.ErrRefundDeclined) {
+			return errors.Join(fmt.Errorf("the refund of %s is not 409 refund_declined", what), err)
+		}
+	}
+	return notRefunded(ctx, s, p)
+}
+
+func notRefunded(ctx context.Context, s conformance.Subject, p core.Payment) error {
+	made, found, err := s.FindRefund(ctx, p)
+	if err == nil && found {
+		err = fmt.Errorf("%d %s were refunded", made.Amount, made.Currency)
+	}
+	return err
+}
+
 // refusedPage returns an error if a payment can be paid on its page after change, or if it is charged.
-func refusedPage(ctx context.Context, s conformance.Subject, deadline time.Time, change func(string) string) error {
-	p := s.New(1999, "EUR")
+func refusedPage(
+	ctx context.Context, s conformance.Subject, p core.Payment, deadline time.Time, change func(string) string,
+) error {
 	begun, err := s.Begin(ctx, p, deadline)
 	if err != nil {
 		return err
@@ -117,10 +178,11 @@ func refusedPage(ctx context.Context, s conformance.Subject, deadline time.Time,
 	if _, err := s.Pay(ctx, p, begun); err == nil {
 		return errors.New("the payment was taken")
 	}
-	if _, found, err := s.FindCharge(ctx, p); err != nil || found {
-		return errors.Join(fmt.Errorf("the payment was refused and charged (%t)", found), err)
+	_, found, err := s.FindCharge(ctx, p)
+	if err == nil && found {
+		err = errors.New("the page was refused, and the payment is charged")
 	}
-	return nil
+	return err
 }
 
 // newPayment returns a payment with ids that no earlier run has used.
@@ -155,9 +217,12 @@ func buyer(received <-chan conformance.Callback) func(context.Context, core.Paym
 		}
 		select {
 		case c := <-received:
+			if kind, _, err := mime.ParseMediaType(c.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+				return nil, fmt.Errorf("the callback has Content-Type %q", c.Header.Get("Content-Type"))
+			}
 			return []conformance.Callback{c}, nil
 		case <-ctx.Done():
-			return nil, fmt.Errorf("no callback: %w", ctx.Err())
+			return nil, fmt.Errorf("204, and no callback within %s: %w", callbackTimeout, ctx.Err())
 		}
 	}
 }

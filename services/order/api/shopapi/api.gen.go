@@ -80,7 +80,7 @@ type ListChargesParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// PaymentId Only the charge of this payment, whenever it was made
+	// PaymentId Only the charge of this payment, whenever it was made; order sends an early since with it
 	PaymentId *string `form:"payment_id,omitempty" json:"payment_id,omitempty"`
 }
 
@@ -106,7 +106,7 @@ type ServerInterface interface {
 	// GetRefund The refund of a payment
 	// (GET /payments/{payment_id}/refund)
 	GetRefund(w http.ResponseWriter, r *http.Request, paymentId PaymentID)
-	// RefundPayment Return all that was taken. A repeated call has no further effect
+	// RefundPayment Return all that was taken, with its amount. A repeated call has no further effect
 	// (POST /payments/{payment_id}/refund)
 	RefundPayment(w http.ResponseWriter, r *http.Request, paymentId PaymentID)
 	// ListRefunds Refunds that were made, each once, in any order
@@ -136,7 +136,7 @@ func (_ Unimplemented) GetRefund(w http.ResponseWriter, r *http.Request, payment
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// RefundPayment Return all that was taken. A repeated call has no further effect
+// RefundPayment Return all that was taken, with its amount. A repeated call has no further effect
 // (POST /payments/{payment_id}/refund)
 func (_ Unimplemented) RefundPayment(w http.ResponseWriter, r *http.Request, paymentId PaymentID) {
 	w.WriteHeader(http.StatusNotImplemented)

@@ -1,6 +1,7 @@
 package payment
 
 import (
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -88,4 +89,22 @@ func FuzzSignatureHeader(f *testing.F) {
 		// Without the secret nothing that a caller can write is accepted.
 		require.Error(t, Verify([]string{"a secret that the corpus does not hold"}, header, body, when))
 	})
+}
+
+// The examples of the OpenAPI file for shops are right.
+func TestDocumentedSignatures(t *testing.T) {
+	file, err := os.ReadFile("../../api/shopapi/openapi.yaml")
+	require.NoError(t, err)
+	for _, text := range []string{
+		`{"event_id":"paid-7","payment_id":"7","outcome":"succeeded","amount":9900,"currency":"EUR"}`,
+		"POST /flashsale/payments/7/cancel\n", "amount=9900&currency=EUR&expires=1790000900&order_sn=8&payment_id=7",
+	} {
+		signature := Sign("0123456789abcdef0123456789abcdef", []byte(text), time.Unix(1_790_000_000, 0))
+		_, v1, _ := strings.Cut(signature, "v1=")
+		shown := "`" + strings.TrimSuffix(text, "\n") + "`"
+		if strings.HasSuffix(text, "\n") {
+			shown += " and a line feed"
+		}
+		require.Contains(t, string(file), "| "+shown+" | `"+v1+"` |")
+	}
 }

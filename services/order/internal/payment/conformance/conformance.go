@@ -40,6 +40,7 @@ func Cases() []Case {
 	return []Case{
 		{"a payment is begun once", begunOnce},
 		{"a success is reported with its amount", successReported},
+		{"a payment is taken once", takenOnce},
 		{"a callback without a valid signature is refused", signatureChecked},
 		{"a charge can be found", chargeFound},
 		{"a refund is made once", refundedOnce},
@@ -67,8 +68,8 @@ func begin(ctx context.Context, s Subject, p core.Payment) (core.Payment, core.B
 	return p, begun, nil
 }
 
-// paid begins and pays a payment, and returns it as the service then has it.
-func paid(ctx context.Context, s Subject, amount int64, currency string) (core.Payment, []Callback, error) {
+// Paid begins and pays a payment, and returns it as the service then has it, with its callbacks.
+func Paid(ctx context.Context, s Subject, amount int64, currency string) (core.Payment, []Callback, error) {
 	p, begun, err := begin(ctx, s, s.New(amount, currency))
 	if err != nil {
 		return p, nil, err
@@ -130,7 +131,7 @@ func begunOnce(ctx context.Context, s Subject) error {
 
 func successReported(ctx context.Context, s Subject) error {
 	for _, a := range amounts {
-		p, callbacks, err := paid(ctx, s, a.amount, a.currency)
+		p, callbacks, err := Paid(ctx, s, a.amount, a.currency)
 		if err != nil {
 			return err
 		}
@@ -145,8 +146,32 @@ func successReported(ctx context.Context, s Subject) error {
 	return nil
 }
 
+func takenOnce(ctx context.Context, s Subject) error {
+	since := time.Now().Add(-time.Minute)
+	p, callbacks, err := Paid(ctx, s, 1999, "EUR")
+	if err != nil {
+		return err
+	}
+	first, err := success(ctx, s, p, callbacks)
+	if err != nil {
+		return err
+	}
+	again, begun, err := begin(ctx, s, p)
+	if err != nil {
+		return err
+	}
+	if callbacks, err = s.Pay(ctx, again, begun); err == nil {
+		if second, err := success(ctx, s, p, callbacks); err != nil || second.EventID != first.EventID {
+			return errors.Join(fmt.Errorf("a buyer who pays again is reported by event %q, before by %q", second.EventID, first.EventID), err)
+		}
+	}
+	return listedOnce(ctx, s.Charges, since, map[string]core.Payment{p.PaymentID: p}, chargeAt)
+}
+
+func chargeAt(c core.Charge) (paymentID string, at time.Time) { return c.PaymentID, c.At }
+
 func signatureChecked(ctx context.Context, s Subject) error {
-	_, callbacks, err := paid(ctx, s, 1999, "EUR")
+	_, callbacks, err := Paid(ctx, s, 1999, "EUR")
 	if err != nil {
 		return err
 	}
@@ -172,18 +197,32 @@ func parseError(ctx context.Context, s Subject, h http.Header, body []byte) erro
 
 func chargeFound(ctx context.Context, s Subject) error {
 	unknown := s.New(1999, "EUR")
-	if _, found, err := s.FindCharge(ctx, unknown); err != nil || found {
-		return errors.Join(fmt.Errorf("a charge that was never made: found %t", found), err)
+	if err := missing(ctx, s.FindCharge, unknown, "a charge that was never made"); err != nil {
+		return err
 	}
-	p, _, err := paid(ctx, s, 1999, "EUR")
+	p, _, err := Paid(ctx, s, 1999, "EUR")
 	if err != nil {
 		return err
 	}
 	c, found, err := s.FindCharge(ctx, p)
-	if err != nil || !found {
-		return errors.Join(fmt.Errorf("the charge of a paid payment: found %t", found), err)
+	if err != nil {
+		return err
+	}
+	if !found {
+		return errors.New("the charge of a paid payment is not found")
 	}
 	return sameCharge(c, p)
+}
+
+// missing returns an error if a charge or refund is found.
+func missing[T any](
+	ctx context.Context, find func(context.Context, core.Payment) (T, bool, error), p core.Payment, what string,
+) error {
+	got, found, err := find(ctx, p)
+	if err == nil && found {
+		err = fmt.Errorf("%s is found: %+v", what, got)
+	}
+	return err
 }
 
 func sameCharge(c core.Charge, p core.Payment) error {
@@ -198,45 +237,77 @@ func sameCharge(c core.Charge, p core.Payment) error {
 
 func refundedOnce(ctx context.Context, s Subject) error {
 	since := time.Now().Add(-time.Minute)
-	p, _, err := paid(ctx, s, 1999, "EUR")
+	want := map[string]core.Payment{}
+	for range 3 {
+		p, _, err := Paid(ctx, s, 1999, "EUR")
+		if err == nil {
+			err = missing(ctx, s.FindRefund, p, "a refund that was never made")
+		}
+		if err != nil {
+			return err
+		}
+		for range 2 {
+			if err := s.Refund(ctx, p); err != nil {
+				return fmt.Errorf("refund: %w", err)
+			}
+		}
+		made, found, err := s.FindRefund(ctx, p)
+		if err != nil {
+			return err
+		}
+		if !found || made.Amount != p.PaidAmount || made.Currency != p.PaidCurrency {
+			return fmt.Errorf("the refund of %+v: found %t, %+v", p, found, made)
+		}
+		want[p.PaymentID] = p
+	}
+	return listedOnce(ctx, s.Refunds, since, want, func(r core.ProviderRefund) (string, time.Time) { return r.RefundID, r.At })
+}
+
+// listedOnce returns an error unless each of the payments is listed once since a time, and not since a later one.
+func listedOnce[T any](
+	ctx context.Context, list func(context.Context, time.Time, string, int) ([]T, string, error), since time.Time,
+	want map[string]core.Payment, of func(T) (paymentID string, at time.Time),
+) error {
+	times, last := map[string]int{}, since
+	err := all(ctx, list, since, func(item T) error {
+		id, at := of(item)
+		if _, ok := want[id]; ok && at.After(last) {
+			last = at
+		}
+		times[id]++
+		return nil
+	})
 	if err != nil {
 		return err
 	}
-	if _, found, err := s.FindRefund(ctx, p); err != nil || found {
-		return errors.Join(fmt.Errorf("a refund that was never made: found %t", found), err)
-	}
-	for range 2 {
-		if err := s.Refund(ctx, p); err != nil {
-			return fmt.Errorf("refund: %w", err)
+	for id := range want {
+		if times[id] != 1 {
+			return fmt.Errorf("payment %s is listed %d times", id, times[id])
 		}
 	}
-	made, found, err := s.FindRefund(ctx, p)
-	if err != nil || !found || made.Amount != p.PaidAmount || made.Currency != p.PaidCurrency {
-		return errors.Join(fmt.Errorf("the refund of %+v: found %t, %+v", p, found, made), err)
-	}
-	n := 0
-	err = all(ctx, s.Refunds, since, func(r core.ProviderRefund) error {
-		if r.RefundID == p.PaymentID {
-			n++
+	return all(ctx, list, last.Add(2*time.Second), func(item T) error {
+		if id, at := of(item); want[id].PaymentID != "" {
+			return fmt.Errorf("payment %s of %s is listed since %s", id, at, last.Add(2*time.Second))
 		}
 		return nil
 	})
-	if err == nil && n != 1 {
-		err = fmt.Errorf("two calls made %d refunds", n)
-	}
-	return err
 }
 
-// all calls each for what is listed since a time, in pages of two.
+const pageLimit = 2
+
+// all calls each for what is listed since a time.
 func all[T any](
 	ctx context.Context, list func(context.Context, time.Time, string, int) ([]T, string, error), since time.Time,
 	each func(T) error,
 ) error {
 	cursor := ""
 	for range 10_000 {
-		page, next, err := list(ctx, since, cursor, 2)
+		page, next, err := list(ctx, since, cursor, pageLimit)
 		if err != nil {
 			return fmt.Errorf("list: %w", err)
+		}
+		if len(page) > pageLimit {
+			return fmt.Errorf("a page of at most %d has %d", pageLimit, len(page))
 		}
 		for _, item := range page {
 			if err := each(item); err != nil {
@@ -254,29 +325,22 @@ func listed(ctx context.Context, s Subject) error {
 	since := time.Now().Add(-time.Minute)
 	want := map[string]core.Payment{}
 	for range 5 {
-		p, _, err := paid(ctx, s, 1999, "EUR")
+		p, _, err := Paid(ctx, s, 1999, "EUR")
 		if err != nil {
 			return err
 		}
 		want[p.PaymentID] = p
 	}
-	seen := map[string]bool{}
 	err := all(ctx, s.Charges, since, func(c core.Charge) error {
-		if seen[c.PaymentID] {
-			return fmt.Errorf("charge %s is listed twice", c.PaymentID)
+		if p, ok := want[c.PaymentID]; ok {
+			return sameCharge(c, p)
 		}
-		seen[c.PaymentID] = true
-		p, ok := want[c.PaymentID]
-		if !ok {
-			return nil // of another case
-		}
-		delete(want, c.PaymentID)
-		return sameCharge(c, p)
+		return nil // of another case
 	})
-	if err == nil && len(want) > 0 {
-		err = fmt.Errorf("%d of 5 charges are not listed", len(want))
+	if err != nil {
+		return err
 	}
-	return err
+	return listedOnce(ctx, s.Charges, since, want, chargeAt)
 }
 
 func cancelled(ctx context.Context, s Subject) error {
@@ -291,17 +355,14 @@ func cancelled(ctx context.Context, s Subject) error {
 	}
 	callbacks, err := s.Pay(ctx, p, begun)
 	if err != nil {
-		if _, found, err := s.FindCharge(ctx, p); err != nil || found {
-			return errors.Join(fmt.Errorf("a payment that could not be paid is charged (%t)", found), err)
-		}
-		return nil
+		return missing(ctx, s.FindCharge, p, "the charge of a payment that could not be paid")
 	}
 	_, err = success(ctx, s, p, callbacks)
 	return err
 }
 
 func cancelledAfterwards(ctx context.Context, s Subject) error {
-	p, _, err := paid(ctx, s, 1999, "EUR")
+	p, _, err := Paid(ctx, s, 1999, "EUR")
 	if err != nil {
 		return err
 	}
@@ -309,10 +370,7 @@ func cancelledAfterwards(ctx context.Context, s Subject) error {
 		return fmt.Errorf("cancel: %w", err)
 	}
 	if _, found, err := s.FindCharge(ctx, p); err != nil || !found {
-		return errors.Join(fmt.Errorf("the charge after a cancellation: found %t", found), err)
+		return errors.Join(errors.New("the charge is not found after a cancellation"), err)
 	}
-	if _, found, err := s.FindRefund(ctx, p); err != nil || found {
-		return errors.Join(fmt.Errorf("the cancellation made a refund (%t)", found), err)
-	}
-	return nil
+	return missing(ctx, s.FindRefund, p, "a refund by the cancellation")
 }
