@@ -182,18 +182,19 @@ func (s *Service) end(id string, more bool, err error) {
 // lane sends to one endpoint while no other process does.
 type lane struct {
 	*Service
+	e    Endpoint
+	keys [][]byte  // that sign
 	end  time.Time // no attempt begins later
-	keys [][]byte  // of the endpoint, that sign
 
-	mu    sync.Mutex
-	e     Endpoint
-	pause time.Duration // of the endpoint, after the lane
+	mu       sync.Mutex
+	failures int           // in a row
+	pause    time.Duration // of the endpoint, after the lane
 }
 
 // send sends due deliveries to one endpoint, until no more are due or it fails. more reports that its time has ended
 // before.
 func (s *Service) send(ctx, drain context.Context, e Endpoint) (more bool, err error) {
-	l := &lane{Service: s, e: e, keys: s.keys(e, s.Now()), end: time.Now().Add(laneFor)}
+	l := &lane{Service: s, e: e, keys: s.keys(e, s.Now()), end: time.Now().Add(laneFor), failures: e.Failures}
 	until, ok, err := s.Queue.LeaseEndpoint(drain, e.ID, lease)
 	if err != nil || !ok {
 		return false, err
@@ -203,14 +204,14 @@ func (s *Service) send(ctx, drain context.Context, e Endpoint) (more bool, err e
 			return false, err // what was sent may not be written, and is sent again when the lease has ended
 		}
 	}
-	return more, s.Queue.ReturnEndpoint(drain, e.ID, until, l.e.Failures, l.pause)
+	return more, s.Queue.ReturnEndpoint(drain, e.ID, until, l.failures, l.pause)
 }
 
 // sendBatch sends a batch of due deliveries, and reports whether the lane goes on. Those that it does not attempt stay
 // due.
 func (l *lane) sendBatch(ctx, drain context.Context) (more bool, err error) {
 	sends, reads := sendsAtOnce, batch
-	if l.e.failing() {
+	if l.failures >= sendsAtOnce {
 		sends, reads = 1, 1
 	}
 	list, err := l.Queue.DueDeliveries(ctx, l.e.ID, reads)
@@ -244,7 +245,9 @@ func (l *lane) sendBatch(ctx, drain context.Context) (more bool, err error) {
 		}
 	}
 	for i, d := range list {
-		list[i].NextAt = now.Add(waits[i])
+		if waits[i] > 0 {
+			list[i].NextAt = now.Add(waits[i])
+		}
 		if d.Status == http.StatusGone {
 			err = errors.Join(err, l.update(drain, l.e, func(of *Endpoint) {
 				if of.URL == l.e.URL && of.State == Active { // it may have another address by now
@@ -278,12 +281,12 @@ func (l *lane) outcome(failed bool, after time.Duration) (more bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !failed {
-		l.e.Failures = 0
+		l.failures = 0
 		return true
 	}
-	l.e.Failures++
-	if l.e.failing() {
-		after = max(after, time.Second<<min(l.e.Failures-sendsAtOnce, 5))
+	l.failures++
+	if l.failures >= sendsAtOnce {
+		after = max(after, time.Second<<min(l.failures-sendsAtOnce, 5))
 	}
 	if after > 0 {
 		l.pause = jitter(min(after, longestPause))
