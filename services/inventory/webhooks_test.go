@@ -603,11 +603,14 @@ func TestAnEndpointGetsChangesThatCommitLater(t *testing.T) {
 // feeds counts the pages that a scan reads.
 type feeds struct {
 	of    webhooks.Feed
+	first func() // happens before the first page, unless it is nil
 	pages int
 }
 
 func (f *feeds) Feed(ctx context.Context, r merchants.FeedRequest) (merchants.FeedPage, error) {
-	f.pages++
+	if f.pages++; f.pages == 1 && f.first != nil {
+		f.first()
+	}
 	return f.of.Feed(ctx, r)
 }
 
@@ -656,6 +659,38 @@ func TestABurstIsScannedInRounds(t *testing.T) {
 		require.NoError(t, h.db.Table("deliveries").Count(&added).Error)
 		require.Equal(t, want, added, "round %d", round)
 	}
+}
+
+// An endpoint that is added while a pass begins gets the changes from a minute before on, of which the pass has read some.
+func TestAnEndpointIsAddedWhileAPassBegins(t *testing.T) {
+	t.Parallel()
+	h := newHookShop(t)
+	now := time.Now()
+	h.svc.webhooks.Now = func() time.Time { return now }
+	require.NoError(t, h.svc.webhooks.Scan(t.Context()))
+	now = now.Add(59 * time.Second)
+	require.NoError(t, h.svc.webhooks.Scan(t.Context()))
+	early := h.order(1)[0].OrderSN
+	require.NoError(t, h.db.Exec("UPDATE reservations SET changed_at = changed_at - INTERVAL 65 SECOND").Error)
+	require.NoError(t, h.db.Exec("UPDATE webhooks SET scanned_to = scanned_to - INTERVAL 5 MINUTE").Error)
+	for range 7 {
+		h.order(100)
+	}
+	var second string
+	h.svc.webhooks.Feed = &feeds{of: h.svc.webhooks.Feed, first: func() {
+		second, _ = h.hook(h.token, h.endpoint.URL)
+		require.NoError(t, h.db.Exec("UPDATE webhooks SET scanned_to = scanned_to - INTERVAL 10 SECOND WHERE id = ?", second).Error)
+	}}
+	for range 4 {
+		now = now.Add(time.Second)
+		require.NoError(t, h.svc.webhooks.Scan(t.Context()))
+	}
+	now = now.Add(time.Minute)
+	require.NoError(t, h.svc.webhooks.Scan(t.Context()))
+	var added []string
+	require.NoError(t, h.db.Table("deliveries").Where("endpoint_id = ?", second).Pluck("order_sn", &added).Error)
+	require.Len(t, added, 701)
+	require.Contains(t, added, early)
 }
 
 // Short passes leave out sales that ended days ago; the next full one has their changes, such as a refund.

@@ -218,12 +218,18 @@ func (s *Store) EndAttempts(ctx context.Context, list []webhooks.Delivery) (err 
 			delivered[d.Status] = append(delivered[d.Status], number(d.ID))
 			continue
 		}
-		content := d.Body
-		if d.State != webhooks.Waiting {
-			content = nil
+		var content []byte
+		next := d.NextAt
+		if d.State == webhooks.Waiting {
+			now, nerr := s.Now(ctx)
+			if nerr != nil {
+				err = errors.Join(err, nerr)
+				continue
+			}
+			content, next = d.Body, now.Add(d.Pause).Truncate(time.Millisecond)
 		}
 		_, uerr := sqldb.Exec(s.read(ctx), "UPDATE deliveries SET state = ?, attempts = ?, next_at = ?, status = ?, error = ?, "+
-			"body = ? WHERE id = ? AND state = 'waiting' AND attempts = ?", string(d.State), d.Attempts, d.NextAt,
+			"body = ? WHERE id = ? AND state = 'waiting' AND attempts = ?", string(d.State), d.Attempts, next,
 			d.Status, d.Error, string(content), number(d.ID), d.Attempts-1)
 		err = errors.Join(err, uerr)
 	}

@@ -85,7 +85,7 @@ type Patch struct {
 func (s *Service) Patch(ctx context.Context, by core.Caller, id string, p Patch) (*Endpoint, error) {
 	return s.change(ctx, by, id, "patch", func(e *Endpoint, now time.Time) error {
 		if p.URL != nil {
-			e.URL, e.Failures = *p.URL, 0
+			e.URL = *p.URL
 		}
 		if p.Types != nil {
 			e.Types = *p.Types

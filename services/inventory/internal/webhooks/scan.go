@@ -15,7 +15,8 @@ import (
 
 const (
 	scanLimit = 1000 // rows of a page, at most
-	// A scan reads at most scanPages pages of a merchant, and stops after as many deliveries as addRate allows since the
+	scanFew   = 100  // rows of a page, at least
+	// A scan reads at most scanPages pages of a merchant, and stops after as many changes to send as addRate allows since the
 	// last scan of the process. The rest follows in the next one. So a burst of changes takes little from the landings and
 	// closings that cause it.
 	scanPages = 20
@@ -38,6 +39,7 @@ type pass struct {
 	fullAt time.Time // end of the last full pass, by the clock of the process
 	// of a pass that has not ended; from is nil if there is none
 	from  *merchants.FeedPlace
+	of    []string // endpoints that were active at its beginning
 	since time.Time
 	full  bool
 }
@@ -104,7 +106,7 @@ func (s *Service) scan(ctx context.Context, of []Endpoint, p *pass) error {
 		}
 	}
 	if p.from == nil {
-		p.since, p.full, p.from = p.last.Add(-shortOverlap), false, &merchants.FeedPlace{}
+		p.since, p.full, p.from, p.of = p.last.Add(-shortOverlap), false, &merchants.FeedPlace{}, ids
 		if s.Now().Sub(p.fullAt) >= fullEvery || p.since.Before(scanned) {
 			p.since, p.full = scanned, true
 		}
@@ -145,7 +147,7 @@ func (s *Service) scan(ctx context.Context, of []Endpoint, p *pass) error {
 	p.fullAt = s.Now()
 	for _, e := range of {
 		err = errors.Join(err, s.update(ctx, e, func(of *Endpoint) {
-			if of.ScannedTo.Before(end) {
+			if slices.Contains(p.of, of.ID) && of.ScannedTo.Before(end) {
 				of.ScannedTo = end
 			}
 		}))
@@ -161,13 +163,14 @@ func (s *Service) pages(
 ) (end time.Time, next *merchants.FeedPlace, err error) {
 	r.In = core.OfMerchant(merchantID)
 	for added := 0; most > 0 && added < s.adds; most-- {
-		r.Limit = min(scanLimit, s.adds-added)
+		r.Limit = min(scanLimit, max(s.adds-added, scanFew))
 		page, err := s.Feed.Feed(ctx, r)
 		if err != nil {
 			return end, &r.From, err
 		}
 		var list []Delivery
 		for _, row := range page.Rows {
+			before := len(list)
 			for _, e := range to(row) {
 				d := Delivery{EndpointID: e.ID, OrderSN: row.OrderSN, ChangedAt: row.ChangedAt, Type: typeOf(row.Row)}
 				if !slices.Contains(e.Types, d.Type) {
@@ -178,11 +181,13 @@ func (s *Service) pages(
 				}
 				list = append(list, d)
 			}
+			if len(list) > before {
+				added++
+			}
 		}
 		if err := s.Queue.AddDeliveries(ctx, list, again); err != nil {
 			return end, &r.From, err
 		}
-		added += len(list)
 		if len(list) > 0 {
 			s.wakeUp()
 		}

@@ -37,8 +37,8 @@ const (
 )
 
 const (
-	failuresLogged = 10              // endpoints, once a minute
-	scanBehind     = 3 * time.Minute // by which ScannedTo may be late before the scan counts as stalled
+	failuresLogged = 10               // endpoints, once a minute
+	scanBehind     = 10 * time.Minute // by which ScannedTo may be late before the scan counts as stalled; bursts take some
 )
 
 // waitsAtMost is how long a delivery waits: what queues behind others to an endpoint that fails uses up no attempt. Ten
@@ -51,9 +51,9 @@ var pauses = []time.Duration{
 	20 * time.Hour, 24 * time.Hour,
 }
 
-// failing reports whether as many attempts in a row have failed as are made at once. Then the endpoint gets one at a
+// failing reports whether as many attempts in a row have failed as are made at once. Then an endpoint gets one at a
 // time, after a pause, until one succeeds: those that wait use up no attempt.
-func (e Endpoint) failing() bool { return e.Failures >= sendsAtOnce }
+func failing(failures int) bool { return failures >= sendsAtOnce }
 
 // leased reports whether a process may be sending to the endpoint, or it pauses. A later time was written while the
 // clock of the database was wrong.
@@ -152,17 +152,17 @@ func (s *Service) due(ctx context.Context) (list []Endpoint, err error) {
 func (s *Service) begin(e Endpoint) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	failing := 0
+	fail := 0
 	for _, fails := range s.lanes {
 		if fails {
-			failing++
+			fail++
 		}
 	}
 	_, runs := s.lanes[e.ID]
-	if runs || len(s.lanes) >= lanesAtOnce || e.failing() && failing >= failingLanes {
+	if runs || len(s.lanes) >= lanesAtOnce || failing(e.Failures) && fail >= failingLanes {
 		return false
 	}
-	s.lanes[e.ID] = e.failing()
+	s.lanes[e.ID] = failing(e.Failures)
 	return true
 }
 
@@ -211,7 +211,7 @@ func (s *Service) send(ctx, drain context.Context, e Endpoint) (more bool, err e
 // due.
 func (l *lane) sendBatch(ctx, drain context.Context) (more bool, err error) {
 	sends, reads := sendsAtOnce, batch
-	if l.failures >= sendsAtOnce {
+	if failing(l.failures) {
 		sends, reads = 1, 1
 	}
 	list, err := l.Queue.DueDeliveries(ctx, l.e.ID, reads)
@@ -221,7 +221,6 @@ func (l *lane) sendBatch(ctx, drain context.Context) (more bool, err error) {
 	var next atomic.Int64
 	var stop atomic.Bool
 	var wg sync.WaitGroup
-	waits := make([]time.Duration, len(list))
 	for range min(sends, len(list)) {
 		wg.Go(func() {
 			for !stop.Load() && ctx.Err() == nil && time.Now().Before(l.end) {
@@ -229,8 +228,7 @@ func (l *lane) sendBatch(ctx, drain context.Context) (more bool, err error) {
 				if i >= len(list) {
 					return
 				}
-				pause, more := l.attempt(drain, &list[i])
-				if waits[i] = pause; !more {
+				if !l.attempt(drain, &list[i]) {
 					stop.Store(true)
 				}
 			}
@@ -238,16 +236,7 @@ func (l *lane) sendBatch(ctx, drain context.Context) (more bool, err error) {
 	}
 	wg.Wait()
 	list = list[:min(int(next.Load()), len(list))]
-	var now time.Time
-	if slices.Max(waits) > 0 {
-		if now, err = l.Queue.Now(drain); err != nil {
-			return false, err
-		}
-	}
-	for i, d := range list {
-		if waits[i] > 0 {
-			list[i].NextAt = now.Add(waits[i])
-		}
+	for _, d := range list {
 		if d.Status == http.StatusGone {
 			err = errors.Join(err, l.update(drain, l.e, func(of *Endpoint) {
 				if of.URL == l.e.URL && of.State == Active { // it may have another address by now
@@ -259,9 +248,8 @@ func (l *lane) sendBatch(ctx, drain context.Context) (more bool, err error) {
 	return !stop.Load(), errors.Join(err, l.Queue.EndAttempts(drain, list))
 }
 
-// attempt sends a delivery once, counts the attempt and sets the state. It returns the pause before the next one, and
-// whether the lane goes on.
-func (l *lane) attempt(ctx context.Context, d *Delivery) (pause time.Duration, more bool) {
+// attempt sends a delivery once, counts the attempt and sets the state. It reports whether the lane goes on.
+func (l *lane) attempt(ctx context.Context, d *Delivery) (more bool) {
 	status, after, err := l.post(ctx, l.e, l.keys, *d, d.Body)
 	d.Attempts++
 	d.Status, d.Error = status, describe(status, err)
@@ -271,9 +259,9 @@ func (l *lane) attempt(ctx context.Context, d *Delivery) (pause time.Duration, m
 	case status == http.StatusGone || d.Attempts > len(pauses):
 		d.State = Failed
 	default:
-		pause = max(jitter(pauses[d.Attempts-1]), after)
+		d.Pause = max(jitter(pauses[d.Attempts-1]), after)
 	}
-	return pause, l.outcome(d.State != Delivered, after) && status != http.StatusGone
+	return l.outcome(d.State != Delivered, after) && status != http.StatusGone
 }
 
 // outcome counts an attempt, and reports whether the lane goes on.
@@ -285,11 +273,11 @@ func (l *lane) outcome(failed bool, after time.Duration) (more bool) {
 		return true
 	}
 	l.failures++
-	if l.failures >= sendsAtOnce {
+	if failing(l.failures) {
 		after = max(after, time.Second<<min(l.failures-sendsAtOnce, 5))
 	}
 	if after > 0 {
-		l.pause = jitter(min(after, longestPause))
+		l.pause = max(l.pause, jitter(min(after, longestPause)))
 	}
 	return after == 0
 }

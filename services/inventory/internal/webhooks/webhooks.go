@@ -60,10 +60,11 @@ type Delivery struct {
 	Type       string
 	State      DeliveryState
 	Attempts   int
-	NextAt     time.Time // the next attempt
-	Status     int       // of the last response; 0 without one
-	Error      string    // of the last attempt
-	Body       []byte    // empty unless it waits
+	NextAt     time.Time     // the next attempt
+	Pause      time.Duration // before the next attempt, if the last one failed
+	Status     int           // of the last response; 0 without one
+	Error      string        // of the last attempt
+	Body       []byte        // empty unless it waits
 	CreatedAt  time.Time
 }
 
@@ -114,8 +115,8 @@ type Queue interface {
 	ReturnEndpoint(ctx context.Context, id string, until time.Time, failures int, pause time.Duration) error
 	// DueDeliveries returns deliveries of an endpoint, those that are due for the longest time first.
 	DueDeliveries(ctx context.Context, endpointID string, limit int) ([]Delivery, error)
-	// EndAttempts writes the state of deliveries after an attempt each, which has been counted. A failed attempt changes
-	// nothing that another process has attempted or ended meanwhile.
+	// EndAttempts writes the state of deliveries after an attempt each, which has been counted. Those that wait are due
+	// after their Pause. A failed attempt changes nothing that another process has attempted or ended meanwhile.
 	EndAttempts(ctx context.Context, list []Delivery) error
 	// ExpireDeliveries marks deliveries to an endpoint that wait, and were added before a time, as failed, at most some
 	// thousand of them.
@@ -167,7 +168,7 @@ type Service struct {
 	sending sync.WaitGroup // lanes that run
 
 	scanned time.Time // start of the last scan
-	adds    int       // that it may add for each merchant
+	adds    int       // changes that it may add for each merchant
 
 	mu     sync.Mutex
 	lanes  map[string]bool // endpoints to which this process sends; true: that fail
