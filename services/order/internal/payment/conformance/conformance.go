@@ -147,7 +147,7 @@ func successReported(ctx context.Context, s Subject) error {
 }
 
 func takenOnce(ctx context.Context, s Subject) error {
-	since := time.Now().Add(-time.Minute)
+	since := time.Now().Add(-clocks)
 	p, callbacks, err := Paid(ctx, s, 1999, "EUR")
 	if err != nil {
 		return err
@@ -197,7 +197,7 @@ func parseError(ctx context.Context, s Subject, h http.Header, body []byte) erro
 
 func chargeFound(ctx context.Context, s Subject) error {
 	unknown := s.New(1999, "EUR")
-	if err := missing(ctx, s.FindCharge, unknown, "a charge that was never made"); err != nil {
+	if err := Missing(ctx, s.FindCharge, unknown, "a charge that was never made"); err != nil {
 		return err
 	}
 	p, _, err := Paid(ctx, s, 1999, "EUR")
@@ -214,8 +214,8 @@ func chargeFound(ctx context.Context, s Subject) error {
 	return sameCharge(c, p)
 }
 
-// missing returns an error if a charge or refund is found.
-func missing[T any](
+// Missing returns an error if a charge or refund is found.
+func Missing[T any](
 	ctx context.Context, find func(context.Context, core.Payment) (T, bool, error), p core.Payment, what string,
 ) error {
 	got, found, err := find(ctx, p)
@@ -236,12 +236,12 @@ func sameCharge(c core.Charge, p core.Payment) error {
 }
 
 func refundedOnce(ctx context.Context, s Subject) error {
-	since := time.Now().Add(-time.Minute)
+	since := time.Now().Add(-clocks)
 	want := map[string]core.Payment{}
 	for range 3 {
 		p, _, err := Paid(ctx, s, 1999, "EUR")
 		if err == nil {
-			err = missing(ctx, s.FindRefund, p, "a refund that was never made")
+			err = Missing(ctx, s.FindRefund, p, "a refund that was never made")
 		}
 		if err != nil {
 			return err
@@ -293,7 +293,10 @@ func listedOnce[T any](
 	})
 }
 
-const pageLimit = 2
+const (
+	pageLimit = 2
+	clocks    = 10 * time.Minute // by which those of the provider and of the command may differ
+)
 
 // all calls each for what is listed since a time.
 func all[T any](
@@ -322,7 +325,7 @@ func all[T any](
 }
 
 func listed(ctx context.Context, s Subject) error {
-	since := time.Now().Add(-time.Minute)
+	since := time.Now().Add(-clocks)
 	want := map[string]core.Payment{}
 	for range 5 {
 		p, _, err := Paid(ctx, s, 1999, "EUR")
@@ -355,7 +358,7 @@ func cancelled(ctx context.Context, s Subject) error {
 	}
 	callbacks, err := s.Pay(ctx, p, begun)
 	if err != nil {
-		return missing(ctx, s.FindCharge, p, "the charge of a payment that could not be paid")
+		return Missing(ctx, s.FindCharge, p, "the charge of a payment that could not be paid")
 	}
 	_, err = success(ctx, s, p, callbacks)
 	return err
@@ -372,5 +375,5 @@ func cancelledAfterwards(ctx context.Context, s Subject) error {
 	if _, found, err := s.FindCharge(ctx, p); err != nil || !found {
 		return errors.Join(errors.New("the charge is not found after a cancellation"), err)
 	}
-	return missing(ctx, s.FindRefund, p, "a refund by the cancellation")
+	return Missing(ctx, s.FindRefund, p, "a refund by the cancellation")
 }
