@@ -220,7 +220,7 @@ var playedMutants = []mutant{
 		now: "for _, p := range c {\n\t\t\t\tif number(p.OrderSN) == sn {\n\t\t\t\t\tknown[webhooks.ChangeID{EndpointID: text(endpoint), OrderSN: text(sn), ChangedAt: p.ChangedAt.UnixMilli()}] = err == nil\n\t\t\t\t}\n\t\t\t}",
 	},
 	{
-		name: "a lease lasts an hour longer", file: storeDir + "deliveries.go",
+		name: "a lease lasts an hour longer", file: storeDir + "webhooks.go",
 		old: "until, number(id), now, now.Add(", now: "until, number(id), now.Add(-time.Hour), now.Add(",
 	},
 	{

@@ -489,7 +489,7 @@ var testedMutants = []mutant{
 		test:   unit{"services/inventory", "^TestAFailedDeliveryHasTenAttempts$"},
 	},
 	{
-		name: "two processes send to an endpoint", file: storeDir + "deliveries.go",
+		name: "two processes send to an endpoint", file: storeDir + "webhooks.go",
 		old: "leased_to <= ? OR", now: "leased_to <> ? OR",
 		hidden: "an event may arrive twice",
 		test:   unit{"services/inventory", "^TestConcurrentProcessesSendOnce$"},

@@ -177,32 +177,6 @@ func (s *Store) OldestWaiting(ctx context.Context, endpointIDs []string) (map[st
 // ofEach is a query for each of n endpoints, as one statement.
 func ofEach(query string, n int) string { return query + strings.Repeat(" UNION ALL "+query, n-1) }
 
-// LeaseEndpoint implements webhooks.Queue. The time identifies the lease.
-func (s *Store) LeaseEndpoint(
-	ctx context.Context, id string, lease time.Duration,
-) (until time.Time, ok bool, err error) {
-	now, err := s.Now(ctx)
-	if err != nil {
-		return until, false, err
-	}
-	until = now.Add(lease)
-	n, err := sqldb.Exec(s.read(ctx), "UPDATE webhooks SET leased_to = ? WHERE id = ? AND (leased_to <= ? OR leased_to >= ?)",
-		until, number(id), now, now.Add(webhooks.LongestLease))
-	return until, n == 1, err
-}
-
-// ReturnEndpoint implements webhooks.Queue.
-func (s *Store) ReturnEndpoint(
-	ctx context.Context, id string, until time.Time, failures int, pause time.Duration,
-) error {
-	now, err := s.Now(ctx)
-	if err == nil {
-		_, err = sqldb.Exec(s.read(ctx), "UPDATE webhooks SET leased_to = ?, failures = ? WHERE id = ? AND leased_to = ?",
-			now.Add(pause), failures, number(id), until)
-	}
-	return err
-}
-
 // DueDeliveries implements webhooks.Queue.
 func (s *Store) DueDeliveries(ctx context.Context, endpointID string, limit int) ([]webhooks.Delivery, error) {
 	now, args := sqldb.NowIn(s.db, s.clock)

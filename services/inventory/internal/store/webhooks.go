@@ -117,6 +117,32 @@ func (s *Store) ActiveWebhooks(ctx context.Context) ([]webhooks.Endpoint, error)
 	return webhooksOf(s.read(ctx).Where("state = ?", string(webhooks.Active)).Order("id"))
 }
 
+// LeaseEndpoint implements webhooks.Endpoints. The time identifies the lease.
+func (s *Store) LeaseEndpoint(
+	ctx context.Context, id string, lease time.Duration,
+) (until time.Time, ok bool, err error) {
+	now, err := s.Now(ctx)
+	if err != nil {
+		return until, false, err
+	}
+	until = now.Add(lease)
+	n, err := sqldb.Exec(s.read(ctx), "UPDATE webhooks SET leased_to = ? WHERE id = ? AND (leased_to <= ? OR leased_to >= ?)",
+		until, number(id), now, now.Add(webhooks.LongestLease))
+	return until, n == 1, err
+}
+
+// ReturnEndpoint implements webhooks.Endpoints.
+func (s *Store) ReturnEndpoint(
+	ctx context.Context, id string, until time.Time, failures int, pause time.Duration,
+) error {
+	now, err := s.Now(ctx)
+	if err == nil {
+		_, err = sqldb.Exec(s.read(ctx), "UPDATE webhooks SET leased_to = ?, failures = ? WHERE id = ? AND leased_to = ?",
+			now.Add(pause), failures, number(id), until)
+	}
+	return err
+}
+
 // StaleSecrets implements webhooks.Endpoints.
 func (s *Store) StaleSecrets(
 	ctx context.Context, keyID, after string, ended time.Time,

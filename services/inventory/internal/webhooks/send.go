@@ -195,7 +195,7 @@ type lane struct {
 // before.
 func (s *Service) send(ctx, drain context.Context, e Endpoint) (more bool, err error) {
 	l := &lane{Service: s, e: e, keys: s.keys(e, s.Now()), end: time.Now().Add(laneFor), failures: e.Failures}
-	until, ok, err := s.Queue.LeaseEndpoint(drain, e.ID, lease)
+	until, ok, err := s.Endpoints.LeaseEndpoint(drain, e.ID, lease)
 	if err != nil || !ok {
 		return false, err
 	}
@@ -204,7 +204,7 @@ func (s *Service) send(ctx, drain context.Context, e Endpoint) (more bool, err e
 			return false, err // what was sent may not be written, and is sent again when the lease has ended
 		}
 	}
-	return more, s.Queue.ReturnEndpoint(drain, e.ID, until, l.failures, l.pause)
+	return more, s.Endpoints.ReturnEndpoint(drain, e.ID, until, l.failures, l.pause)
 }
 
 // sendBatch sends a batch of due deliveries, and reports whether the lane goes on. Those that it does not attempt stay

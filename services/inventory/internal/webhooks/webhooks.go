@@ -88,6 +88,11 @@ type Endpoints interface {
 	) (*Endpoint, error)
 	DeleteWebhook(ctx context.Context, in core.Scope, id string, c core.Change) error
 	ActiveWebhooks(ctx context.Context) ([]Endpoint, error)
+	// LeaseEndpoint lets one process send to an endpoint until a time; ok is false while another one does, or the endpoint
+	// pauses.
+	LeaseEndpoint(ctx context.Context, id string, lease time.Duration) (until time.Time, ok bool, err error)
+	// ReturnEndpoint ends the lease until that time, if it has not ended, and writes Failures. The endpoint pauses then.
+	ReturnEndpoint(ctx context.Context, id string, until time.Time, failures int, pause time.Duration) error
 	// StaleSecrets returns endpoints after an id, at most 100 in the order of ids, with a secret that is not sealed under
 	// this key, or with an old one that ended before a time.
 	StaleSecrets(ctx context.Context, keyID, after string, ended time.Time) ([]Endpoint, error)
@@ -108,11 +113,6 @@ type Queue interface {
 	OldestDue(ctx context.Context, endpointIDs []string, now time.Time) (map[string]time.Time, error)
 	// OldestWaiting returns for each endpoint its oldest delivery that waits, due or not, without its body.
 	OldestWaiting(ctx context.Context, endpointIDs []string) (map[string]Delivery, error)
-	// LeaseEndpoint lets one process send to an endpoint until a time; ok is false while another one does, or the endpoint
-	// pauses.
-	LeaseEndpoint(ctx context.Context, id string, lease time.Duration) (until time.Time, ok bool, err error)
-	// ReturnEndpoint ends the lease until that time, if it has not ended, and writes Failures. The endpoint pauses then.
-	ReturnEndpoint(ctx context.Context, id string, until time.Time, failures int, pause time.Duration) error
 	// DueDeliveries returns deliveries of an endpoint, those that are due for the longest time first.
 	DueDeliveries(ctx context.Context, endpointID string, limit int) ([]Delivery, error)
 	// EndAttempts writes the state of deliveries after an attempt each, which has been counted. Those that wait are due
