@@ -491,8 +491,8 @@ var testedMutants = []mutant{
 	{
 		name: "two processes send to an endpoint", file: storeDir + "webhooks.go",
 		old: "leased_to <= ? OR", now: "leased_to <> ? OR",
-		hidden: "an event may arrive twice",
-		test:   unit{"services/inventory", "^TestConcurrentProcessesSendOnce$"},
+		hidden: "an event may arrive twice, and a leased endpoint is left out before",
+		test:   unit{"services/inventory", "^TestALeaseOfAKilledSenderEnds$"},
 	},
 	// Refunds.
 	{
