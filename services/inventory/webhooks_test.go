@@ -520,6 +520,10 @@ func TestALeaseOfAKilledSenderEnds(t *testing.T) {
 	killed[0].State, killed[0].Attempts = webhooks.Failed, 1
 	require.NoError(t, h.svc.store.EndAttempts(t.Context(), killed))
 	require.Len(t, h.deliveries("delivered"), 1, "its result comes too late")
+	require.NoError(t, h.db.Exec("UPDATE deliveries SET state = 'failed'").Error)
+	killed[0].State, killed[0].Status = webhooks.Delivered, 204
+	require.NoError(t, h.svc.store.EndAttempts(t.Context(), killed))
+	require.Len(t, h.deliveries("delivered"), 1, "a success counts after it was given up, too")
 
 	_, ok, err = h.svc.store.LeaseEndpoint(t.Context(), h.id, 30*time.Second)
 	require.NoError(t, err)

@@ -212,7 +212,7 @@ func buyer(received <-chan conformance.Callback) func(context.Context, core.Paym
 			select {
 			case c = <-received:
 			case <-ctx.Done():
-				return nil, fmt.Errorf("204, and no callback within %s: %w", callbackTimeout, ctx.Err())
+				return nil, fmt.Errorf("204, and no callback of this payment within %s: %w", callbackTimeout, ctx.Err())
 			}
 			var of payment.Event
 			if _ = json.Unmarshal(c.Body, &of); of.PaymentID != p.PaymentID {

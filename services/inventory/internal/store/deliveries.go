@@ -209,7 +209,7 @@ func (s *Store) EndAttempts(ctx context.Context, list []webhooks.Delivery) (err 
 	}
 	for status, ids := range delivered {
 		_, uerr := sqldb.Exec(s.read(ctx), "UPDATE deliveries SET state = 'delivered', attempts = attempts + 1, status = ?, "+
-			"error = '', body = '' WHERE id IN "+sqldb.List(len(ids))+" AND state = 'waiting'", append([]any{status}, ids...)...)
+			"error = '', body = '' WHERE id IN "+sqldb.List(len(ids))+" AND state <> 'delivered'", append([]any{status}, ids...)...)
 		err = errors.Join(err, uerr)
 	}
 	return err
